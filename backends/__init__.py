@@ -1,0 +1,1 @@
+"""Inference servers: one file a kind. Know no chat and no store."""

@@ -1,0 +1,1 @@
+"""The bot: composes queue, backends and chats. The only package that knows chats."""

@@ -1,0 +1,53 @@
+"""What a command is: a name, parameters and help, from which every platform builds its own form."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ParamKind(StrEnum):
+    """How a parameter is typed, completed and checked."""
+
+    TEXT = "text"  # the rest of a text command, line breaks included; at most one per command
+    MODEL = "model"  # a model's name or alias, completed from memory
+    JOB = "job"  # a job's id, as people see it ("12" or "#12")
+    HOST = "host"  # a host's name
+    SIZE = "size"  # "768x1024" or an aspect such as "3:2"
+    WHOLE = "whole"  # a whole number, `least` to `most`
+    DECIMAL = "decimal"  # a number, `least` to `most`
+    CHOICE = "choice"  # one of `choices`
+    FLAG = "flag"  # present or not
+    PICTURE = "picture"  # an attached picture
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Param:
+    """One parameter of a command.
+
+    Text platforms take positional parameters in their order and `--name value` for the rest.
+    `help` is a key into the texts.
+    """
+
+    name: str
+    kind: ParamKind
+    help: str
+    required: bool = False
+    positional: bool = False
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """A command as all platforms see it; its handler is named in `bot.commands.COMMANDS`.
+
+    `help` is a key into the texts; `admin` commands are refused to others by our own check, and
+    hidden from their menus out of politeness only. `hidden` commands exist only as buttons.
+    """
+
+    name: str
+    help: str
+    params: Sequence[Param] = ()
+    admin: bool = False
+    hidden: bool = False

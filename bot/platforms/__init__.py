@@ -1,0 +1,1 @@
+"""Chat platforms: one file each."""

@@ -1,0 +1,255 @@
+"""What a chat platform is to the rest of the bot: calls come in, messages go out and are edited.
+
+Texts travel as structure, not as markup: a plain `str` is shown literally whatever it holds, a
+`Moment` is a point in time the platform shows in its own way, `Markdown` is a model's answer. So
+no prompt and no answer can ever become a mention, a link or a tag by accident.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bot.commands.table import Command, Param
+from queueing.requests import File
+
+# ---------------------------------------------------------------- outgoing
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time (UNIX seconds), shown in the reader's own time or as a live countdown."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Markdown:
+    """Text in the Markdown a language model writes; formatting is kept where it can be."""
+
+    text: str
+
+
+Part = str | Moment | Markdown
+Body = tuple[Part, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Button:
+    """A button that works after any restart: all it needs is the command and the job it carries."""
+
+    command: str
+    job_id: int
+    label: str
+    danger: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Content:
+    """What a message shows. Equal contents look the same, so an edit between them is needless.
+
+    `files` are pictures or attachments (the first picture is shown large); `buttons` are rows.
+    `mention` is a platform's user id that may be notified by this message, nobody else can be.
+    """
+
+    body: Body = ()
+    files: tuple[File, ...] = ()
+    buttons: tuple[tuple[Button, ...], ...] = ()
+    mention: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MessageRef:
+    """Finds a message again after any restart.
+
+    `chat` is the platform's own notation of a chat (with its thread where there is one), opaque to
+    everybody else.
+    """
+
+    platform: str
+    chat: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """A platform's numbers. Lengths in UTF-16 units, sizes in bytes, times in seconds.
+
+    `edit_every_s` is the least time between two edits of one message, `chat_every_s` between two
+    requests of any kind in one chat, `group_per_minute` bounds requests a minute in a group (None:
+    no such bound), `overall_per_s` the whole bot. Messages older than `free_edit_s` are edited
+    only for their final state (None: no such rule). `previews` tells whether pictures may be shown
+    while a job runs; `inline_moments` that a `Moment` counts down by itself.
+    """
+
+    text: int
+    caption: int
+    upload: int
+    picture: int
+    download: int
+    edit_every_s: float
+    chat_every_s: float
+    overall_per_s: float
+    group_per_minute: int | None = None
+    free_edit_s: float | None = None
+    previews: bool = False
+    inline_moments: bool = False
+
+
+# ---------------------------------------------------------------- incoming
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attachment:
+    """A file a person attached; `read` downloads it (raises `ChatError`), `size` is known first."""
+
+    name: str
+    mime: str
+    size: int
+    read: Callable[[], Awaitable[bytes]]
+
+
+Respond = Callable[[Content, bool], Awaitable[MessageRef | None]]
+"""Answers one invocation: `respond(content, private)`.
+
+The first answer of a Discord interaction, a reply on Telegram, a bubble on the web page. `private`
+shows it to the caller alone where the platform can. Returns the message for later edits, None
+where it cannot be edited (private answers). Raises `ChatError`. Called at most once for a slash
+command or message; a button press that is never answered is confirmed silently by the platform.
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Invocation:
+    """A command called on any platform, by text, by slash command or by a button.
+
+    `key` is unique per call and the same when the platform delivers the call again. `user` is
+    "<platform>:<id>". `options` are values the platform has already typed by the command's
+    `Param` table; `text` is what remains to be parsed (all of it on text platforms). `replied_to`
+    is the bot's message the caller replied to or whose button was pressed.
+    """
+
+    key: str
+    platform: str
+    user: str
+    user_name: str
+    chat: str
+    group: bool
+    command: str
+    respond: Respond
+    text: str = ""
+    options: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    files: tuple[Attachment, ...] = ()
+    language: str | None = None
+    roles: frozenset[str] = frozenset()
+    request: MessageRef | None = None  # the caller's own message, to reply to
+    replied_to: MessageRef | None = None
+    button: bool = False
+
+
+class Door(Protocol):
+    """The one way in, given to every platform."""
+
+    commands: Sequence[Command]
+
+    async def call(self, invocation: Invocation) -> None:
+        """Carry out a call. When it returns, whatever it accepts is durable.
+
+        Never raises but `CancelledError`, and never waits for an answer to be sent: answers go
+        out through `invocation.respond` from the bot's own tasks.
+        """
+
+    def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
+        """Return up to 25 values for a parameter, best first, from memory."""
+
+
+class ChatPlatform(Protocol):
+    """A chat service. `run` brings calls in; `send` and `edit` put messages out.
+
+    `send` and `edit` may be called while `run` is not up; they then raise `ChatUnavailable`.
+    Errors are `ChatError`s only.
+    """
+
+    name: str
+    limits: Limits
+
+    async def run(self, door: Door) -> None:
+        """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
+
+    async def check(self) -> str:
+        """Log in, say as whom in one line, log out. Raises `ChatError`."""
+
+    async def send(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,
+        nonce: str | None = None,
+    ) -> MessageRef:
+        """Post a message. Not idempotent; with `nonce`, as far as the platform can make it so."""
+
+    async def edit(self, ref: MessageRef, content: Content) -> None:
+        """Make a message show this content and nothing else. Idempotent."""
+
+    async def delete(self, ref: MessageRef) -> None:
+        """Remove a message of ours; a message already gone is fine. Idempotent."""
+
+    def is_group(self, chat: str) -> bool:
+        """Return whether several people read that chat."""
+
+    def age_of(self, ref: MessageRef, now: float) -> float | None:
+        """Return a message's age in seconds where its id tells, None otherwise."""
+
+
+# ---------------------------------------------------------------- errors
+
+
+class ChatError(Exception):
+    """A chat platform could not do it; subclasses say how to react."""
+
+
+class MessageGone(ChatError):
+    """The message was deleted or cannot be edited any more: send a new one."""
+
+
+class ChatGone(ChatError):
+    """The bot was kicked, blocked, or the chat is no more: retry rarely, then give up."""
+
+
+class ChatMoved(ChatError):
+    """The chat has a new notation (a Telegram group became a supergroup): use it from now on."""
+
+    def __init__(self, new_chat: str) -> None:
+        super().__init__(f"chat moved to {new_chat}")
+        self.new_chat = new_chat
+
+
+class SlowDown(ChatError):
+    """Too many requests: wait that long, in seconds, for this chat."""
+
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__(f"retry after {retry_after_s} s")
+        self.retry_after_s = retry_after_s
+
+
+class TooLarge(ChatError):
+    """A file or the whole message is larger than the platform takes."""
+
+
+class ContentRefused(ChatError):
+    """The platform refuses this content for good (a 400); the text is for the operator."""
+
+
+class ChatUnavailable(ChatError):
+    """The platform did not answer, or the connection broke: repeat an edit, never a send.
+
+    `unclear` is True when a send may have happened all the same.
+    """
+
+    def __init__(self, cause: str, *, unclear: bool = False) -> None:
+        super().__init__(cause)
+        self.unclear = unclear
+
+
+class ChatRefused(ChatError):
+    """The platform will never let this bot in (a wrong token): stop this platform only."""

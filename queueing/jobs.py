@@ -1,0 +1,107 @@
+"""A job and its life: the state table, and nothing that acts on it.
+
+Everything that decides which change of state is legal lives in `TRANSITIONS`; `Store.apply`
+reads it, and the diagram in `docs/job-lifecycle.md` is compared with it by a test.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from queueing.requests import Chat, File, TextToImage
+
+LANES = ("vip", "normal", "relaxed")
+
+
+class JobState(StrEnum):
+    """The stored states of a job."""
+
+    PENDING = "pending"  # accepted, in its line or in its owner's back row
+    PROCESSING = "processing"  # a backend works on it; the router moved it here
+    COMPLETED = "completed"  # its output is stored; delivery is tracked separately
+    FAILED = "failed"  # ended with an error text
+    CANCELLED = "cancelled"  # ended by its owner or an admin
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing leads out of this state."""
+        return self in FINAL
+
+
+FINAL = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED})
+
+
+class JobEvent(StrEnum):
+    """What can happen to a job."""
+
+    START = "start"  # attempt + 1; runner and backend noted
+    COMPLETE = "complete"  # output stored in the same transaction
+    RETRY = "retry"  # not_before set; keeps its place
+    RELEASE = "release"  # attempt - 1: an orderly stop or an eviction is not the job's fault
+    FAIL = "fail"  # short error text
+    CANCEL = "cancel"
+
+
+_PENDING = frozenset({JobState.PENDING})
+_PROCESSING = frozenset({JobState.PROCESSING})
+_OPEN = _PENDING | _PROCESSING
+
+TRANSITIONS: Mapping[JobEvent, tuple[frozenset[JobState], JobState]] = {
+    JobEvent.START: (_PENDING, JobState.PROCESSING),
+    JobEvent.COMPLETE: (_PROCESSING, JobState.COMPLETED),
+    JobEvent.RETRY: (_PROCESSING, JobState.PENDING),
+    JobEvent.RELEASE: (_PROCESSING, JobState.PENDING),
+    JobEvent.FAIL: (_OPEN, JobState.FAILED),
+    JobEvent.CANCEL: (_OPEN, JobState.CANCELLED),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewJob:
+    """A request to be accepted.
+
+    `owner` is whom limits count against ("telegram:42"). `key` makes acceptance idempotent: a
+    redelivered update finds the job it made before. `reply_to` is opaque to the queue; the bot
+    finds its chat by it. `parent` names the job an enhancement serves. `hold_s` keeps a job from
+    starting for that long after acceptance (its prompt is being enhanced); it keeps its place.
+    """
+
+    model: str
+    request: TextToImage | Chat
+    files: tuple[File, ...] = ()
+    owner: str
+    lane: str = "normal"
+    parent: int | None = None
+    reply_to: str = ""
+    key: str
+    hold_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """One stored request and its life; a change makes a new value.
+
+    Moments are UNIX seconds. `seq` is the place in its line, None while it waits in its owner's
+    back row. `attempt` counts starts; `backend` names where the newest attempt runs or ran.
+    `suspect` marks a job that ran when its server died: it runs again alone.
+    """
+
+    id: int
+    model: str
+    request: TextToImage | Chat
+    owner: str
+    lane: str
+    parent: int | None
+    reply_to: str
+    state: JobState
+    seq: int | None
+    attempt: int
+    version: int
+    not_before: float
+    queued_at: float
+    started_at: float | None
+    finished_at: float | None
+    backend: str | None
+    suspect: bool
+    error: str | None
+    acknowledged: bool

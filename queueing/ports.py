@@ -1,0 +1,265 @@
+"""The services the queue needs, as protocols it owns, and the events it sends.
+
+Adapters implement these elsewhere; one contract suite per protocol runs against every
+implementation. An implementation raises the errors named here and nothing else on purpose.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from queueing.catalog import HostSpec, ModelSpec
+from queueing.jobs import Job, JobEvent, NewJob
+from queueing.requests import Capability, File, Output, Progress, Work
+
+
+class Clock(Protocol):
+    """Tells the time. Waiting is plain asyncio and needs no port."""
+
+    def now(self) -> float:
+        """Return UNIX seconds."""
+
+
+# ---------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobChanged:
+    """A change of a job was committed; `event` is None for its acceptance."""
+
+    job: Job
+    event: JobEvent | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progressed:
+    """A running attempt got further."""
+
+    job_id: int
+    progress: Progress
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinesMoved:
+    """Positions, reasons or times of the waiting jobs of these models may have changed."""
+
+    models: frozenset[str]
+
+
+Event = JobChanged | Progressed | LinesMoved
+Listener = Callable[[Event], None]
+"""Called after the commit, in the event loop; must neither block nor raise."""
+
+
+# ---------------------------------------------------------------- the store
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Admission:
+    """The limits one acceptance is held against; None for no limit.
+
+    `max_open` open jobs of the owner; of them `max_in_line` stand in lines, the rest wait in the
+    owner's back row; `max_waiting` jobs in the model's line and back rows together.
+    """
+
+    max_open: int | None = None
+    max_in_line: int | None = None
+    max_waiting: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """The waiting jobs of one model and lane.
+
+    `waiting` counts those with a place (not the back rows); `heads` are the first startable ones
+    in order, `first_queued_at` the acceptance of the very first waiting one, startable or not;
+    `next_start_at` is when a held or pausing job before or among the heads becomes startable.
+    """
+
+    model: str
+    lane: str
+    waiting: int
+    heads: tuple[Job, ...]
+    first_queued_at: float
+    next_start_at: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Learned:
+    """One learned duration: a running median and spread, in seconds."""
+
+    kind: str  # "service" or "load"
+    model: str
+    host: str
+    size: str  # the class of request sizes it holds for; "" for loads
+    samples: int
+    median_s: float
+    spread_s: float
+
+
+class Store(Protocol):
+    """The durable record of all jobs; the only writer of their states.
+
+    Every method returns after its change is durable; all are safe to call concurrently and to
+    cancel (the change then happens whole or not at all). Errors: `StoreError` when the database
+    fails, `NotAccepting(full_disk=True)` from `add` when the disk is full.
+    """
+
+    database_id: UUID  # made once per database; attempts derive their keys from it
+
+    async def add(self, new: NewJob, now: float, *, limits: Admission) -> Job:
+        """Accept a job: place, limits and idempotency key in one transaction.
+
+        A known key returns the job it made before, whatever the limits. Raises `LimitReached`.
+        """
+
+    async def apply(
+        self,
+        job: Job,
+        event: JobEvent,
+        now: float,
+        *,
+        runner: str | None = None,
+        backend: str | None = None,
+        not_before: float = 0.0,
+        error: str | None = None,
+        output: Output | None = None,
+        suspect: bool = False,
+    ) -> Job:
+        """Change a job's state as `TRANSITIONS` says and return its new value.
+
+        Compare-and-set on id, version and source state; raises `StaleJob` when somebody was
+        faster. A job that ends lets its owner's oldest back-row job enter its line at the end.
+        """
+
+    async def get(self, job_id: int) -> Job | None:
+        """Return a job, or None."""
+
+    async def find(self, key: str) -> Job | None:
+        """Return the job accepted under an idempotency key, or None."""
+
+    async def lines(self, now: float, *, per_line: int) -> list[Line]:
+        """Return every line that has waiting jobs; cost does not grow with their number."""
+
+    async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
+        """Return 1 + the number of jobs waiting ahead in the same model and lane.
+
+        Back-row jobs count the whole line and their owner's earlier back row as ahead. Jobs that
+        wait no longer are left out. Microseconds each, at any depth.
+        """
+
+    async def open_jobs(self, owner: str | None = None) -> list[Job]:
+        """Return the open jobs of an owner, or of everybody, oldest first."""
+
+    async def inputs(self, job: Job) -> tuple[File, ...]:
+        """Return the files the job was accepted with."""
+
+    async def output(self, job: Job) -> Output | None:
+        """Return what a completed job produced; None after retention removed it."""
+
+    async def processing(self) -> list[Job]:
+        """Return the jobs in state processing, oldest start first (after a restart: orphans)."""
+
+    async def unacknowledged(self) -> list[Job]:
+        """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
+
+    async def acknowledge(self, job: Job, now: float) -> None:
+        """Note that the person has the job's end. Idempotent."""
+
+    async def learned(self) -> list[Learned]:
+        """Return all learned durations."""
+
+    async def learn(self, learned: Sequence[Learned]) -> None:
+        """Replace learned durations."""
+
+    async def residency(self) -> list[tuple[str, str, bool]]:
+        """Return (model, backend, pinned) of the copies noted last."""
+
+    async def note_residency(self, copies: Sequence[tuple[str, str, str, str, bool]]) -> None:
+        """Replace the table of copies: (host, backend, model, residency, pinned)."""
+
+    async def purge(self, before: float, *, keep_mb: int | None = None) -> int:
+        """Delete acknowledged ended jobs older than `before` with their bytes.
+
+        With `keep_mb`, also the oldest outputs and inputs beyond that size. Returns the number of
+        jobs deleted.
+        """
+
+    async def aclose(self) -> None:
+        """Flush and close. Idempotent."""
+
+
+# ---------------------------------------------------------------- inference servers
+
+Report = Callable[[Progress], None]
+"""Called with each progress; must neither block nor raise."""
+
+Fetch = Callable[[], Awaitable[Output]]
+"""Brings the output of an attempt the server is done with; may be awaited again after an error."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerInfo:
+    """What a server says of itself: a name with version, its memory, and what to know about it.
+
+    `total_mb` and `free_mb` are the memory of its card where it tells, None otherwise. `notes`
+    are sentences for `usher check`, such as what an old version cannot do.
+    """
+
+    description: str
+    total_mb: int | None = None
+    free_mb: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Backend(Protocol):
+    """An inference server. Failures are `BackendError`s only; calls may overlap.
+
+    Cancelling any call stops its work on the server as far as the server can, then re-raises.
+    """
+
+    capabilities: frozenset[Capability]  # what servers of this kind can do at all
+    unloads_together: bool  # one unload frees all models of this server
+    can_unload: bool  # False: a model stays until the server itself drops it
+
+    def check(self, model: ModelSpec) -> None:
+        """Raise `BadModel` when the model's options cannot work here. No I/O but local files."""
+
+    async def probe(self) -> ServerInfo:
+        """Ask the server who it is; raise `Unavailable` when it does not answer."""
+
+    async def verify(self, model: ModelSpec) -> None:
+        """Ask the server whether it has what the model needs; raise `BadModel` when not."""
+
+    async def discover(self) -> tuple[ModelSpec, ...]:
+        """Return what the server offers, each with `backends=(its own name,)`."""
+
+    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
+        """Run one attempt; return when the server is done with it: the slot is free then."""
+
+    async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
+        """Go on with an attempt sent before a crash, under the same `work.key`.
+
+        Still running: watch it to its end. Finished: return its `Fetch` at once. Unknown to the
+        server: return None, soon. Fails as `run` does when the attempt failed.
+        """
+
+    async def load(self, model: ModelSpec) -> None:
+        """Bring the model into memory; return when it is usable. Idempotent; never two copies."""
+
+    async def unload(self, model: ModelSpec) -> None:
+        """Free the model's memory; return when the server says so. Idempotent."""
+
+    async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
+        """Return the names of those models that are in memory; None when the server cannot tell."""
+
+    async def aclose(self) -> None:
+        """Close connections. Idempotent."""
+
+
+class MemoryProbe(Protocol):
+    """Measures cards that are in this machine."""
+
+    async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
+        """Return (total, free) of the host's card in MB, or None when it cannot be measured."""

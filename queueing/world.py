@@ -1,0 +1,213 @@
+"""What `plan()` sees and what it answers: plain frozen values, without behaviour.
+
+The router builds a `World` from the store and the fleet, `plan()` answers with a `Plan`, and the
+router carries it out. Durations are seconds, moments UNIX seconds, memory MB.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from queueing.jobs import Job
+
+
+class Residency(StrEnum):
+    """The small lifecycle of a copy: absent, loading, ready, unloading, absent."""
+
+    LOADING = "loading"
+    READY = "ready"
+    UNLOADING = "unloading"
+
+
+class Blocked(StrEnum):
+    """Why a model does not move; each has one sentence in `reasons.py` and in the texts."""
+
+    IN_LINE = "in-line"  # its copies are busy with jobs ahead
+    LOADING = "loading"  # being loaded; `about_s` left
+    ROOM_BUSY = "room-busy"  # `other` runs where it will be loaded; it goes when that ends
+    LOADER_BUSY = "loader-busy"  # the host loads `other` first
+    RESERVED = "reserved"  # the host is reserved for `other`, which waits longer
+    GATED = "gated"  # ready, but `other` has waited longer and is let in first
+    NO_ROOM = "no-room"  # other programs hold the memory it needs
+    OFFLINE = "offline"  # no host that has it is up, since `since`
+    LOAD_PAUSE = "load-pause"  # its last load failed; tried again at `until`
+    RETRY_PAUSE = "retry-pause"  # every waiting job pauses after a failed attempt until `until`
+    PAUSED = "paused"  # by an admin
+    SUSPECT = "suspect"  # it runs alone, after `other` has ended
+    STARTING = "starting"  # it starts now
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """Why the waiting jobs of a model wait. `host` and `other` name a host and another model."""
+
+    why: Blocked
+    model: str
+    host: str | None = None
+    other: str | None = None
+    about_s: float | None = None
+    since: float | None = None
+    until: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Copy:
+    """A model in (or on its way into or out of) a backend's memory.
+
+    `ready_at` is when it became ready, or is expected to. `running` counts the jobs it runs.
+    `pinned` copies are evicted only by an admin.
+    """
+
+    model: str
+    backend: str
+    residency: Residency
+    ready_at: float
+    vram_mb: int
+    running: int = 0
+    pinned: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BackendView:
+    """A backend as the planner sees it.
+
+    `busy` counts everything that occupies it: running jobs and, on a serial one, its load.
+    `max_models` bounds how many models it keeps at once (1 for a plain ComfyUI process).
+    """
+
+    name: str
+    host: str
+    up: bool = True
+    since: float = 0.0
+    serial: bool = False
+    parallel: int = 64
+    busy: int = 0
+    max_models: int | None = None
+    unloads_together: bool = False
+    can_unload: bool = True
+    paused: bool = False
+    alone: bool = False  # a suspect job runs here: nothing else may start
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostView:
+    """A memory budget. `usable_mb` has the margin and other programs' memory taken off."""
+
+    name: str
+    usable_mb: int
+    budget_mb: int  # the margin taken off only: what it could offer with other programs gone
+    paused: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """The startable head of one lane of a model, and how many wait with it."""
+
+    lane: str
+    count: int
+    heads: tuple[Job, ...]
+    oldest_at: float
+    next_start_at: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelView:
+    """A model as the planner sees it; only models that wait or have copies need be present.
+
+    `load_s` and `service_s` are learned or prior, by backend name with "" for the default.
+    `rate_per_s` is the arrival rate λ, `left_at` its last eviction anywhere (0 for never),
+    `load_after` the end of the pause after failed loads.
+    """
+
+    name: str
+    vram_mb: int
+    backends: tuple[str, ...]
+    parallel: int = 1
+    load_s: Mapping[str, float] = field(default_factory=dict)
+    service_s: Mapping[str, float] = field(default_factory=dict)
+    rate_per_s: float = 0.0
+    left_at: float = 0.0
+    load_after: float = 0.0
+    paused: bool = False
+    waiting: tuple[Waiting, ...] = ()
+    wanted_by_admin: tuple[str, ...] = ()  # backends an admin asked to preload it on
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reservation:
+    """A host kept for a model that is overdue (rule R4); `due` orders them."""
+
+    host: str
+    backend: str
+    model: str
+    due: float
+    victims: tuple[str, ...]  # models of the copies that must leave
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rules:
+    """The planner's settings; the defaults are the study's."""
+
+    patience: float = 4.0  # κ of the age gate
+    age_limit_s: float = 120.0
+    gate: bool = True  # R4
+    replicate: bool = True  # R5
+    replicate_ratio: float = 3.0
+    lane_weights: Mapping[str, int] = field(
+        default_factory=lambda: {"vip": 4, "normal": 2, "relaxed": 1}
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class World:
+    """One snapshot of everything the decision depends on."""
+
+    now: float
+    models: Mapping[str, ModelView]
+    hosts: Mapping[str, HostView]
+    backends: Mapping[str, BackendView]
+    copies: tuple[Copy, ...]
+    reservations: tuple[Reservation, ...] = ()  # of the last plan
+    lane_credit: Mapping[tuple[str, str], float] = field(default_factory=dict)  # of the last plan
+    rules: Rules = field(default_factory=Rules)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """Start this job on this backend now."""
+
+    job: Job
+    backend: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evict:
+    """Unload this idle copy."""
+
+    model: str
+    backend: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """Load this model on this backend now, after these copies of its host have left."""
+
+    model: str
+    backend: str
+    evict: tuple[Evict, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What happens now, and why the rest waits.
+
+    `look_at` is the next moment at which time alone can change the answer, None for never.
+    """
+
+    starts: tuple[Start, ...] = ()
+    loads: tuple[Load, ...] = ()
+    evictions: tuple[Evict, ...] = ()  # without a load: memory pressure
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
+    reservations: tuple[Reservation, ...] = ()
+    lane_credit: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    look_at: float | None = None
