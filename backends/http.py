@@ -1,0 +1,256 @@
+"""One HTTP client per inference server; the only module that names httpx.
+
+It turns every way a call can fail into a `BackendError`, bounds what a server can make us read,
+and keeps addresses and credentials out of all texts. It never retries and knows no server's API.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import urlsplit
+
+import httpx
+from pydantic import JsonValue
+
+from queueing.errors import BadModel, Rejected, Unavailable
+from queueing.requests import File
+
+CONNECT_S = 5.0
+ANSWER_S = 30.0  # control calls: longer means that the server is stuck
+JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is some 10 MB
+LINE_LIMIT = 8 * 1024 * 1024
+ERROR_LIMIT = 64 * 1024  # of an error's body; enough for any text worth reading
+
+Transport = httpx.AsyncBaseTransport  # what tests hand in; named here so that callers need no httpx
+Params = Mapping[str, str]
+
+
+class HttpRefused(Rejected):
+    """The server answered with a 4xx status; `body` is its text, at most `ERROR_LIMIT` bytes.
+
+    The text may hold file lists and paths of the server: for the log, not for people.
+    """
+
+    def __init__(self, cause: str, *, status: int, body: str) -> None:
+        super().__init__(cause)
+        self.status = status
+        self.body = body
+
+
+class HttpFailed(Unavailable):
+    """The server answered with another bad status (3xx, 408, 429, 5xx); `body` as above."""
+
+    def __init__(self, cause: str, *, status: int, body: str) -> None:
+        super().__init__(cause)
+        self.status = status
+        self.body = body
+
+
+class Http:
+    """Talks to one server over kept-open connections; calls may overlap.
+
+    Every method raises `HttpRefused`, `HttpFailed` or `Unavailable` and nothing else on purpose.
+    Paths begin with a slash and are added to the path of `url`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        try:
+            urlsplit(url)  # it refuses broken IPv6 addresses, httpx does not
+            address = httpx.URL(url)
+        except (ValueError, httpx.InvalidURL):
+            raise BadModel("url: not a valid address") from None
+        if address.scheme not in {"http", "https"} or not address.host:
+            raise BadModel("url: must begin with http:// or https:// and name a server")
+        # Credentials move into a header: httpx would log them with every address.
+        auth = httpx.BasicAuth(address.username, address.password) if address.userinfo else None
+        self.base = str(address.copy_with(userinfo=b"", query=None, fragment=None)).rstrip("/")
+        self._client = httpx.AsyncClient(
+            base_url=self.base,
+            auth=auth,
+            # Uncompressed: a limit on bytes must also be one on memory.
+            headers={"Accept-Encoding": "identity", **(headers or {})},
+            transport=transport,
+            trust_env=False,  # a proxy from the environment would catch loopback addresses too
+            timeout=httpx.Timeout(None, connect=CONNECT_S),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
+        )
+
+    async def get_json(
+        self,
+        path: str,
+        *,
+        params: Params | None = None,
+        timeout_s: float = ANSWER_S,
+        limit: int = JSON_LIMIT,
+    ) -> JsonValue:
+        """Return the JSON of a GET that must be answered whole within `timeout_s`."""
+        request = self._client.build_request("GET", path, params=params)
+        return parse_json(await self._whole(request, timeout_s, limit))
+
+    async def post_json(
+        self,
+        path: str,
+        body: JsonValue = None,
+        *,
+        timeout_s: float | None = ANSWER_S,
+        limit: int = JSON_LIMIT,
+    ) -> JsonValue:
+        """Return the JSON of a POST that must be answered whole within `timeout_s`.
+
+        An empty answer is None: ComfyUI answers so to /free, /queue and /interrupt.
+        """
+        answer = await self._whole(self._post(path, body), timeout_s, limit)
+        return parse_json(answer) if answer else None
+
+    async def post_multipart(
+        self,
+        path: str,
+        *,
+        field: str,
+        file: File,
+        fields: Mapping[str, str] | None = None,
+        timeout_s: float = 120.0,
+    ) -> JsonValue:
+        """Upload one file with form fields and return the JSON answered."""
+        request = self._client.build_request(
+            "POST", path, files={field: (file.name, file.data, file.mime)}, data=dict(fields or {})
+        )
+        return parse_json(await self._whole(request, timeout_s, JSON_LIMIT))
+
+    async def get_bytes(
+        self, path: str, *, params: Params | None = None, limit: int, read_s: float = ANSWER_S
+    ) -> tuple[bytes, str]:
+        """Return a body of at most `limit` bytes and its media type, without parameters.
+
+        `read_s` bounds each pause in the transfer, not the whole: pictures may be large.
+        """
+        request = self._client.build_request("GET", path, params=params)
+        async with self._open(request, read_s) as response:
+            mime = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            return await _body(response, limit), mime
+
+    @asynccontextmanager
+    async def stream_lines(
+        self,
+        path: str,
+        body: JsonValue,
+        *,
+        read_s: float | None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[AsyncIterator[str]]:
+        """POST and yield the lines of the answer as they come, without their line ends.
+
+        `read_s` bounds each silence, the one before the answer included. Leaving the context
+        closes the connection, which stops the work on servers that notice.
+        """
+        async with self._open(self._post(path, body, headers), read_s) as response:
+            yield _lines(response)
+
+    async def aclose(self) -> None:
+        """Close all connections. Idempotent."""
+        await self._client.aclose()
+
+    def _post(
+        self, path: str, body: JsonValue, headers: Mapping[str, str] | None = None
+    ) -> httpx.Request:
+        # httpx would write raw UTF-8 and fail on lone surrogates; escaped JSON carries all text.
+        return self._client.build_request(
+            "POST",
+            path,
+            content=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", **(headers or {})},
+        )
+
+    async def _whole(self, request: httpx.Request, timeout_s: float | None, limit: int) -> bytes:
+        """Return the whole body; a server that drips bytes runs into the timeout too."""
+        try:
+            async with asyncio.timeout(timeout_s), self._open(request, None) as response:
+                return await _body(response, limit)
+        except TimeoutError:
+            raise Unavailable(f"{_name(request)}: no answer in {timeout_s:g} s") from None
+
+    @asynccontextmanager
+    async def _open(
+        self, request: httpx.Request, read_s: float | None
+    ) -> AsyncIterator[httpx.Response]:
+        timeout = httpx.Timeout(read_s, connect=CONNECT_S, pool=None)
+        request.extensions["timeout"] = timeout.as_dict()
+        with _as_unavailable(request):
+            response = await self._client.send(request, stream=True)
+            try:
+                if not response.is_success:
+                    raise await _status_error(request, response)
+                yield response
+            finally:
+                await response.aclose()
+
+
+def parse_json(data: bytes | str) -> JsonValue:
+    """Return parsed JSON; raise `Unavailable` for anything else, however deeply nested."""
+    try:
+        value: JsonValue = json.loads(data)
+    except (ValueError, RecursionError):
+        raise Unavailable(f"the server answered no JSON: {_excerpt(data)}") from None
+    return value
+
+
+@contextmanager
+def _as_unavailable(request: httpx.Request) -> Iterator[None]:
+    try:
+        yield
+    except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+        # Only the kind: messages of the transport can hold the whole address.
+        raise Unavailable(f"{_name(request)}: {type(error).__name__}") from error
+
+
+async def _status_error(
+    request: httpx.Request, response: httpx.Response
+) -> HttpRefused | HttpFailed:
+    status = response.status_code
+    body = (await _body(response, ERROR_LIMIT, cut=True)).decode(errors="replace")
+    cause = f"{_name(request)}: status {status}: {_excerpt(body)}"
+    refused = 400 <= status < 500 and status not in {408, 429}
+    return (HttpRefused if refused else HttpFailed)(cause, status=status, body=body)
+
+
+async def _body(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:
+    """Read a body; more than `limit` bytes are an error, or left unread with `cut`."""
+    parts = bytearray()
+    async for chunk in response.aiter_bytes():
+        parts += chunk
+        if len(parts) > limit:
+            if cut:
+                break
+            raise Unavailable(f"the server's answer is larger than {limit} bytes")
+    return bytes(parts[:limit])
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[str]:
+    # httpx's own line reader also splits at U+2028 and the like, which JSON texts may hold raw.
+    rest = bytearray()
+    async for chunk in response.aiter_bytes():
+        rest += chunk
+        *lines, rest = rest.split(b"\n")
+        for line in lines:
+            yield line.removesuffix(b"\r").decode(errors="replace")
+        if len(rest) > LINE_LIMIT:
+            raise Unavailable(f"the server sent a line of more than {LINE_LIMIT} bytes")
+    if rest:
+        yield rest.decode(errors="replace")
+
+
+def _name(request: httpx.Request) -> str:
+    """Name a call without host, credentials or query."""
+    return f"{request.method} {request.url.path}"
+
+
+def _excerpt(data: bytes | str) -> str:
+    text = data if isinstance(data, str) else data[:1000].decode(errors="replace")
+    return ascii(text[:200])

@@ -1,0 +1,237 @@
+"""The HTTP client: every failure becomes a `BackendError`, and nothing is read without bound."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from pydantic import JsonValue
+
+from backends.http import Http, HttpFailed, HttpRefused
+from queueing.errors import BadModel, Unavailable
+from queueing.requests import File
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Serve = Callable[[Handler], Awaitable[Http]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    servers: list[TestServer] = []
+    clients: list[Http] = []
+
+    async def start(handler: Handler) -> Http:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handler)
+        server = TestServer(app)
+        await server.start_server()
+        servers.append(server)
+        clients.append(Http(str(server.make_url("/"))))
+        return clients[-1]
+
+    yield start
+    for client in clients:
+        await client.aclose()
+    for server in servers:
+        await server.close()
+
+
+async def test_json_goes_there_and_back(serve: Serve) -> None:
+    """If this failed no call with a body would reach a server."""
+
+    async def echo(request: web.Request) -> web.Response:
+        return web.json_response({"got": await request.json()})
+
+    http = await serve(echo)
+    body: JsonValue = {"a": ["ü", 1, None, "\ud800"]}
+    assert await http.post_json("/x", body) == {"got": body}
+
+
+async def test_a_query_is_escaped_and_the_media_type_told(serve: Serve) -> None:
+    """If this failed files with odd names could not be fetched."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=request.query["name"], content_type="image/png")
+
+    http = await serve(answer)
+    got = await http.get_bytes("/view", limit=100, params={"name": "ä&b=c"})
+    assert got == ("ä&b=c".encode(), "image/png")
+
+
+async def test_an_empty_answer_to_a_post_is_none(serve: Serve) -> None:
+    """If this failed ComfyUI's /free and /interrupt would count as garbage."""
+
+    async def empty(_: web.Request) -> web.Response:
+        return web.Response()
+
+    assert await (await serve(empty)).post_json("/free", {}) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, HttpRefused),
+        (404, HttpRefused),
+        (302, HttpFailed),
+        (408, HttpFailed),
+        (429, HttpFailed),
+        (500, HttpFailed),
+    ],
+)
+async def test_bad_status_tells_status_and_body(
+    serve: Serve, status: int, kind: type[HttpRefused] | type[HttpFailed]
+) -> None:
+    """If this failed a wrong request would be retried, or a server's hiccup fail a job."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=status, text="no such thing")
+
+    with pytest.raises(kind) as caught:
+        await (await serve(answer)).get_json("/a")
+    assert isinstance(caught.value, HttpRefused | HttpFailed)
+    assert caught.value.status == status
+    assert caught.value.body == "no such thing"
+
+
+@pytest.mark.parametrize("text", ["", "<html>", "[" * 100_000, '{"a":', b"\xff\xfe"])
+async def test_garbage_is_unavailable(serve: Serve, text: str | bytes) -> None:
+    """If this failed a broken server would crash the caller instead of being retried."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=text)
+
+    with pytest.raises(Unavailable):
+        await (await serve(answer)).get_json("/a")
+
+
+async def test_a_body_beyond_the_limit_is_not_read(serve: Serve) -> None:
+    """If this failed a server could fill our memory."""
+
+    async def flood(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"x" * 65536)
+
+    http = await serve(flood)
+    with pytest.raises(Unavailable, match="larger than 100000 bytes"):
+        await http.get_bytes("/view", limit=100_000)
+    with pytest.raises(Unavailable, match="larger"):
+        await http.get_json("/big", limit=100_000)
+
+
+async def test_a_dripping_answer_ends_by_the_timeout(serve: Serve) -> None:
+    """If this failed one byte now and then would keep a control call waiting for ever."""
+
+    async def drip(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b" ")
+            await asyncio.sleep(0.01)
+
+    with pytest.raises(Unavailable, match=r"GET /slow: no answer in 0\.1 s"):
+        await (await serve(drip)).get_json("/slow", timeout_s=0.1)
+
+
+async def test_silence_in_a_transfer_is_unavailable(serve: Serve) -> None:
+    """If this failed a half-open connection would hang a download."""
+    over = asyncio.Event()
+
+    async def silent(_: web.Request) -> web.Response:
+        await over.wait()
+        return web.Response()
+
+    http = await serve(silent)
+    with pytest.raises(Unavailable):
+        await http.get_bytes("/view", limit=10, read_s=0.05)
+    with pytest.raises(Unavailable):
+        async with http.stream_lines("/chat", {}, read_s=0.05):
+            pass
+    over.set()
+
+
+async def test_lines_split_at_line_feeds_only(serve: Serve) -> None:
+    """If this failed a text with a raw U+2028 would break its event in two."""
+    sent = 'data: "a\u2028b\x85c"\r\n\n' + "x" * 300_000 + "\nlast"
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        data = sent.encode()
+        for start in range(0, len(data), 7000):
+            await response.write(data[start : start + 7000])
+        return response
+
+    async with (await serve(stream)).stream_lines("/chat", {}, read_s=5) as lines:
+        got = [line async for line in lines]
+    assert got == ['data: "a\u2028b\x85c"', "", "x" * 300_000, "last"]
+
+
+async def test_a_stream_cut_in_the_middle_is_unavailable(serve: Serve) -> None:
+    """If this failed half an answer would pass for a whole one."""
+
+    async def cut(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"data: 1\n")
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    with pytest.raises(Unavailable):  # noqa: PT012  # the reading is what fails
+        async with (await serve(cut)).stream_lines("/chat", {}, read_s=5) as lines:
+            async for _ in lines:
+                pass
+
+
+async def test_an_upload_keeps_name_and_fields(serve: Serve) -> None:
+    """If this failed pictures to start from would not reach ComfyUI."""
+
+    async def take(request: web.Request) -> web.Response:
+        form = await request.post()
+        image = form["image"]
+        assert isinstance(image, web.FileField)
+        return web.json_response([image.filename, image.file.read().decode(), form["type"]])
+
+    http = await serve(take)
+    file = File(name="a.png", mime="image/png", data=b"bytes")
+    fields = {"type": "input"}
+    assert await http.post_multipart("/upload", field="image", file=file, fields=fields) == [
+        "a.png",
+        "bytes",
+        "input",
+    ]
+
+
+async def test_credentials_travel_as_a_header_and_appear_in_no_text(serve: Serve) -> None:
+    """If this failed a password in a server's address would end up in logs."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=500, text=request.headers["Authorization"][:6])
+
+    plain = await serve(answer)
+    http = Http(plain.base.replace("http://", "http://me:hunter2@"))
+    with pytest.raises(HttpFailed) as caught:
+        await http.get_json("/a", params={"token": "hunter2"})
+    await http.aclose()
+    assert caught.value.body == "Basic "
+    assert "hunter2" not in str(caught.value) + http.base
+
+
+async def test_nobody_there_is_unavailable(unused_tcp_port: int) -> None:
+    """If this failed a stopped server would crash its callers."""
+    http = Http(f"http://127.0.0.1:{unused_tcp_port}")
+    with pytest.raises(Unavailable, match="GET /x: ConnectError"):
+        await http.get_json("/x")
+    await http.aclose()
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8188", "ftp://a", "http://", "http://[", "http://a:b"]
+)
+def test_an_unusable_address_is_a_configuration_error(url: str) -> None:
+    """If this failed a mistyped address would only show when the first job runs."""
+    with pytest.raises(BadModel, match="url"):
+        Http(url)
