@@ -1,0 +1,61 @@
+"""Decodes pictures of strangers within bounds and re-encodes them for servers.
+
+Everything here is blocking Pillow work: call it in a thread.
+"""
+
+import io
+import warnings
+
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from queueing.errors import Rejected
+from queueing.requests import File
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
+MAX_PIXELS = 50_000_000  # a phone's largest photo; Pillow alone would allow three times as many
+BAD_PICTURE = "The attached picture cannot be read; please send a PNG, JPEG or WebP file."
+HUGE_PICTURE = "The attached picture has too many pixels; please send a smaller one."
+
+
+def open_picture(file: File) -> Image.Image:
+    """Return the decoded first frame, upright, in RGB on white.
+
+    Raises `Rejected` for what is no picture, is broken, or has more than `MAX_PIXELS`. The header
+    is checked before a pixel is decoded, so a bomb costs nothing.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(file.data), formats=FORMATS) as image:
+                if image.width * image.height > MAX_PIXELS:
+                    raise Rejected(f"{image.size} pixels in a picture", user_text=HUGE_PICTURE)
+                image.load()
+                return _on_white(ImageOps.exif_transpose(image))
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise Rejected(f"pixel bomb: {error}", user_text=HUGE_PICTURE) from error
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError) as error:
+        # Pillow's decoders raise all of these on broken files, SyntaxError among them.
+        raise Rejected(f"unreadable picture: {error}", user_text=BAD_PICTURE) from error
+
+
+def as_jpeg(image: Image.Image, *, quality: int = 90) -> bytes:
+    """Return the picture as JPEG bytes."""
+    buffer = io.BytesIO()
+    image.convert("RGB").save(buffer, "JPEG", quality=quality)
+    return buffer.getvalue()
+
+
+def as_png(image: Image.Image) -> bytes:
+    """Return the picture as PNG bytes, compressed lightly: four times as fast, little larger."""
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", compress_level=3)
+    return buffer.getvalue()
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    """Flatten transparency: JPEG has none, and dropping it shows the hidden colours."""
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    clear = image.convert("RGBA")
+    flat = Image.new("RGBA", clear.size, "white")
+    return Image.alpha_composite(flat, clear).convert("RGB")
