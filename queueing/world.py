@@ -29,6 +29,7 @@ class Blocked(StrEnum):
     RESERVED = "reserved"  # the host is reserved for `other`, which waits longer
     GATED = "gated"  # ready, but `other` has waited longer and is let in first
     NO_ROOM = "no-room"  # other programs hold the memory it needs
+    PINNED = "pinned"  # an admin keeps `other` in the memory it needs
     OFFLINE = "offline"  # no host that has it is up, since `since`
     LOAD_PAUSE = "load-pause"  # its last load failed; tried again at `until`
     RETRY_PAUSE = "retry-pause"  # every waiting job pauses after a failed attempt until `until`
@@ -54,8 +55,9 @@ class Reason:
 class Copy:
     """A model in (or on its way into or out of) a backend's memory.
 
-    `ready_at` is when it became ready, or is expected to. `running` counts the jobs it runs.
-    `pinned` copies are evicted only by an admin.
+    `ready_at` is when it became ready, or is expected to. `running` counts the jobs it runs,
+    `ends_at` are their expected ends where known (estimates only; no decision about safety rests
+    on them). `pinned` copies are evicted only by an admin.
     """
 
     model: str
@@ -65,6 +67,7 @@ class Copy:
     vram_mb: int
     running: int = 0
     pinned: bool = False
+    ends_at: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,6 +137,14 @@ class ModelView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Evict:
+    """Unload this idle copy."""
+
+    model: str
+    backend: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Reservation:
     """A host kept for a model that is overdue (rule R4); `due` orders them."""
 
@@ -141,7 +152,7 @@ class Reservation:
     backend: str
     model: str
     due: float
-    victims: tuple[str, ...]  # models of the copies that must leave
+    victims: tuple[Evict, ...]  # the copies that must leave
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,14 +188,6 @@ class Start:
     """Start this job on this backend now."""
 
     job: Job
-    backend: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Evict:
-    """Unload this idle copy."""
-
-    model: str
     backend: str
 
 
