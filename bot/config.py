@@ -1,0 +1,136 @@
+"""Loads the configuration: everything that is wrong with it at once, each with its line.
+
+Never opens a connection: whether the servers named here answer is the business of `bot.check`.
+"""
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from bot import config_checks, config_yaml
+from bot.config_records import Config
+from bot.config_yaml import Document, Problem, sentences
+
+__all__ = ["Config", "ConfigError", "load", "parse", "settings_at"]
+
+_TEXTS = {
+    "missing": "is missing",
+    "string_type": "must be text (put a number in quotes)",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be one of {expected}",
+    "enum": "must be one of {expected}",
+    "tuple_type": "must be a list, such as [one, two]",
+    "frozen_set_type": "must be a list, such as [one, two]",
+    "dict_type": "must be a group of settings",
+    "model_type": "must be a group of settings",
+    "model_attributes_type": "must be a group of settings",
+    "string_pattern_mismatch": "must be a name without blanks and =, not beginning with - or /",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must not be empty",
+    "value_error": "{error}",
+    "path_type": "must be a path",
+}
+"""What pydantic found, in words for an operator; its own text otherwise."""
+
+
+class ConfigError(Exception):
+    """A configuration cannot be used; `problems` are all that is wrong, one sentence each."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
+    """Return the configuration in a file. Raises `ConfigError` with all problems at once."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # editors on Windows write a mark in front
+    except UnicodeDecodeError:
+        raise ConfigError((f"{path.name}: is not UTF-8 text",)) from None
+    except OSError as error:
+        raise ConfigError((f"{path}: cannot be read: {error.strerror}",)) from None
+    return parse(text, environ, file=path.name, folder=path.parent.resolve())
+
+
+def parse(
+    text: str, environ: Mapping[str, str], *, file: str = "config.yaml", folder: Path | None = None
+) -> Config:
+    """Return the configuration in a text; relative paths lie in `folder`. As `load` otherwise."""
+    document = config_yaml.read(text, environ)
+    config, problems = _validated(document, folder or Path())
+    if config is not None and not problems:
+        problems = config_checks.problems(config)
+    if config is None or problems:
+        raise ConfigError(sentences(document, file, problems))
+    warnings = [*config_checks.warnings(config), *_written_out(document)]
+    return config.with_warnings(sentences(document, file, warnings))
+
+
+def _validated(document: Document, folder: Path) -> tuple[Config | None, list[Problem]]:
+    if document.value is None:
+        return None, document.problems
+    known = {problem.path for problem in document.problems}
+    try:
+        config = Config.model_validate(document.value, context={"folder": folder})
+    except ValidationError as error:
+        found = [_problem(details) for details in error.errors(include_url=False)]
+        return None, document.problems + [each for each in found if each.path not in known]
+    return config, document.problems
+
+
+def _written_out(document: Document) -> list[Problem]:
+    text = "stands in the file; ${NAME} keeps it in the environment, out of copies of this file"
+    return [Problem(path=path, text=text) for path in document.literal_secrets]
+
+
+def _problem(details: ErrorDetails) -> Problem:
+    """Say in a sentence what pydantic found; never quotes the value, which may be a secret."""
+    path = tuple(part for part in details["loc"] if part != "[key]")
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        return Problem(path=path, text=_unknown(path))
+    if kind not in _TEXTS:
+        return Problem(path=path, text=details["msg"])
+    return Problem(path=path, text=_TEXTS[kind].format(**details.get("ctx", {})))
+
+
+def _unknown(path: config_yaml.Path) -> str:
+    names = sorted(settings_at(path[:-1]))
+    near = get_close_matches(str(path[-1]), names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    return f"is no setting; {hint}"
+
+
+def settings_at(path: config_yaml.Path) -> frozenset[str]:
+    """Return the names of the settings in the group at a path, () for the top."""
+    schema = Config.model_json_schema()
+    group: Mapping[str, Any] = schema
+    for part in path:
+        within = group.get("properties", {}).get(part) or group.get("additionalProperties")
+        group = _resolved(within if isinstance(within, dict) else {}, schema)
+    return frozenset(group.get("properties", {}))
+
+
+def _resolved(group: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Follow references, and of alternatives the one that is a group."""
+    for choice in (group, *group.get("anyOf", ())):
+        if "$ref" in choice:
+            found: Mapping[str, Any] = schema["$defs"][choice["$ref"].rpartition("/")[2]]
+            return found
+    return group

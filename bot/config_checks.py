@@ -1,0 +1,189 @@
+"""Checks what must fit together in a configuration: names, memory, options of each kind.
+
+Opens no connection; the kinds of backends read no more than the workflow files named here.
+"""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from backends import KINDS, connect
+from bot.config_records import Config, ModelConfig
+from bot.config_yaml import Path, Problem
+from queueing.catalog import Catalog, ModelSpec
+from queueing.errors import BadModel
+from queueing.requests import Capability
+
+_ABLE = {"image": Capability.TEXT_TO_IMAGE, "ask": Capability.TEXT_TO_TEXT}
+_OFFLOADING = frozenset({"comfyui"})  # kinds whose servers run models larger than the card
+
+
+def problems(config: Config) -> list[Problem]:
+    """Return everything that makes a valid configuration unusable all the same."""
+    found = [*_server_problems(config), *_name_problems(config), *_chat_problems(config)]
+    if found:  # what follows needs every name to mean something
+        return found
+    catalog = config.catalog()
+    return [
+        *_option_problems(catalog),
+        *_size_problems(catalog),
+        *_default_problems(config, catalog),
+    ]
+
+
+def warnings(config: Config) -> list[Problem]:
+    """Return what works but is probably not meant; asks for a configuration without problems."""
+    return [*_size_warnings(config.catalog()), *_admin_warnings(config)]
+
+
+# ---------------------------------------------------------------- servers and names
+
+
+def _server_problems(config: Config) -> Iterator[Problem]:
+    hosts_of: dict[str, str] = {}
+    for host_name, host in config.hosts.items():
+        for name, backend in host.backends.items():
+            path: Path = ("hosts", host_name, "backends", name)
+            if backend.kind not in KINDS:
+                text = f"unknown kind {backend.kind!r}; there are {', '.join(sorted(KINDS))}"
+                yield Problem(path=(*path, "kind"), text=text)
+            elif backend.url is None and backend.kind != "demo":
+                yield Problem(path=path, text="needs a url, such as http://127.0.0.1:8188")
+            if name in hosts_of:
+                text = f"{hosts_of[name]} has a backend of this name; a server is on one host only"
+                yield Problem(path=path, text=text)
+            hosts_of.setdefault(name, host_name)
+
+
+def _name_problems(config: Config) -> Iterator[Problem]:
+    backends = {name for host in config.hosts.values() for name in host.backends}
+    taken: dict[str, str] = {}
+    for name, model in config.models.items():
+        yield from _unknown_backends(name, model, backends)
+        for path, word in _words(name, model):
+            owner = taken.setdefault(word.casefold(), name)
+            if owner != name or (path[-1] != name and word.casefold() == name.casefold()):
+                yield Problem(path=path, text=f"{word!r} already means the model {owner}")
+    if not config.models and not any(
+        backend.discover for host in config.hosts.values() for backend in host.backends.values()
+    ):
+        text = "no models: name one, or let a backend `discover: true` what its server has"
+        yield Problem(path=("models",), text=text)
+
+
+def _unknown_backends(name: str, model: ModelConfig, known: set[str]) -> Iterator[Problem]:
+    for index, backend in enumerate(model.backends):
+        if backend not in known:
+            near = get_close_matches(backend, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+            text = f"no host has a backend {backend!r}; {hint}"
+            yield Problem(path=("models", name, "backends", index), text=text)
+
+
+def _words(name: str, model: ModelConfig) -> Iterator[tuple[Path, str]]:
+    yield ("models", name), name
+    for index, alias in enumerate(model.aliases):
+        yield ("models", name, "aliases", index), alias
+
+
+# ---------------------------------------------------------------- what each kind says
+
+
+def _option_problems(catalog: Catalog) -> Iterator[Problem]:
+    """Let every kind look at its own settings: a new kind then needs no line here."""
+    for spec in catalog.backends.values():
+        base: Path = ("hosts", catalog.host_of[spec.name], "backends", spec.name)
+        try:
+            backend = connect(spec)
+        except BadModel as error:
+            yield from _placed(str(error), f"backends.{spec.name}", base)
+            continue
+        for model in catalog.models.values():
+            if spec.name in model.backends:
+                try:
+                    backend.check(model)
+                except BadModel as error:
+                    yield from _placed(str(error), f"models.{model.name}", ("models", model.name))
+
+
+def _placed(text: str, prefix: str, base: Path) -> Iterator[Problem]:
+    """Split a kind's "models.qwen.flavour: …; models.qwen.system: …" into places."""
+    for sentence in text.split("; "):
+        setting, colon, what = sentence.removeprefix(f"{prefix}.").partition(": ")
+        if colon and sentence.startswith(f"{prefix}."):
+            yield Problem(path=(*base, *setting.split(".")), text=what)
+        else:
+            yield Problem(path=base, text=sentence.removeprefix(f"{prefix}: "))
+
+
+# ---------------------------------------------------------------- memory and defaults
+
+
+def _size_problems(catalog: Catalog) -> Iterator[Problem]:
+    for model in catalog.models.values():
+        if not _fits(model, catalog) and not _offloads(model, catalog):
+            text = f"larger than any of its hosts can offer ({_offered(model, catalog)} MB)"
+            yield Problem(path=("models", model.name, "vram"), text=text)
+
+
+def _size_warnings(catalog: Catalog) -> Iterator[Problem]:
+    for model in catalog.models.values():
+        if not _fits(model, catalog):
+            text = f"larger than any of its hosts can offer ({_offered(model, catalog)} MB): it takes the host alone and runs slowly"
+            yield Problem(path=("models", model.name, "vram"), text=text)
+
+
+def _offered(model: ModelSpec, catalog: Catalog) -> int:
+    return max(catalog.hosts[catalog.host_of[name]].usable_mb for name in model.backends)
+
+
+def _fits(model: ModelSpec, catalog: Catalog) -> bool:
+    return (model.vram_mb or 0) <= _offered(model, catalog)
+
+
+def _offloads(model: ModelSpec, catalog: Catalog) -> bool:
+    return any(catalog.backends[name].kind in _OFFLOADING for name in model.backends)
+
+
+def _default_problems(config: Config, catalog: Catalog) -> Iterator[Problem]:
+    discovers = any(backend.discover for backend in catalog.backends.values())
+    for command, capability in _ABLE.items():
+        name: str | None = getattr(config.defaults, command)
+        if name is None or (catalog.find(name) is None and discovers):
+            continue
+        model = catalog.find(name)
+        if model is None:
+            able = ", ".join(catalog.able(capability)) or "none"
+            text = f"no model is called {name!r}; able to do it: {able}"
+            yield Problem(path=("defaults", command), text=text)
+        elif capability not in model.capabilities:
+            text = f"{name} cannot do {capability}; its capabilities are {_listed(model)}"
+            yield Problem(path=("defaults", command), text=text)
+
+
+def _listed(model: ModelSpec) -> str:
+    return ", ".join(sorted(model.capabilities))
+
+
+# ---------------------------------------------------------------- chats and people
+
+
+def _chat_problems(config: Config) -> Iterator[Problem]:
+    web = config.chats.web
+    if web and not web.is_local and not web.token:
+        text = f"{web.host} is open to other machines: set chats.web.token as well"
+        yield Problem(path=("chats", "web", "host"), text=text)
+    if config.limits.in_line_per_person > config.limits.open_per_person:
+        text = "cannot be more than limits.open_per_person"
+        yield Problem(path=("limits", "in_line_per_person"), text=text)
+    for index, admin in enumerate(config.admins):
+        platform = admin.partition(":")[0]
+        if platform not in type(config.chats).model_fields:
+            known = ", ".join(type(config.chats).model_fields)
+            yield Problem(path=("admins", index), text=f"no chat is called {platform!r}; {known}")
+
+
+def _admin_warnings(config: Config) -> Iterator[Problem]:
+    for index, admin in enumerate(config.admins):
+        platform = admin.partition(":")[0]
+        if getattr(config.chats, platform) is None:
+            yield Problem(path=("admins", index), text=f"chats.{platform} is not configured")

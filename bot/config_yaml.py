@@ -1,0 +1,188 @@
+"""Reads the text of a configuration: plain values, the line of each, secrets filled in.
+
+Knows YAML and environment variables; never what a setting means. Nothing here raises on bad input:
+whatever is wrong becomes a `Problem`, so that all of them can be shown at once.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import yaml
+from pydantic import JsonValue
+
+Path = tuple[str | int, ...]
+"""Where a value stands: ("models", "flux", "aliases", 0)."""
+
+SECRET_KEYS = frozenset({"token"})
+VARIABLE_KEYS = SECRET_KEYS | {"url", "api_url"}
+"""The settings in which `${NAME}` stands for an environment variable."""
+
+_VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_TAG = "tag:yaml.org,2002:"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """Something wrong at a place of the configuration, in one sentence for the operator."""
+
+    path: Path
+    text: str
+    line: int | None = None  # where it is known better than the path tells
+
+
+@dataclass(kw_only=True, slots=True)
+class Document:
+    """A read configuration file.
+
+    `lines` holds the line of every key and list item, counted from 1; `literal_secrets` are the
+    places where a secret is written out instead of named.
+    """
+
+    value: JsonValue = None
+    lines: dict[Path, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    literal_secrets: list[Path] = field(default_factory=list)
+
+    def line_of(self, path: Path) -> int | None:
+        """Return the line of a value, or of the nearest thing around it that is in the file."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.lines:
+                return self.lines[path[:length]]
+        return None
+
+
+def read(text: str, environ: Mapping[str, str]) -> Document:
+    """Return what a configuration file says; `problems` is empty where all of it could be read."""
+    document = Document()
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+        document.value = _Reader(document, environ).value(node, ()) if node is not None else {}
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = error.problem or error.context or "this is not YAML"
+        line = mark.line + 1 if mark else None
+        document.problems.append(Problem(path=(), text=f"cannot be read: {what}", line=line))
+    except yaml.YAMLError as error:
+        what = str(error).splitlines()[0]
+        document.problems.append(Problem(path=(), text=f"cannot be read: {what}"))
+    except RecursionError:
+        document.problems.append(Problem(path=(), text="cannot be read: nested too deeply"))
+    return document
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's plain values only: in YAML 1.1 `on` is a truth value and 12:30 a number."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  the library's own attribute
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Refuse repeated nodes: a few lines of them can stand for more than fits in memory."""
+        if self.check_event(yaml.AliasEvent):
+            mark = self.get_event().start_mark  # type: ignore[no-untyped-call]  # stubs lack it
+            what = "references (*name) are not supported"
+            raise yaml.composer.ComposerError(None, None, what, mark)
+        return super().compose_node(parent, index)
+
+
+for _kind, _pattern, _starts in (
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("int", r"^[-+]?[0-9]+$", "-+0123456789"),
+    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
+    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+):
+    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(_pattern), list(_starts))
+
+
+_SCALARS: Mapping[str, Callable[[str], JsonValue]] = {
+    "null": lambda _: None,
+    "bool": lambda text: text.lower() == "true",
+    "int": int,  # the library would read 010 as 8
+    "float": float,
+}
+
+
+class _Reader:
+    """Turns a tree of nodes into plain values and notes lines and problems on the way."""
+
+    def __init__(self, document: Document, environ: Mapping[str, str]) -> None:
+        self._document = document
+        self._environ = environ
+
+    def value(self, node: yaml.Node, path: Path) -> JsonValue:
+        self._document.lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, JsonValue]:
+        found: dict[str, JsonValue] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != f"{_TAG}str":
+                self._complain(path, f"the name {key_node.value!r} must be text: quote it", line)
+                continue
+            key = key_node.value
+            if key in found:
+                before = self._document.lines[*path, key]
+                self._complain((*path, key), f"is given twice (first in line {before})", line)
+                continue
+            self._document.lines[*path, key] = line
+            found[key] = self.value(value_node, (*path, key))
+        return found
+
+    def _scalar(self, node: yaml.Node, path: Path) -> JsonValue:
+        kind = node.tag.removeprefix(_TAG)
+        if kind == "str":
+            return self._text(node.value, path)
+        if kind not in _SCALARS:
+            self._complain(path, f"the tag {node.tag} is not supported")
+            return None
+        try:
+            return _SCALARS[kind](node.value)
+        except ValueError:  # `!!int x`, or a number of thousands of digits
+            self._complain(path, "this is not a usable number")
+            return None
+
+    def _text(self, text: str, path: Path) -> str:
+        key = next((part for part in reversed(path) if isinstance(part, str)), "")
+        if "${" not in text:
+            if key in SECRET_KEYS and text:
+                self._document.literal_secrets.append(path)
+            return text
+        if key not in VARIABLE_KEYS:
+            allowed = ", ".join(sorted(VARIABLE_KEYS))
+            self._complain(path, f"${{NAME}} stands for a variable only in {allowed}")
+            return text
+        if "${" in _VARIABLE.sub("", text):
+            self._complain(path, "a variable must read ${NAME} or ${NAME:-otherwise}")
+            return text
+        return _VARIABLE.sub(lambda match: self._variable(match, path), text)
+
+    def _variable(self, match: re.Match[str], path: Path) -> str:
+        name, default = match["name"], match["default"]
+        found = self._environ.get(name) or default
+        if found is None:
+            self._complain(path, f"the environment variable {name} is not set")
+            return f"${{{name}}}"
+        return found
+
+    def _complain(self, path: Path, text: str, line: int | None = None) -> None:
+        self._document.problems.append(Problem(path=path, text=text, line=line))
+
+
+def sentences(document: Document, file: str, problems: Iterable[Problem]) -> tuple[str, ...]:
+    """Return problems as "config.yaml:17: models.flux.load_s: must be a number", in line order."""
+    placed = [(problem.line or document.line_of(problem.path), problem) for problem in problems]
+    placed.sort(key=lambda pair: pair[0] or 0)
+    return tuple(
+        f"{file}{f':{line}' if line else ''}: {_dotted(problem.path)}{problem.text}"
+        for line, problem in placed
+    )
+
+
+def _dotted(path: Path) -> str:
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
+    return "".join(parts).removeprefix(".") + ": " if parts else ""

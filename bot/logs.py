@@ -1,0 +1,122 @@
+"""Sets up the log and keeps secrets out of it, whoever writes them.
+
+Redaction happens in the formatter of our one handler, on the finished line with its traceback: so it
+covers third-party loggers, warnings, exceptions nobody caught and errors of the event loop alike.
+"""
+
+import asyncio
+import json
+import logging
+import re
+import sys
+import threading
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Literal, TextIO
+
+HIDDEN = "[hidden]"
+
+_SHAPES = re.compile(
+    r"(?P<telegram>(?<=bot)\d{5,}:[\w-]{10,}|\b\d{6,12}:[\w-]{30,})"
+    r"|(?P<discord>\b[\w-]{23,28}\.[\w-]{6,7}\.[\w-]{27,})"
+    r"|(?P<lmstudio>\bsk-[\w-]+(?::[\w-]+)?)"
+    r"|(?<=Bearer )[^\s'\",]+"
+    r"|(?<=Bot )[\w-]{20,}\.[\w.-]+"
+    r"|(?<=[?&]token=)[^\s&'\"]+"
+)
+"""Tokens by their shape: of Telegram, Discord, LM Studio, and in headers and addresses."""
+
+_SHORTEST = 4  # a shorter secret would black out half of every line
+
+_log = logging.getLogger(__name__)
+
+
+class Redactor:
+    """Replaces known secrets, and whatever looks like one, by a mark."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        worth = sorted({s for s in secrets if len(s) >= _SHORTEST}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, worth))) if worth else None
+
+    def __call__(self, text: str) -> str:
+        """Return the text without secrets."""
+        if self._known:
+            text = self._known.sub(HIDDEN, text)
+        return _SHAPES.sub(HIDDEN, text)
+
+
+class TextFormatter(logging.Formatter):
+    """One line a record, for people; a traceback follows, indented."""
+
+    def __init__(self, redact: Redactor) -> None:
+        super().__init__("{asctime} {levelname:<7} {name}: {message}", style="{")
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as text without secrets."""
+        return self._redact(super().format(record).replace("\n", "\n    "))
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line, for collectors."""
+
+    def __init__(self, redact: Redactor) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line of JSON without secrets."""
+        line = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": self._redact(record.getMessage()),
+        }
+        if record.exc_info:
+            line["traceback"] = self._redact(self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False)
+
+
+def set_up(
+    *,
+    level: str = "info",
+    form: Literal["text", "json"] = "text",
+    secrets: Iterable[str] = (),
+    stream: TextIO | None = None,
+) -> None:
+    """Send every log record to `stream` (stderr), free of secrets. Replaces an earlier set-up."""
+    redact = Redactor(secrets)
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter(redact) if form == "json" else TextFormatter(redact))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    logging.captureWarnings(capture=True)
+    # httpx logs every address at INFO, and Telegram's addresses hold the token.
+    for chatty in ("httpx", "httpcore", "telegram", "discord", "aiohttp.access"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    sys.excepthook = _log_uncaught
+    threading.excepthook = _log_thread
+
+
+def watch_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Log what the event loop would otherwise print, so that it is redacted as well."""
+    loop.set_exception_handler(_log_loop_error)
+
+
+def _log_uncaught(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    if not issubclass(kind, KeyboardInterrupt):
+        _log.critical("stopped by an unexpected error", exc_info=(kind, error, traceback))
+
+
+def _log_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None:
+        _log.error("a thread failed", exc_info=args.exc_value)
+
+
+def _log_loop_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    _log.error("%s", context.get("message", "error in the event loop"), exc_info=error)
