@@ -1,0 +1,50 @@
+"""The router's decision: what starts now, what is loaded where, what is evicted, and why the rest waits.
+
+`plan()` is a pure function of a `World`. Nothing in this package does I/O, waits, logs or reads a
+clock; the rules and their numbers are those of the scheduling design (R1 to R5).
+"""
+
+from queueing.planning import dispatch, gates, placing, replicas
+from queueing.planning.board import Board
+from queueing.planning.explain import explain
+from queueing.world import Plan, World
+
+__all__ = ["plan"]
+
+
+def plan(world: World) -> Plan:
+    """Decide what happens now.
+
+    Repeating it on a world in which its answer has been carried out changes nothing: starts and
+    loads already given away are in the world then. Decision tree, numbers as in the body:
+
+    0.  Close the gates of the last plan's reservations that still hold (R4).
+    1.  A head with a ready, free copy that no gate closes starts (R1).
+    2.  A host whose budget shrank unloads idle copies.
+    3.  A model that waits and has no copy ready or loading is wanted: one load (R2).
+        3a. It goes where the loader is free and eviction costs least (R3).
+        3b. Placed nowhere and overdue: a host is reserved, its victims are gated (R4).
+    4.  A backlog large enough loads a further copy on another host (R5).
+    5.  Every model that still waits gets its reason.
+    """
+    board = Board(world)
+    if world.rules.gate:
+        gates.renew(board)  # 0
+    dispatch.dispatch(board)  # 1
+    placing.relieve(board)  # 2
+    for model in placing.wanted(board):  # 3
+        placing.place_or_reserve(board, model)  # 3a, 3b
+    if world.rules.replicate:
+        replicas.replicate(board)  # 4
+    reasons = explain(board)  # 5
+    return Plan(
+        starts=tuple(board.starts),
+        loads=tuple(board.loads),
+        evictions=tuple(board.evictions),
+        reasons=reasons,
+        reservations=tuple(
+            host.reservation for host in board.hosts.values() if host.reservation is not None
+        ),
+        lane_credit=dispatch.remaining_credit(board),
+        look_at=board.look_at,
+    )

@@ -1,0 +1,269 @@
+"""The board: the world as one plan changes it while it decides.
+
+It counts what the plan has already given away, so that no slot, loader or megabyte is used twice.
+A board never outlives its plan and nothing outside this package sees one.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from queueing.jobs import LANES, Job
+from queueing.world import (
+    BackendView,
+    Copy,
+    Evict,
+    HostView,
+    Load,
+    ModelView,
+    Reservation,
+    Residency,
+    Start,
+    Waiting,
+    World,
+)
+
+DEFAULT_LOAD_S = 30.0
+DEFAULT_SERVICE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Rule R4's gate on a copy.
+
+    Until `ends_at` only jobs that arrived by `arrived_by` may start, and none after it.
+    """
+
+    model: str  # for whom the copy is being emptied
+    arrived_by: float
+    ends_at: float
+
+    def admits(self, job: Job, now: float) -> bool:
+        """Tell whether the job may still start behind this gate."""
+        return now < self.ends_at and job.queued_at <= self.arrived_by
+
+
+@dataclass(slots=True)
+class LaneState:
+    """One lane of a model queue; `taken` heads have been started by this plan."""
+
+    view: Waiting
+    heads: tuple[Job, ...]
+    taken: int = 0
+
+    @property
+    def head(self) -> Job | None:
+        """The next startable job, None when none is known."""
+        return self.heads[self.taken] if self.taken < len(self.heads) else None
+
+    @property
+    def left(self) -> int:
+        """How many wait after what this plan starts."""
+        return self.view.count - self.taken
+
+
+@dataclass(slots=True, eq=False)
+class HostState:
+    """A host, what its copies take and for whom it is reserved."""
+
+    view: HostView
+    backends: list["BackendState"] = field(default_factory=list)
+    copies: list["CopyState"] = field(default_factory=list)
+    used_mb: int = 0
+    loading: "CopyState | None" = None  # its one loader is busy with this copy
+    reservation: Reservation | None = None
+    running: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class BackendState:
+    """A backend and how much of it is taken."""
+
+    view: BackendView
+    host: HostState
+    order: int
+    busy: int
+    alone: bool
+    copies: list["CopyState"] = field(default_factory=list)
+    waits_for: str | None = None  # a suspect job of this model waits until nothing runs here
+
+    @property
+    def usable(self) -> bool:
+        """Whether work may be given to it at all."""
+        return self.view.up and not self.view.paused and not self.host.view.paused
+
+    @property
+    def occupied(self) -> bool:
+        """Whether a load would have to wait: a serial backend does one thing at a time."""
+        if self.alone or self.waits_for is not None:
+            return True
+        if not self.view.serial:
+            return False
+        return self.busy > 0 or any(c.residency is not Residency.READY for c in self.copies)
+
+
+@dataclass(slots=True, eq=False)
+class CopyState:
+    """A copy; `gate` closes it to late jobs while it must leave."""
+
+    view: Copy
+    backend: BackendState
+    model: "ModelState"
+    residency: Residency
+    running: int
+    gate: Gate | None = None
+
+    @property
+    def serves(self) -> bool:
+        """Whether it runs jobs now or will: ready or loading on a usable backend."""
+        return self.residency is not Residency.UNLOADING and self.backend.usable
+
+    @property
+    def free(self) -> bool:
+        """Whether it could start a job now, gates aside."""
+        backend = self.backend
+        return (
+            self.residency is Residency.READY
+            and self.running < self.model.view.parallel
+            and backend.usable
+            and not backend.alone
+            and backend.waits_for is None
+            and backend.busy < backend.view.parallel
+            and not (backend.view.serial and backend.occupied)
+        )
+
+
+@dataclass(slots=True, eq=False)
+class ModelState:
+    """A model, its waiting lanes and its copies."""
+
+    view: ModelView
+    order: int
+    lanes: list[LaneState]
+    copies: list[CopyState] = field(default_factory=list)
+    reserved: Reservation | None = None
+
+    @property
+    def oldest_at(self) -> float | None:
+        """When its oldest startable head arrived; None when nothing can start."""
+        moments = [lane.heads[lane.taken].queued_at for lane in self.lanes if lane.head is not None]
+        return min(moments) if moments else None
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait after what this plan starts."""
+        return sum(lane.left for lane in self.lanes)
+
+    @property
+    def served(self) -> bool:
+        """Whether a copy is ready or on its way."""
+        return any(copy.serves for copy in self.copies)
+
+    def load_s(self, backend: str) -> float:
+        """Return the expected duration of a load there."""
+        times = self.view.load_s
+        return times.get(backend, times.get("", DEFAULT_LOAD_S))
+
+    def service_s(self, backend: str) -> float:
+        """Return the expected duration of a usual job there."""
+        times = self.view.service_s
+        return times.get(backend, times.get("", DEFAULT_SERVICE_S))
+
+    @property
+    def usual_load_s(self) -> float:
+        """The duration of a load before it is known where."""
+        times = self.view.load_s
+        return times[""] if "" in times else min(times.values(), default=DEFAULT_LOAD_S)
+
+
+class Board:
+    """The mutable state of one decision; its lists become the plan."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.now = world.now
+        self.rules = world.rules
+        self.hosts = {name: HostState(view) for name, view in world.hosts.items()}
+        self.backends = self._backends(world.backends)
+        self.models = {
+            name: ModelState(view, order, _lanes(view))
+            for order, (name, view) in enumerate(world.models.items())
+        }
+        for copy in world.copies:
+            self._put(copy)
+        self.starts: list[Start] = []
+        self.loads: list[Load] = []
+        self.evictions: list[Evict] = []
+        self.lane_credit: dict[tuple[str, str], float] = dict(world.lane_credit)
+        self.look_at: float | None = None
+
+    def _backends(self, views: Mapping[str, BackendView]) -> dict[str, BackendState]:
+        states: dict[str, BackendState] = {}
+        for order, (name, view) in enumerate(views.items()):
+            host = self.hosts[view.host]
+            states[name] = BackendState(view, host, order, view.busy, view.alone)
+            host.backends.append(states[name])
+        return states
+
+    def _put(self, copy: Copy) -> None:
+        backend = self.backends[copy.backend]
+        model = self.models.get(copy.model)
+        if model is None:  # a copy of a model nobody asked about: it only takes memory
+            view = ModelView(name=copy.model, vram_mb=copy.vram_mb, backends=(copy.backend,))
+            model = self.models[copy.model] = ModelState(view, len(self.models), [])
+        state = CopyState(copy, backend, model, copy.residency, copy.running)
+        model.copies.append(state)
+        backend.copies.append(state)
+        backend.host.copies.append(state)
+        backend.host.used_mb += copy.vram_mb
+        backend.host.running += copy.running
+        if copy.residency is Residency.LOADING:
+            backend.host.loading = state
+
+    def look(self, moment: float) -> None:
+        """Note a moment at which time alone may change the answer."""
+        if moment > self.now and (self.look_at is None or moment < self.look_at):
+            self.look_at = moment
+
+    def start(self, job: Job, copy: CopyState) -> None:
+        """Start a job on a copy."""
+        copy.running += 1
+        copy.backend.busy += 1
+        copy.backend.host.running += 1
+        copy.backend.alone = copy.backend.alone or job.suspect
+        self.starts.append(Start(job=job, backend=copy.backend.view.name))
+
+    def load(self, model: ModelState, backend: BackendState, victims: Iterable[CopyState]) -> None:
+        """Load a model on a backend after these idle copies of its host have left."""
+        evict = tuple(self._take_out(copy) for copy in victims)
+        name = backend.view.name
+        self.loads.append(Load(model=model.view.name, backend=name, evict=evict))
+        self._put(
+            Copy(
+                model=model.view.name,
+                backend=name,
+                residency=Residency.LOADING,
+                ready_at=self.now + model.load_s(name),
+                vram_mb=model.view.vram_mb,
+            )
+        )
+
+    def evict(self, copies: Iterable[CopyState]) -> None:
+        """Unload idle copies without loading anything (memory pressure)."""
+        for copy in copies:
+            self.evictions.append(self._take_out(copy))
+
+    def _take_out(self, copy: CopyState) -> Evict:
+        copy.model.copies.remove(copy)
+        copy.backend.copies.remove(copy)
+        copy.backend.host.copies.remove(copy)
+        copy.backend.host.used_mb -= copy.view.vram_mb
+        return Evict(model=copy.view.model, backend=copy.view.backend)
+
+
+def _lanes(view: ModelView) -> list[LaneState]:
+    lanes = sorted(view.waiting, key=lambda waiting: _rank(waiting.lane))
+    return [LaneState(w, () if view.paused else w.heads) for w in lanes if w.count > 0]
+
+
+def _rank(lane: str) -> int:
+    return LANES.index(lane) if lane in LANES else len(LANES)

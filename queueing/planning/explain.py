@@ -1,0 +1,140 @@
+"""Why each waiting model waits: one reason per model, after everything else is decided.
+
+Looks at the board and changes nothing; `queueing.reasons` puts a reason into words.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
+from queueing.planning.room import candidates, lacking_mb
+from queueing.world import Blocked, Reason, Residency
+
+
+def explain(board: Board) -> Mapping[str, Reason]:
+    """Return the reason of every model that had waiting jobs when the decision began."""
+    return {name: _reason(board, model) for name, model in board.models.items() if model.lanes}
+
+
+def _reason(board: Board, model: ModelState) -> Reason:
+    """Return the first that applies, from what concerns the model to what concerns its hosts."""
+    _note_next_start(board, model)
+    name = model.view.name
+    if model.view.paused:
+        return Reason(why=Blocked.PAUSED, model=name)
+    if model.waiting == 0:
+        return Reason(why=Blocked.STARTING, model=name)
+    if model.oldest_at is None and not any(lane.taken for lane in model.lanes):
+        until = min(_next_starts(model), default=None)
+        return Reason(why=Blocked.RETRY_PAUSE, model=name, until=until)
+    serving = [copy for copy in model.copies if copy.serves]
+    ready = [copy for copy in serving if copy.residency is Residency.READY]
+    if ready:
+        return _why_not_started(board, model, ready)
+    if serving:
+        first = min(serving, key=lambda copy: copy.view.ready_at)
+        return Reason(
+            why=Blocked.LOADING,
+            model=name,
+            host=first.backend.view.host,
+            about_s=max(0.0, first.view.ready_at - board.now),
+        )
+    return _why_not_loaded(board, model)
+
+
+def _next_starts(model: ModelState) -> list[float]:
+    return [lane.view.next_start_at for lane in model.lanes if lane.view.next_start_at is not None]
+
+
+def _note_next_start(board: Board, model: ModelState) -> None:
+    for moment in _next_starts(model):
+        board.look(moment)
+
+
+# ---------------------------------------------------------------- its model is in memory
+
+
+def _why_not_started(board: Board, model: ModelState, ready: Sequence[CopyState]) -> Reason:
+    """Return why a model with ready copies still has waiting jobs."""
+    name = model.view.name
+    copy = min(ready, key=lambda copy: (copy.running, copy.backend.order))
+    backend = copy.backend
+    host = backend.view.host
+    if backend.alone or backend.waits_for is not None:
+        return Reason(why=Blocked.SUSPECT, model=name, host=host, other=_runner(backend))
+    if copy.free and copy.gate is not None:
+        return Reason(why=Blocked.GATED, model=name, host=host, other=copy.gate.model)
+    if copy.running == 0 and backend.occupied:
+        if backend.host.loading is not None and backend.host.loading.backend is backend:
+            return _loader_busy(board, name, backend.host)
+        return Reason(why=Blocked.ROOM_BUSY, model=name, host=host, other=_runner(backend))
+    return Reason(why=Blocked.IN_LINE, model=name, host=host)
+
+
+def _runner(backend: BackendState) -> str | None:
+    """Name a model whose jobs occupy the backend."""
+    running = [copy.view.model for copy in backend.copies if copy.running > 0]
+    return running[0] if running else backend.waits_for
+
+
+def _loader_busy(board: Board, name: str, host: HostState) -> Reason:
+    copy = host.loading
+    return Reason(
+        why=Blocked.LOADER_BUSY,
+        model=name,
+        host=host.view.name,
+        other=None if copy is None else copy.view.model,
+        about_s=None if copy is None else max(0.0, copy.view.ready_at - board.now),
+    )
+
+
+# ---------------------------------------------------------------- its model is not in memory
+
+
+def _why_not_loaded(board: Board, model: ModelState) -> Reason:
+    """Return why a wanted model is not being loaded."""
+    name = model.view.name
+    backends = [board.backends[b] for b in model.view.backends if b in board.backends]
+    up = [backend for backend in backends if backend.view.up]
+    if not up:
+        last = max(backends, key=lambda backend: backend.view.since, default=None)
+        return Reason(
+            why=Blocked.OFFLINE,
+            model=name,
+            host=None if last is None else last.view.host,
+            since=None if last is None else last.view.since,
+        )
+    usable = candidates(board, model)
+    if not usable:
+        return Reason(why=Blocked.PAUSED, model=name, host=up[0].view.host)
+    if model.view.load_after > board.now:
+        return Reason(why=Blocked.LOAD_PAUSE, model=name, until=model.view.load_after)
+    return _why_no_room(board, model, usable)
+
+
+def _why_no_room(board: Board, model: ModelState, usable: Sequence[BackendState]) -> Reason:
+    """Return what keeps the model out of the host that will take it soonest, as far as known."""
+    name = model.view.name
+    roomy = [b for b in usable if lacking_mb(b.host, model.view) <= b.host.used_mb]
+    if not roomy:
+        return Reason(why=Blocked.NO_ROOM, model=name, host=usable[0].view.host)
+    free = [b for b in roomy if b.host.reservation in (None, model.reserved)]
+    if not free:
+        host = roomy[0].host
+        other = host.reservation.model if host.reservation is not None else None
+        return Reason(why=Blocked.RESERVED, model=name, host=host.view.name, other=other)
+    own = [b for b in free if model.reserved is not None and b.host.reservation is model.reserved]
+    backend = (own or free)[0]
+    if backend.host.loading is not None:
+        return _loader_busy(board, name, backend.host)
+    busy = next((copy for copy in backend.host.copies if copy.running > 0), None)
+    pinned = next((copy for copy in backend.host.copies if copy.view.pinned), None)
+    if busy is None and pinned is not None:
+        return Reason(
+            why=Blocked.PINNED, model=name, host=backend.view.host, other=pinned.view.model
+        )
+    return Reason(
+        why=Blocked.ROOM_BUSY,
+        model=name,
+        host=backend.view.host,
+        other=None if busy is None else busy.view.model,
+    )

@@ -1,0 +1,167 @@
+"""Rule R4: hosts reserved for models that waited too long, and the age gates on what must leave.
+
+Reserves and gates; evicting and loading stay with rule R3.
+"""
+
+from collections.abc import Iterator
+
+from queueing.planning.board import (
+    BackendState,
+    Board,
+    CopyState,
+    Gate,
+    HostState,
+    ModelState,
+)
+from queueing.planning.room import Room, candidates, make_room
+from queueing.world import Evict, Reservation, Residency
+
+CLOSED_AFTER_LOADS = 4.0  # a gate closes for everybody that many swaps after its moment
+LOADS_IN_LIMIT = 2.0  # the age limit grows by so many loads of the waiting model
+
+
+def age_limit_s(board: Board, model: ModelState) -> float:
+    """Return how long a wanted model waits before a host is reserved for it."""
+    return board.rules.age_limit_s + LOADS_IN_LIMIT * model.usual_load_s
+
+
+def waits_since(model: ModelState) -> float | None:
+    """Return since when the model waits for a copy; None when nothing startable waits."""
+    oldest = model.oldest_at
+    return None if oldest is None else max(oldest, model.view.left_at)
+
+
+def due_at(board: Board, model: ModelState) -> float | None:
+    """Return when the model is overdue; an admin's preload is so at once, None for neither."""
+    if unmet_preloads(board, model):
+        return 0.0
+    since = waits_since(model)
+    return None if since is None else since + age_limit_s(board, model)
+
+
+def unmet_preloads(board: Board, model: ModelState) -> list[BackendState]:
+    """Return the backends on which an admin wants the model and it neither is nor comes."""
+    return [
+        backend
+        for name in model.view.wanted_by_admin
+        if (backend := board.backends.get(name)) is not None
+        and not any(
+            copy.backend is backend and copy.residency is not Residency.UNLOADING
+            for copy in model.copies
+        )
+    ]
+
+
+def renew(board: Board) -> None:
+    """Take over the last plan's reservations that still hold, and close their gates again."""
+    for old in board.world.reservations:
+        model = board.models.get(old.model)
+        backend = board.backends.get(old.backend)
+        if model is None or backend is None or not _still_due(board, model, backend):
+            continue
+        victims = [
+            copy
+            for copy in backend.host.copies
+            if Evict(model=copy.view.model, backend=copy.view.backend) in old.victims
+        ]
+        room = make_room(model, backend, victims.__contains__)
+        if room is not None:
+            _reserve(board, model, room)
+
+
+def _still_due(board: Board, model: ModelState, backend: BackendState) -> bool:
+    due = due_at(board, model)
+    if due is None or due > board.now or not backend.usable or backend.host.reservation:
+        return False
+    return bool(unmet_preloads(board, model)) or not model.served
+
+
+def reserve(board: Board, model: ModelState) -> bool:
+    """Reserve the host whose cheapest victims leave soonest for an overdue model, if there is one."""
+    targets = unmet_preloads(board, model) or candidates(board, model)
+    rooms = [
+        room
+        for backend in targets
+        if backend.usable and backend.host.reservation is None
+        if (room := make_room(model, backend, _could_leave)) is not None
+    ]
+    if not rooms:
+        return False
+    _reserve(board, model, min(rooms, key=lambda room: _preference(board, model, room)))
+    return True
+
+
+def _could_leave(copy: CopyState) -> bool:
+    """Tell whether a copy could ever be made to leave, however busy it is now."""
+    return copy.backend.view.up and copy.residency is not Residency.UNLOADING
+
+
+def _preference(board: Board, model: ModelState, room: Room) -> tuple[float, float, int]:
+    empty_at = max(
+        (_leaves_at(board, model, room.backend, copy) for copy in _gated(room)),
+        default=board.now,
+    )
+    if room.backend.host.loading is not None:
+        empty_at = max(empty_at, room.backend.host.loading.view.ready_at)
+    return empty_at, room.cost, room.backend.order
+
+
+def _gated(room: Room) -> Iterator[CopyState]:
+    """Yield the copies a reservation closes: the victims, and all of a serial target.
+
+    A serial backend loads only while it does nothing else, so whatever it holds must pause.
+    """
+    yield from room.victims
+    if room.backend.view.serial:
+        yield from (copy for copy in room.backend.copies if copy not in room.victims)
+
+
+def _leaves_at(board: Board, model: ModelState, target: BackendState, copy: CopyState) -> float:
+    """Estimate when a copy will have finished what its gate would let it start."""
+    now = board.now
+    service_s = copy.model.service_s(copy.view.backend)
+    begins = max(now, copy.view.ready_at)
+    ends = max(copy.view.ends_at, default=now + service_s) if copy.running else begins
+    if not copy.model.waiting:
+        return ends
+    slots = max(1, copy.model.view.parallel * len(copy.model.copies))
+    emptied = max(ends, begins) + copy.model.waiting * service_s / slots
+    gate = _gate(board, model, target, copy)
+    return min(max(emptied, gate.arrived_by), gate.ends_at + service_s)
+
+
+def _gate(board: Board, model: ModelState, target: BackendState, copy: CopyState) -> Gate:
+    """Return the gate a copy gets when it must leave for an overdue model.
+
+    What arrives later than the gate's moment waits; the moment leaves a copy that has just been
+    loaded time to be worth its load (`patience` swaps), so that two hot models do not thrash.
+    """
+    due = due_at(board, model) or 0.0
+    swap_s = model.load_s(target.view.name) + copy.model.load_s(copy.view.backend)
+    arrived_by = max(due, copy.view.ready_at + board.rules.patience * swap_s)
+    return Gate(model.view.name, arrived_by, arrived_by + CLOSED_AFTER_LOADS * swap_s)
+
+
+def _reserve(board: Board, model: ModelState, room: Room) -> None:
+    victims = tuple(Evict(model=c.view.model, backend=c.view.backend) for c in room.victims)
+    host: HostState = room.backend.host
+    host.reservation = model.reserved = Reservation(
+        host=host.view.name,
+        backend=room.backend.view.name,
+        model=model.view.name,
+        due=due_at(board, model) or 0.0,
+        victims=victims,
+    )
+    for copy in _gated(room):
+        copy.gate = _gate(board, model, room.backend, copy)
+        board.look(copy.gate.ends_at)
+
+
+def release(board: Board, model: ModelState) -> None:
+    """Lift a model's reservation with its gates: it has a place now."""
+    if model.reserved is None:
+        return
+    host = board.hosts[model.reserved.host]
+    host.reservation = model.reserved = None
+    for copy in host.copies:
+        copy.gate = None

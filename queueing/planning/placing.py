@@ -1,0 +1,132 @@
+"""Rules R2 and R3: which models need a load, and where each is loaded; memory pressure beside it.
+
+Never starts jobs. A model that finds no place now is left for rule R4.
+"""
+
+from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
+from queueing.planning.gates import (
+    age_limit_s,
+    due_at,
+    release,
+    reserve,
+    unmet_preloads,
+    waits_since,
+)
+from queueing.planning.room import (
+    Room,
+    candidates,
+    is_awaited,
+    is_idle,
+    make_room,
+    may_leave_now,
+    reload_cost,
+)
+from queueing.world import Residency
+
+
+def relieve(board: Board) -> None:
+    """Unload idle copies of hosts on which other programs have taken memory, the cheapest first.
+
+    Copies nobody waits for go first. What still does not fit is left running.
+    """
+    for host in board.hosts.values():
+        excess = _excess_mb(host)
+        if excess <= 0:
+            continue
+        idle = [c for c in host.copies if is_idle(c) and not c.view.pinned and _goes_alone(c)]
+        for copy in sorted(idle, key=lambda c: (is_awaited(board, c), reload_cost(c))):
+            if excess <= 0:
+                break
+            board.evict((copy,))
+            excess -= copy.view.vram_mb
+
+
+def _excess_mb(host: HostState) -> int:
+    """Return by how much what stays exceeds the usable memory; a model alone may offload."""
+    staying = [copy for copy in host.copies if copy.residency is not Residency.UNLOADING]
+    if len(staying) == 1 and staying[0].view.vram_mb >= host.view.budget_mb:
+        return 0
+    return sum(copy.view.vram_mb for copy in staying) - host.view.usable_mb
+
+
+def _goes_alone(copy: CopyState) -> bool:
+    view = copy.backend.view
+    return view.can_unload and not (view.unloads_together and len(copy.backend.copies) > 1)
+
+
+def wanted(board: Board) -> list[ModelState]:
+    """Return the models that need a load, in the order they are placed (rule R2).
+
+    An admin's preloads first, then models past half their age limit, then by oldest head.
+    """
+    models = [model for model in board.models.values() if _is_wanted(board, model)]
+    return sorted(models, key=lambda model: _urgency(board, model))
+
+
+def _is_wanted(board: Board, model: ModelState) -> bool:
+    if model.view.load_after > board.now:
+        if model.lanes or model.view.wanted_by_admin:
+            board.look(model.view.load_after)
+        return False
+    if model.view.wanted_by_admin and unmet_preloads(board, model):
+        return True
+    return bool(model.lanes) and model.oldest_at is not None and not model.served
+
+
+def _urgency(board: Board, model: ModelState) -> tuple[bool, bool, float, int]:
+    oldest, since = model.oldest_at, waits_since(model)
+    if oldest is None or since is None:
+        return False, False, 0.0, model.order
+    half_at = since + age_limit_s(board, model) / 2
+    board.look(half_at)
+    return not unmet_preloads(board, model), half_at > board.now, oldest, model.order
+
+
+def place(board: Board, model: ModelState) -> bool:
+    """Load a wanted model where that costs least now; tell whether it found a place (rule R3)."""
+    room = _cheapest_room(board, model)
+    if room is None:
+        return False
+    release(board, model)
+    board.load(model, room.backend, room.victims)
+    return True
+
+
+def place_or_reserve(board: Board, model: ModelState) -> None:
+    """Place a wanted model, or reserve a host for it once it is overdue (rules R3 and R4)."""
+    if place(board, model):
+        return
+    due = due_at(board, model)
+    if not board.rules.gate or due is None:
+        return
+    board.look(due)
+    if due <= board.now and model.reserved is None and reserve(board, model):
+        # What it displaces may have nothing left that the gate admits.
+        place(board, model)
+
+
+def _cheapest_room(board: Board, model: ModelState) -> Room | None:
+    may = may_leave_now(board, model)
+    targets = unmet_preloads(board, model) or candidates(board, model)
+    rooms = [
+        room
+        for backend in targets
+        if _can_load(backend, model) and (room := make_room(model, backend, may)) is not None
+    ]
+    return min(rooms, key=lambda room: _preference(model, room), default=None)
+
+
+def _can_load(backend: BackendState, model: ModelState) -> bool:
+    """Tell whether a load could begin there now: loader free, not reserved for somebody else."""
+    host = backend.host
+    return (
+        backend.usable
+        and host.loading is None
+        and not backend.occupied
+        and host.reservation in (None, model.reserved)
+    )
+
+
+def _preference(model: ModelState, room: Room) -> tuple[float, float]:
+    """Order places: the cheapest eviction, then the shortest load; then the order of preference."""
+    return room.cost, model.load_s(room.backend.view.name)

@@ -1,0 +1,111 @@
+"""Rule R5: a further copy of a model whose backlog is worth more than the load costs others.
+
+Evicts only copies nobody waits for, and never reserves.
+"""
+
+from math import exp
+
+from queueing.planning.board import BackendState, Board, ModelState
+from queueing.planning.room import (
+    OTHER_COPY_SHARE,
+    Room,
+    candidates,
+    is_awaited,
+    is_idle,
+    make_room,
+)
+
+
+def replicate(board: Board) -> None:
+    """Load further copies of backlogged models, the largest backlog first."""
+    backlogged = [
+        model
+        for model in board.models.values()
+        if model.lanes
+        and model.oldest_at is not None
+        and model.served
+        and model.view.load_after <= board.now
+    ]
+    for model in sorted(backlogged, key=lambda model: (-model.waiting, model.order)):
+        while _add_copy(board, model):
+            pass
+
+
+def _add_copy(board: Board, model: ModelState) -> bool:
+    """Load one further copy where that pays best; tell whether one pays."""
+    best: Room | None = None
+    best_net = 0.0
+    for backend in candidates(board, model):
+        if not _can_take(backend, model):
+            continue
+        gain, drain_s = _gain(model, backend)
+        if gain <= 0:
+            continue
+        room = make_room(model, backend, lambda copy: is_idle(copy) and not is_awaited(board, copy))
+        if room is None:
+            continue
+        net = gain - board.rules.replicate_ratio * _loss(board, model, room, drain_s)
+        if net > best_net:
+            best, best_net = room, net
+    if best is None:
+        return False
+    board.load(model, best.backend, best.victims)
+    return True
+
+
+def _can_take(backend: BackendState, model: ModelState) -> bool:
+    host = backend.host
+    return (
+        host.loading is None
+        and host.reservation is None
+        and not backend.occupied
+        and not any(copy.backend.host is host for copy in model.copies)
+    )
+
+
+def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:
+    """Return the waiting a further copy saves in all (job seconds), and how long it is useful.
+
+    `left` jobs will still wait when the load ends. Served by k slots they wait left²·s/2k in all,
+    by k + p slots left²·s/2(k + p); the difference is the gain.
+    """
+    name = backend.view.name
+    slots = sum(model.view.parallel for copy in model.copies if copy.serves)
+    more = model.view.parallel
+    service_s, load_s = model.service_s(name), model.load_s(name)
+    left = model.waiting - slots * load_s / service_s + model.view.rate_per_s * load_s
+    if left <= 0:
+        return 0.0, 0.0
+    gain = left * left * service_s * more / (2 * slots * (slots + more))
+    return gain, load_s + left * service_s / (slots + more)
+
+
+def _loss(board: Board, model: ModelState, room: Room, drain_s: float) -> float:
+    """Return the waiting a further copy costs others (job seconds), within the time it is useful."""
+    load_s = model.load_s(room.backend.view.name)
+    reloads = 0.0
+    for copy in room.victims:
+        victim, victim_load_s = copy.model, copy.model.load_s(copy.view.backend)
+        needed = 1 - exp(-victim.view.rate_per_s * drain_s)
+        waits = needed * victim_load_s * (1 + victim.view.rate_per_s * victim_load_s / 2)
+        elsewhere = any(other is not copy and other.serves for other in victim.copies)
+        reloads += waits * OTHER_COPY_SHARE if elsewhere else waits
+    return reloads + _delayed(board, model, room.backend) * load_s * load_s / 2
+
+
+def _delayed(board: Board, model: ModelState, backend: BackendState) -> float:
+    """Return the arrivals a second that would have to wait for this load to end.
+
+    They need the host's one loader or, where the backend is serial, are held up in its memory.
+    """
+    names = {other.view.name for other in backend.host.backends}
+    return sum(
+        other.view.rate_per_s
+        for other in board.models.values()
+        if other is not model
+        and (
+            backend.view.serial and any(copy.backend is backend for copy in other.copies)
+            if other.served
+            else names.intersection(other.view.backends)
+        )
+    )
