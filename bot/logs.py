@@ -14,13 +14,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal, TextIO
+from urllib.parse import quote
 
 HIDDEN = "[hidden]"
 
 _SHAPES = re.compile(
     r"(?P<telegram>(?<=bot)\d{5,}:[\w-]{10,}|\b\d{6,12}:[\w-]{30,})"
     r"|(?P<discord>\b[\w-]{23,28}\.[\w-]{6,7}\.[\w-]{27,})"
-    r"|(?P<lmstudio>\bsk-[\w-]+(?::[\w-]+)?)"
+    r"|(?P<lmstudio>\bsk-[\w-]{8,}(?::[\w-]+)?)"
     r"|(?<=Bearer )[^\s'\",]+"
     r"|(?<=Bot )[\w-]{20,}\.[\w.-]+"
     r"|(?<=[?&]token=)[^\s&'\"]+"
@@ -36,7 +37,8 @@ class Redactor:
     """Replaces known secrets, and whatever looks like one, by a mark."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        worth = sorted({s for s in secrets if len(s) >= _SHORTEST}, key=len, reverse=True)
+        given = {secret for secret in secrets if len(secret) >= _SHORTEST}
+        worth = sorted(given | {quote(secret, safe="") for secret in given}, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, worth))) if worth else None
 
     def __call__(self, text: str) -> str:

@@ -1,0 +1,234 @@
+"""The command line `usher`: reads the arguments, starts one thing, answers with an exit status.
+
+0: done, or stopped in order. 1: the configuration cannot be used. 2: something does not work
+(argparse answers a wrong command line with 2 as well).
+"""
+
+import argparse
+import asyncio
+import signal
+import sys
+import tomllib
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from bot import heartbeat, logs
+from bot.config import Config, ConfigError, load
+from queueing.errors import BadModel, StoreError
+
+UNUSABLE = 1
+BROKEN = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DemoOptions:
+    """How `usher demo` runs.
+
+    With `say` there is no page: the commands are carried out and the demo ends by itself. `crowd`
+    simulated people use it beside them. `speed` divides the times the demo takes. Without
+    `database` the jobs are forgotten at the end; `out` is a folder for the results.
+    """
+
+    port: int = 8080
+    crowd: int = 0
+    say: tuple[str, ...] = ()
+    out: Path | None = None
+    database: Path | None = None
+    speed: float = 1.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out a command line and return its exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except (ConfigError, BadModel, StoreError, ExceptionGroup) as error:
+        cause = _first_cause(error)
+        if not isinstance(cause, (ConfigError, BadModel, StoreError)):
+            raise
+        print(logs.Redactor()(str(cause)), file=sys.stderr)
+        return BROKEN if isinstance(cause, StoreError) else UNUSABLE
+
+
+def _first_cause(error: Exception) -> Exception:
+    """Return what a task group wrapped."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def version() -> str:
+    """Return this program's version, installed or run from its sources."""
+    try:
+        return metadata.version("usher-bot")
+    except metadata.PackageNotFoundError:
+        project = Path(__file__).parents[1] / "pyproject.toml"
+        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
+
+
+# ---------------------------------------------------------------- commands
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from bot import demo  # noqa: PLC0415  its libraries are no business of the other commands
+
+    options = {name: getattr(arguments, name) for name in DemoOptions.__dataclass_fields__}
+    return demo.main(DemoOptions(**options | {"say": tuple(arguments.say)}))
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    config = _loaded(arguments.config)
+    if not any((config.chats.discord, config.chats.telegram, config.chats.web)):
+        raise ConfigError(
+            (f"{arguments.config}: chats: none is set, so nobody could ask anything",)
+        )
+    return run_until_signal(_serve(config))
+
+
+async def _serve(config: Config) -> None:
+    from bot.app import build  # noqa: PLC0415  as above
+
+    async with asyncio.TaskGroup() as group:
+        alive = group.create_task(heartbeat.beat(config.database), name="heartbeat")
+        await build(config).run()
+        alive.cancel()
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from bot import check  # noqa: PLC0415  as above
+
+    return asyncio.run(check.report(_loaded(arguments.config)))
+
+
+def _health(arguments: argparse.Namespace) -> int:
+    alive = heartbeat.is_alive(load(arguments.config).database)
+    print("alive" if alive else "no sign of life")
+    return 0 if alive else BROKEN
+
+
+def _version(_: argparse.Namespace) -> int:
+    print(f"usher {version()}")
+    return 0
+
+
+def _loaded(path: Path) -> Config:
+    config = load(path)
+    logs.set_up(level=config.logging.level, form=config.logging.format, secrets=config.secrets())
+    for warning in config.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return config
+
+
+# ---------------------------------------------------------------- stopping
+
+
+def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
+    """Run until it ends or SIGINT or SIGTERM comes; a second signal ends the process at once.
+
+    The first one cancels the work, which then stops in order: running jobs get their grace.
+    """
+
+    async def watched() -> None:
+        loop = asyncio.get_running_loop()
+        logs.watch_loop(loop)
+        task = asyncio.ensure_future(work)
+        _on_signal(loop, task)
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+
+    asyncio.run(watched())
+    return 0
+
+
+def _on_signal(loop: asyncio.AbstractEventLoop, task: asyncio.Future[None]) -> None:
+    def stop() -> None:
+        print("stopping; once more to stop at once", file=sys.stderr)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # signal.signal works on Windows too, where the loop's own handlers do not exist
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="usher",
+        description="Shares a community's own GPUs over Discord, Telegram and a local web chat.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="try it here and now: no account, GPU or server needed")
+    _demo_arguments(demo)
+    demo.set_defaults(run=_demo)
+
+    for name, run, text in (
+        ("run", _run, "run the bot"),
+        ("check", _check, "try the configuration, every server and every chat, and say what works"),
+        ("health", _health, "tell whether the bot of this configuration is alive"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument(
+            "-c", "--config", type=Path, default=Path("config.yaml"), metavar="FILE"
+        )
+        command.set_defaults(run=run)
+
+    commands.add_parser("version", help="print the version").set_defaults(run=_version)
+    return parser
+
+
+def _demo_arguments(demo: argparse.ArgumentParser) -> None:
+    usual = DemoOptions()
+    demo.add_argument(
+        "--port", type=_port, default=usual.port, help="of the page, 0 for any free one"
+    )
+    demo.add_argument(
+        "--crowd", type=_count, default=0, metavar="N", help="simulated people beside you"
+    )
+    demo.add_argument(
+        "--say",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="no page: do this, print what happens, end",
+    )
+    demo.add_argument("--out", type=Path, metavar="DIR", help="where results are saved")
+    demo.add_argument("--database", type=Path, metavar="FILE", help="keep the jobs here")
+    demo.add_argument(
+        "--speed",
+        type=_speed,
+        default=usual.speed,
+        metavar="X",
+        help="times faster than a real server",
+    )
+
+
+def _port(text: str) -> int:
+    return _within(int(text), 0, 65535)
+
+
+def _count(text: str) -> int:
+    return _within(int(text), 0, 10_000)
+
+
+def _speed(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1e6:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return value
+
+
+def _within(value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"must be from {least} to {most}")
+    return value
