@@ -1,0 +1,266 @@
+"""Discord: calls come in as interactions, messages go out and are edited by the bot's own token.
+
+Never edits through an interaction's token (it ends after fifteen minutes), and never waits out a
+rate limit with a text that is outdated by then.
+"""
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import discord
+
+from bot.platforms.base import (
+    ChatRefused,
+    ChatUnavailable,
+    Content,
+    Door,
+    Limits,
+    MessageGone,
+    MessageRef,
+)
+from bot.platforms.discord_client import Client, Notes
+from bot.platforms.discord_commands import Describe
+from bot.platforms.discord_errors import (
+    ARCHIVED_THREAD,
+    CONNECTION_ERRORS,
+    NO_HISTORY_TO_REPLY,
+    chat_errors,
+)
+from bot.platforms.discord_render import TEXT_MOST, outgoing
+
+MEBIBYTE = 2**20
+NONCE_MOST = 25  # characters; Discord refuses longer ones
+
+FIRST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 600.0  # Discord resets the token of a bot that identifies 1000 times a day
+STEADY_AFTER_S = 600.0  # a connection that held this long starts the pauses anew
+
+REQUEST_TIMEOUT_S = 20.0  # discord.py repeats a failing request for 25 s, with the text of before
+UPLOAD_BYTES_PER_S = 100_000  # the slowest uplink that is waited for
+
+_log = logging.getLogger(__name__)
+
+
+class Discord:
+    """The Discord platform; see `bot.platforms.base.ChatPlatform` for what each method promises.
+
+    A chat is written as its channel's id, with "@" before it for a direct message. `describe` gives
+    help texts by key and language. `notes` keeps across restarts which commands Discord knows;
+    without it they are sent at every start, which Discord tolerates. The bot needs no privileged
+    intent and receives nothing but interactions.
+    """
+
+    limits = Limits(
+        text=TEXT_MOST,
+        caption=TEXT_MOST,
+        upload=10 * MEBIBYTE,
+        picture=10 * MEBIBYTE,
+        download=25 * MEBIBYTE,
+        edit_every_s=5.0,
+        chat_every_s=1.0,
+        overall_per_s=45.0,  # of 50
+        free_edit_s=3300.0,  # from one hour on, edits have a small budget of their own (30046)
+        previews=True,
+        inline_moments=True,
+    )
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        name: str = "discord",
+        describe: Describe = lambda key, _language: key,
+        notes: Notes | None = None,
+    ) -> None:
+        self.name = name
+        self._token = token
+        self._describe = describe
+        self._notes = notes
+        self._client: Client | None = None
+
+    # ------------------------------------------------------------ incoming
+
+    async def run(self, door: Door) -> None:
+        """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
+        async with asyncio.TaskGroup() as calls:
+            refusal = await self._keep_connected(door, calls)
+        raise refusal
+
+    async def _keep_connected(self, door: Door, calls: asyncio.TaskGroup) -> ChatRefused:
+        """Connect again and again; return why it makes no sense any more."""
+        loop = asyncio.get_running_loop()
+        pause_s = FIRST_PAUSE_S
+        while True:
+            began_at = loop.time()
+            try:
+                async with self.client(door, calls) as client:
+                    await client.start(self._token)
+                _log.warning("%s: the connection was closed", self.name)
+            except (discord.LoginFailure, discord.PrivilegedIntentsRequired) as error:
+                return _refusal(error)
+            except CONNECTION_ERRORS as error:
+                _log.warning("%s: no connection: %s: %s", self.name, type(error).__name__, error)
+            if loop.time() - began_at > STEADY_AFTER_S:
+                pause_s = FIRST_PAUSE_S
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    @asynccontextmanager
+    async def client(self, door: Door, calls: asyncio.TaskGroup) -> AsyncIterator[Client]:
+        """Provide a fresh discord.py client whose interactions go to the door, and close it.
+
+        discord.py cannot start a client twice. `calls` owns the tasks that serve interactions.
+        """
+        client = Client(
+            platform=self.name,
+            door=door,
+            calls=calls,
+            describe=self._describe,
+            notes=self._notes,
+            download_limit=self.limits.download,
+            post=self.send,
+        )
+        async with client:
+            self._client = client
+            try:
+                yield client
+            finally:
+                self._client = None
+
+    async def check(self) -> str:
+        """Log in without the gateway and say as whom. Raises `ChatError`."""
+        async with discord.Client(intents=discord.Intents.none()) as client:
+            try:
+                with chat_errors():
+                    await client.login(self._token)
+            except discord.LoginFailure as error:
+                raise _refusal(error) from error
+            application = client.application
+            if application is not None and application.interactions_endpoint_url:
+                raise ChatRefused(
+                    "the application has an interactions endpoint URL, so no command reaches this"
+                    " bot: remove it in the developer portal"
+                )
+            servers = application.approximate_guild_count if application else 0
+            return f"logged in as {client.user}, in {servers} servers"
+
+    # ------------------------------------------------------------ outgoing
+
+    async def send(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,
+        nonce: str | None = None,
+    ) -> MessageRef:
+        """Post a message; the same nonce within some minutes finds the message it made before."""
+        channel = self._channel(chat)
+        mark = _nonce(nonce or secrets.token_hex(8))  # discord.py repeats after a 5xx: never twice
+        with chat_errors(unclear=True):
+            async with asyncio.timeout(_patience_s(content)):
+                try:
+                    sent = await _post(channel, content, reply_to, mark)
+                except discord.HTTPException as error:
+                    if error.code != NO_HISTORY_TO_REPLY:
+                        raise
+                    sent = await _post(channel, content, None, mark)
+        return MessageRef(platform=self.name, chat=chat, message=str(sent.id))
+
+    async def edit(self, ref: MessageRef, content: Content) -> None:
+        """Make a message show this content and nothing else. Idempotent."""
+        channel = self._channel(ref.chat)
+        message = channel.get_partial_message(int(ref.message))
+        with chat_errors():
+            async with asyncio.timeout(_patience_s(content)):
+                try:
+                    await _show(message, content)
+                except discord.HTTPException as error:
+                    if error.code != ARCHIVED_THREAD:
+                        raise
+                    await self._unarchive(channel.id)
+                    await _show(message, content)
+
+    async def delete(self, ref: MessageRef) -> None:
+        """Remove a message of ours; a message already gone is fine. Idempotent."""
+        message = self._channel(ref.chat).get_partial_message(int(ref.message))
+        try:
+            with chat_errors():
+                async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                    await message.delete()
+        except MessageGone:
+            return
+
+    def is_group(self, chat: str) -> bool:
+        """Return whether several people read that chat."""
+        return not chat.startswith("@")
+
+    def age_of(self, ref: MessageRef, now: float) -> float | None:
+        """Return a message's age in seconds, which Discord's ids tell."""
+        return now - discord.utils.snowflake_time(int(ref.message)).timestamp()
+
+    def _channel(self, chat: str) -> discord.PartialMessageable:
+        client = self._client
+        if client is None or client.user is None or client.is_closed():
+            raise ChatUnavailable("not connected to Discord")
+        return client.get_partial_messageable(int(chat.removeprefix("@")))
+
+    async def _unarchive(self, channel_id: int) -> None:
+        """Open a thread that fell asleep, so that its messages can be edited again."""
+        if self._client is None:
+            raise ChatUnavailable("not connected to Discord")
+        thread = await self._client.fetch_channel(channel_id)
+        if isinstance(thread, discord.Thread):
+            await thread.edit(archived=False)
+
+
+async def _post(
+    channel: discord.PartialMessageable, content: Content, reply_to: MessageRef | None, nonce: str
+) -> discord.Message:
+    message = outgoing(content)
+    return await channel.send(
+        message.text,
+        files=message.files,
+        view=message.view or discord.utils.MISSING,
+        allowed_mentions=message.mentions,
+        suppress_embeds=True,
+        nonce=nonce,
+        reference=(
+            discord.MessageReference(
+                message_id=int(reply_to.message), channel_id=channel.id, fail_if_not_exists=False
+            )
+            if reply_to
+            else discord.utils.MISSING
+        ),
+    )
+
+
+async def _show(message: discord.PartialMessage, content: Content) -> None:
+    shown = outgoing(content)
+    await message.edit(
+        content=shown.text,
+        attachments=shown.files,
+        view=shown.view,
+        allowed_mentions=shown.mentions,
+    )
+
+
+def _patience_s(content: Content) -> float:
+    return REQUEST_TIMEOUT_S + sum(len(file.data) for file in content.files) / UPLOAD_BYTES_PER_S
+
+
+def _nonce(text: str) -> str:
+    """Return a nonce Discord takes; a long one is hashed, because cutting could make two alike."""
+    if len(text) <= NONCE_MOST:
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()[:NONCE_MOST]
+
+
+def _refusal(error: discord.DiscordException) -> ChatRefused:
+    if isinstance(error, discord.LoginFailure):
+        return ChatRefused("Discord does not accept the bot token: make a new one in the portal")
+    return ChatRefused(f"Discord refuses the bot: {error}")

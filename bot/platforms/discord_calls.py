@@ -1,0 +1,254 @@
+"""One interaction from its arrival to its answer, within Discord's clocks.
+
+Discord wants a first answer within three seconds and forgets an interaction after fifteen minutes;
+nothing here outlives that: what is returned is an ordinary message, edited by the bot itself.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import aiohttp
+import discord
+from discord.utils import MISSING
+
+from bot.platforms.base import (
+    Attachment,
+    ChatError,
+    ChatUnavailable,
+    Content,
+    Door,
+    Invocation,
+    MessageRef,
+    TooLarge,
+)
+from bot.platforms.discord_errors import (
+    ALREADY_ACKNOWLEDGED,
+    EXPIRED_INTERACTION,
+    chat_errors,
+)
+from bot.platforms.discord_render import outgoing
+
+CONFIRM_AFTER_S = 2.0  # of the three that Discord gives; the rest is for the way there
+DOWNLOAD_TIMEOUT_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+Post = Callable[[str, Content], Awaitable[MessageRef]]
+"""Posts an ordinary message into a chat."""
+
+
+def chat_of(channel_id: int, *, group: bool) -> str:
+    """Return our notation of a channel: its id, with "@" before it for a direct message.
+
+    After a restart nothing else tells the two apart.
+    """
+    return f"{channel_id}" if group else f"@{channel_id}"
+
+
+class Call:
+    """Answers one interaction: at first, as its only first answer, later through its token."""
+
+    def __init__(
+        self, interaction: "discord.Interaction[Any]", *, platform: str, post: Post
+    ) -> None:
+        self._interaction = interaction
+        self._platform = platform
+        self._post = post
+        self._button = interaction.type is discord.InteractionType.component
+        self._group = interaction.guild_id is not None
+        self._chat = chat_of(interaction.channel_id or 0, group=self._group)
+        self._lock = asyncio.Lock()
+        self._answered = asyncio.Event()
+        self._acknowledged = False
+        self._thinking: bool | None = None  # "thinking…" is shown, to the caller alone if True
+
+    async def serve(
+        self, door: Door, command: str, values: Mapping[str, Any], *, limit: int
+    ) -> None:
+        """Carry the call out, and confirm it to Discord in time if nobody answers it."""
+        async with asyncio.TaskGroup() as group:
+            reminder = group.create_task(self._confirm_in_time())
+            await door.call(self._invocation(command, values, limit))
+            if self._button:  # the press shows its effect elsewhere: end its spinner now
+                reminder.cancel()
+                await self._confirm()
+
+    def _invocation(self, command: str, values: Mapping[str, Any], limit: int) -> Invocation:
+        interaction = self._interaction
+        given = {name: value for name, value in values.items() if value is not None}
+        files = {
+            name: value for name, value in given.items() if isinstance(value, discord.Attachment)
+        }
+        return Invocation(
+            key=f"{self._platform}:{interaction.id}",
+            platform=self._platform,
+            user=f"{self._platform}:{interaction.user.id}",
+            user_name=interaction.user.display_name,
+            chat=self._chat,
+            group=self._group,
+            command=command,
+            respond=self.respond,
+            options={name: value for name, value in given.items() if name not in files},
+            files=tuple(attachment_of(file, limit) for file in files.values()),
+            language=interaction.locale.value,
+            roles=_roles(interaction.user),
+            replied_to=self._ref(interaction.message.id) if interaction.message else None,
+            button=self._button,
+        )
+
+    async def _confirm_in_time(self) -> None:
+        try:
+            async with asyncio.timeout(CONFIRM_AFTER_S):
+                await self._answered.wait()
+        except TimeoutError:
+            await self._confirm()
+
+    async def _confirm(self) -> None:
+        async with self._lock:
+            if self._acknowledged:
+                return
+            try:
+                with chat_errors():
+                    await self._defer(thinking=not self._button, private=False)
+            except ChatError as error:
+                _log.warning("interaction %s was not confirmed: %s", self._interaction.id, error)
+
+    async def _defer(self, *, thinking: bool, private: bool) -> None:
+        try:
+            await self._interaction.response.defer(thinking=thinking, ephemeral=private)
+        except discord.HTTPException as error:
+            if error.code != ALREADY_ACKNOWLEDGED:  # a repeated request after a lost answer
+                raise
+        self._acknowledged = True
+        self._thinking = private if thinking else None
+
+    async def respond(self, content: Content, private: bool) -> MessageRef | None:
+        """Answer; see `bot.platforms.base.Respond`."""
+        async with self._lock:
+            try:
+                with chat_errors(unclear=True):
+                    return await self._respond_or_post(content, private=private)
+            finally:
+                self._answered.set()
+
+    async def _respond_or_post(self, content: Content, *, private: bool) -> MessageRef | None:
+        try:
+            message_id = await self._answer(content, private=private)
+        except discord.HTTPException as error:
+            if error.code not in EXPIRED_INTERACTION:
+                raise
+            _log.warning("interaction %s expired; posting instead", self._interaction.id)
+            return await self._post_instead(content, private=private)
+        return None if private else self._ref(message_id)
+
+    async def _answer(self, content: Content, *, private: bool) -> int:
+        """Show the content in the way that is still open; return the message's id."""
+        if content.files and not self._acknowledged:
+            await self._defer(thinking=True, private=private)  # an upload may outlast the 3 s
+        if not self._acknowledged:
+            message_id = await self._answer_first(content, private=private)
+            if message_id is not None:
+                return message_id
+        if self._thinking is None:
+            return await self._follow_up(content, private=private)
+        if self._thinking != private:
+            # "thinking…" keeps who sees it, and a follow-up would take its place and its audience.
+            await self._interaction.delete_original_response()
+            self._thinking = None
+            return await self._follow_up(content, private=private)
+        return await self._replace_thinking(content)
+
+    async def _answer_first(self, content: Content, *, private: bool) -> int | None:
+        """Give the first answer; None where Discord already has one."""
+        message = outgoing(content)
+        try:
+            given = await self._interaction.response.send_message(
+                message.text,
+                view=message.view or MISSING,
+                ephemeral=private,
+                suppress_embeds=True,
+                allowed_mentions=message.mentions,
+            )
+        except discord.HTTPException as error:
+            if error.code != ALREADY_ACKNOWLEDGED:
+                raise
+            self._acknowledged, self._thinking = True, private
+            return None
+        self._acknowledged = True
+        if given.message_id is None:
+            return (await self._interaction.original_response()).id
+        return given.message_id
+
+    async def _replace_thinking(self, content: Content) -> int:
+        message = outgoing(content)
+        edited = await self._interaction.edit_original_response(
+            content=message.text,
+            attachments=message.files,
+            view=message.view,
+            allowed_mentions=message.mentions,
+        )
+        self._thinking = None
+        return edited.id
+
+    async def _follow_up(self, content: Content, *, private: bool) -> int:
+        message = outgoing(content)
+        sent = await self._interaction.followup.send(
+            message.text,
+            files=message.files,
+            view=message.view or MISSING,
+            ephemeral=private,
+            suppress_embeds=True,
+            allowed_mentions=message.mentions,
+            wait=True,
+        )
+        return sent.id
+
+    async def _post_instead(self, content: Content, *, private: bool) -> MessageRef | None:
+        """Post an ordinary message; a private one into the caller's direct messages."""
+        if not (private and self._group):
+            return await self._post(self._chat, content)
+        direct = await self._interaction.client.create_dm(self._interaction.user)
+        await self._post(chat_of(direct.id, group=False), content)
+        return None
+
+    def _ref(self, message_id: int) -> MessageRef:
+        return MessageRef(platform=self._platform, chat=self._chat, message=str(message_id))
+
+
+def _roles(user: discord.User | discord.Member) -> frozenset[str]:
+    """Return the ids of a member's roles; names are not unique and anybody's to choose."""
+    if isinstance(user, discord.User):
+        return frozenset()
+    return frozenset(str(role.id) for role in user.roles)
+
+
+def attachment_of(file: discord.Attachment, limit: int) -> Attachment:
+    """Return a person's file, downloaded only when it is read and never beyond `limit` bytes."""
+
+    async def read() -> bytes:
+        if file.size > limit:
+            raise TooLarge(f"{file.size} bytes")
+        return await _download(file.url, limit)
+
+    mime = (file.content_type or "application/octet-stream").partition(";")[0].strip()
+    return Attachment(name=file.filename, mime=mime, size=file.size, read=read)
+
+
+async def _download(url: str, limit: int) -> bytes:
+    """Fetch a file from the address Discord signed for us; no other address is ever fetched."""
+    timeout = aiohttp.ClientTimeout(total=DOWNLOAD_TIMEOUT_S)
+    with chat_errors():
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(url, allow_redirects=False) as answer,
+        ):
+            if answer.status != 200:
+                raise ChatUnavailable(f"the attachment's address answered {answer.status}")
+            data = bytearray()
+            async for piece in answer.content.iter_chunked(65536):
+                data += piece
+                if len(data) > limit:
+                    raise TooLarge(f"more than {limit} bytes")
+            return bytes(data)

@@ -1,0 +1,128 @@
+"""The discord.py client: registers the commands and hands each interaction to a `Call`."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import discord
+from discord import app_commands
+
+from bot.platforms.base import Door
+from bot.platforms.discord_calls import Call, Post
+from bot.platforms.discord_commands import Describe, HelpTexts, command_tree, digest
+from bot.platforms.discord_errors import refuse_to_wait
+from bot.platforms.discord_render import pressed
+
+LONGEST_SLEEP_S = 30.0  # discord.py takes no less; `refuse_to_wait` is the stricter guard
+
+_log = logging.getLogger(__name__)
+
+
+class Notes(Protocol):
+    """Small texts kept across restarts."""
+
+    async def noted(self, name: str) -> str | None:
+        """Return the text of that name, or None."""
+
+    async def note(self, name: str, value: str) -> None:
+        """Keep a text, in place of an earlier one of that name."""
+
+
+class Client(discord.Client):
+    """Receives interactions and nothing else."""
+
+    def __init__(
+        self,
+        *,
+        platform: str,
+        door: Door,
+        calls: asyncio.TaskGroup,
+        describe: Describe,
+        notes: Notes | None,
+        download_limit: int,
+        post: Post,
+    ) -> None:
+        super().__init__(
+            intents=discord.Intents(guilds=True),
+            allowed_mentions=discord.AllowedMentions.none(),
+            max_messages=None,
+            max_ratelimit_timeout=LONGEST_SLEEP_S,
+            http_trace=refuse_to_wait(),
+        )
+        self._platform = platform
+        self._door = door
+        self._calls = calls
+        self._notes = notes
+        self._download_limit = download_limit
+        self._post = post
+        self._texts = HelpTexts(describe)
+        self.tree = command_tree(self, platform, door, describe, self._take)
+        self.tree.error(self._on_outdated_command)
+
+    async def setup_hook(self) -> None:
+        """Tell Discord the commands, unless it knows them: a day has 200 changes at most.
+
+        A refusal is logged only, because the commands of before still work; an outage is raised
+        and the whole connection tried again.
+        """
+        if self.application is not None and self.application.interactions_endpoint_url:
+            _log.error(
+                "%s: the application has an interactions endpoint URL, so no command reaches this"
+                " bot: remove it in the developer portal",
+                self._platform,
+            )
+        await self.tree.set_translator(self._texts)
+        name = f"{self._platform}.commands.{self.application_id}"
+        wanted = await digest(self.tree, self._texts)
+        if self._notes is not None and await self._notes.noted(name) == wanted:
+            return
+        try:
+            await self.tree.sync()
+        except discord.DiscordServerError:
+            raise
+        except (app_commands.AppCommandError, discord.HTTPException, discord.RateLimited) as error:
+            _log.error("%s: the commands were not registered: %s", self._platform, error)
+            return
+        if self._notes is not None:
+            await self._notes.note(name, wanted)
+
+    async def on_ready(self) -> None:
+        """Note in the log that calls come in; Discord repeats this after every reconnect."""
+        _log.info("%s: connected as %s", self._platform, self.user)
+
+    async def on_interaction(self, interaction: "discord.Interaction[Any]") -> None:
+        """Take the press of a button; slash commands come through the command tree."""
+        if interaction.type is not discord.InteractionType.component:
+            return
+        press = pressed(interaction.custom_id or "")
+        if press is None:
+            await interaction.response.defer()  # a message of an earlier life of this bot
+            return
+        command, job_id = press
+        await self._take(interaction, command, {"id": job_id})
+
+    async def _on_outdated_command(
+        self, interaction: "discord.Interaction[Any]", error: app_commands.AppCommandError
+    ) -> None:
+        """Let the door refuse, in words, what a menu from before an update has called."""
+        if isinstance(error, app_commands.CommandNotFound | app_commands.CommandSignatureMismatch):
+            data: Mapping[str, Any] = interaction.data or {}
+            await self._take(interaction, str(data.get("name")), dict(interaction.namespace))
+        else:
+            _log.error("%s: interaction %s failed", self._platform, interaction.id, exc_info=error)
+
+    async def _take(
+        self, interaction: "discord.Interaction[Any]", command: str, values: Mapping[str, Any]
+    ) -> None:
+        if interaction.channel_id is None:
+            _log.warning("%s: a call from a channel of an unknown kind", self._platform)
+            return
+        call = Call(interaction, platform=self._platform, post=self._post)
+        self._calls.create_task(self._serve(call, command, values))
+
+    async def _serve(self, call: Call, command: str, values: Mapping[str, Any]) -> None:
+        try:
+            await call.serve(self._door, command, values, limit=self._download_limit)
+        except Exception:  # noqa: BLE001 - one broken call must not end the connection
+            _log.exception("%s: /%s failed", self._platform, command)
