@@ -1,0 +1,20 @@
+# Forwards to tasks.py, which works on every system; `make` is only shorter to type.
+PYTHON ?= python3
+
+.PHONY: help demo check test lock
+.DEFAULT_GOAL := help
+
+help:  ## show this list
+	@$(PYTHON) tasks.py help
+
+demo:  ## try Usher here and now
+	@$(PYTHON) tasks.py demo
+
+check:  ## check everything: format, lint, types, import rule, tests
+	@$(PYTHON) tasks.py check
+
+test:  ## run the tests
+	@$(PYTHON) tasks.py test
+
+lock:  ## write the lock files anew
+	@$(PYTHON) tasks.py lock

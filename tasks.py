@@ -1,0 +1,169 @@
+"""What people do with this repository, on a machine with nothing but Python 3.11 or newer and git.
+
+Makes the virtual environment `.venv` from the lock files when it is missing or out of date, then
+does one task in it. Standard library only; never touches the system's Python.
+"""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+LOCKS = {"run": ROOT / "requirements.lock", "dev": ROOT / "requirements-dev.lock"}
+OLDEST = (3, 11)
+
+CHECKS: dict[str, list[str]] = {
+    "format": ["-m", "ruff", "format", "--check", "."],
+    "lint": ["-m", "ruff", "check", "."],
+    "types": ["-m", "mypy"],
+    "imports": ["-c", "import sys, importlinter.cli as c; sys.exit(c.lint_imports_command())"],
+    "tests": ["-m", "pytest"],
+}
+
+NO_PIP = """\
+This Python cannot make virtual environments: its module ensurepip is missing.
+Debian and Ubuntu ship it apart; install it once with
+
+    sudo apt install python3-venv
+
+or use a Python from python.org, then run this command again.
+"""
+
+
+class TaskFailed(Exception):
+    """A task cannot go on; the text says what to do."""
+
+
+def demo(arguments: Sequence[str]) -> int:
+    """Try Usher here and now; no account, GPU or server needed (see `demo --help`)."""
+    return usher(["demo", *arguments])
+
+
+def usher(arguments: Sequence[str]) -> int:
+    """Run the command `usher`, such as `usher run -c config.yaml`."""
+    prepare("run")
+    # -P and PYTHONPATH: the program is found here, and files where the caller stands.
+    return become(["-P", "-m", "bot", *arguments], PYTHONPATH=str(ROOT))
+
+
+def check(_: Sequence[str]) -> int:
+    """Check everything: format, lint, types, import rule, tests."""
+    prepare("dev")
+    failed = [name for name, command in CHECKS.items() if run(command) != 0]
+    if failed:
+        print(f"check: failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def test(arguments: Sequence[str]) -> int:
+    """Run the tests; further arguments go to pytest."""
+    prepare("dev")
+    os.chdir(ROOT)
+    return become(["-m", "pytest", *arguments])
+
+
+def lock(_: Sequence[str]) -> int:
+    """Write the lock files anew from pyproject.toml (needs uv)."""
+    uv = shutil.which("uv", path=os.pathsep.join([str(BIN), os.environ.get("PATH", "")]))
+    if uv is None:
+        raise TaskFailed("This needs uv, see https://docs.astral.sh/uv/: pip install uv")
+    # No addresses or paths of this machine may end up in the files.
+    options = "--universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links"
+    for name, extra in (("run", []), ("dev", ["--group", "dev", "-c", LOCKS["run"].name])):
+        compiled = ["pip", "compile", "pyproject.toml", *options.split(), *extra]
+        compiled += ["--python-version", "3.11", "--quiet", "-o", LOCKS[name].name]
+        if subprocess.run([uv, *compiled], cwd=ROOT, check=False).returncode != 0:
+            raise TaskFailed("uv could not resolve the dependencies, see above.")
+    return 0
+
+
+def show_help(_: Sequence[str] = ()) -> int:
+    """Show this list."""
+    print("python3 tasks.py TASK …\n")
+    for name, task in TASKS.items():
+        print(f"  {name:<7} {(task.__doc__ or '').splitlines()[0]}")
+    return 0
+
+
+TASKS: dict[str, Callable[[Sequence[str]], int]] = {
+    "demo": demo,
+    "usher": usher,
+    "check": check,
+    "test": test,
+    "lock": lock,
+    "help": show_help,
+}
+
+
+def prepare(level: str) -> None:
+    """Make `.venv` hold what a lock file says; quick where it does already."""
+    mark = VENV / "installed"
+    digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS.values())).hexdigest()
+    enough = {f"{digest} {name}" for name in (level, "dev")}
+    if mark.exists() and mark.read_text(encoding="utf-8") in enough:
+        return
+    print(f"preparing {VENV.name} (once; this takes a minute) …", file=sys.stderr, flush=True)
+    make_venv()
+    mark.unlink(missing_ok=True)
+    pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+    if run([*pip, "-r", str(LOCKS[level])]) != 0:
+        raise TaskFailed("Installing failed, see above. Is the network there? Then try again.")
+    mark.write_text(f"{digest} {level}", encoding="utf-8")
+
+
+def make_venv() -> None:
+    """Make the virtual environment, or make it anew where it no longer works."""
+    if PYTHON.exists() and run(["-c", "import pip"]) == 0:
+        return
+    if importlib.util.find_spec("ensurepip") is None:  # Debian's plain python3
+        raise TaskFailed(NO_PIP)
+    venv.create(VENV, clear=True, with_pip=True, symlinks=os.name != "nt")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the environment's Python in the repository; return its exit status."""
+    return subprocess.run([str(PYTHON), *arguments], cwd=ROOT, check=False).returncode
+
+
+def become(arguments: Sequence[str], **environment: str) -> int:
+    """Let the environment's Python take this process's place, so that it gets its signals."""
+    command = [str(PYTHON), *arguments]
+    if os.name != "nt":
+        sys.stdout.flush()
+        os.execve(PYTHON, command, {**os.environ, **environment})
+    with subprocess.Popen(command, env={**os.environ, **environment}) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:  # the console sent it to the child as well: let it stop
+                continue
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do one task and return its exit status."""
+    if sys.version_info < OLDEST:
+        print(
+            f"This needs Python {OLDEST[0]}.{OLDEST[1]} or newer; this is {sys.version.split()[0]}."
+        )
+        return 1
+    if not argv or argv[0] not in TASKS:
+        show_help()
+        return 1 if argv else 0
+    try:
+        return TASKS[argv[0]](argv[1:])
+    except TaskFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
