@@ -79,6 +79,8 @@ class Limits:
     no such bound), `overall_per_s` the whole bot. Messages older than `free_edit_s` are edited
     only for their final state (None: no such rule). `previews` tells whether pictures may be shown
     while a job runs; `inline_moments` that a `Moment` counts down by itself.
+    An edit carries at most `files_per_edit` files. `pings` tells that people get no notification
+    of an edit, so a short message follows after a long wait.
     """
 
     text: int
@@ -93,6 +95,8 @@ class Limits:
     free_edit_s: float | None = None
     previews: bool = False
     inline_moments: bool = False
+    files_per_edit: int = 10
+    pings: bool = True
 
 
 # ---------------------------------------------------------------- incoming

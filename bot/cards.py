@@ -1,0 +1,107 @@
+"""A card is what the presenter knows of one job's status message; a desk holds a chat's cards.
+
+Which card of a chat is served next, and when, is decided here; nothing here sends.
+"""
+
+import asyncio
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from bot.pacer import Pace, patience_s
+from bot.platforms.base import Content, MessageRef, Respond
+from bot.records import Origin
+from queueing.jobs import Job, JobState
+from queueing.requests import Progress
+
+_STEADY_S = 10.0
+_STEADY_SHARE = 0.2
+
+
+def _wandered(old: float, new: float, now: float) -> bool:
+    return abs(new - old) > max(_STEADY_S, _STEADY_SHARE * (old - now))
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Card:
+    """One job's status message. Mutable, and touched by the presenter alone.
+
+    `changed` asks for an edit soon (a new state, a step), `moved` when convenient (a position).
+    """
+
+    job: Job
+    origin: Origin
+    respond: Respond | None = None
+    ref: MessageRef | None = None
+    sent_at: float | None = None
+    looked_up: bool = False
+    shown: Content | None = None
+    edited_at: float = -math.inf
+    position: int | None = None
+    moment: float | None = None
+    progress: Progress | None = None
+    changed: bool = True
+    moved: bool = False
+    muted: bool = False
+    hold_until: float = 0.0
+    failures: int = 0
+
+    @property
+    def out_of_date(self) -> bool:
+        """Whether the message may no longer show what is true."""
+        return self.changed or (self.moved and not self.job.state.final)
+
+    def due(self, now: float, pace: Pace) -> float:
+        """Return when this card may be served next."""
+        final = self.job.state.final
+        at = max(self.hold_until, pace.earliest(now, final=final))
+        if final or (self.ref is None and self.shown is None):
+            return at
+        age = None if self.sent_at is None else now - self.sent_at
+        gap = pace.edit_gap_s(age)
+        if not self.changed:
+            gap = max(gap, patience_s(self.position))
+        return max(at, self.edited_at + gap)
+
+    def urgency(self) -> tuple[int, float]:
+        """Order cards of a chat: ends, first messages, running jobs, then by place in line."""
+        if self.job.state.final:
+            return (0, self.job.id)
+        if self.ref is None:
+            return (1, self.job.id)
+        if self.job.state is JobState.PROCESSING:
+            return (2, self.edited_at)
+        return (3, self.position or math.inf)
+
+    def steady(self, moment: float | None, now: float) -> float | None:
+        """Return the moment to show: the old one while it is still about right.
+
+        A moment that wanders by a second with every look would cost an edit each time.
+        """
+        old = self.moment
+        if moment is None or old is None or old <= now or _wandered(old, moment, now):
+            self.moment = moment
+        return self.moment
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Desk:
+    """The cards of one chat and their common budget."""
+
+    pace: Pace
+    cards: dict[int, Card] = field(default_factory=dict)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    served: bool = False
+
+    def next_card(self, now: float) -> tuple[Card, float] | None:
+        """Return the card to serve next and when; None when every message is up to date."""
+        waiting = [(card, card.due(now, self.pace)) for card in self._stale()]
+        if not waiting:
+            return None
+        due_now = [card for card, at in waiting if at <= now]
+        if due_now:
+            return min(due_now, key=Card.urgency), now
+        return min(waiting, key=lambda each: each[1])
+
+    def _stale(self) -> Iterable[Card]:
+        return (card for card in self.cards.values() if card.out_of_date)

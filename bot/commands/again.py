@@ -1,0 +1,26 @@
+"""`/again <job>` and the button of that name: the same request once more, with a new seed."""
+
+import secrets
+
+from bot.commands import place
+from bot.commands.context import Answer, Call, Context, Placed
+from bot.commands.jobs import own_job
+from bot.commands.table import Command, Param, ParamKind
+from queueing.requests import TextToImage
+
+COMMAND = Command(
+    name="again",
+    help="command.again",
+    params=(
+        Param(name="id", kind=ParamKind.JOB, help="param.job", required=True, positional=True),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    job = await own_job(context, call, call.whole("id") or 0)
+    request = job.request
+    if isinstance(request, TextToImage):
+        request = request.model_copy(update={"seed": secrets.randbelow(2**32)})
+    files = await context.queue.inputs(job)
+    return Placed(job=await place.place(context, call, job.model, request, files))

@@ -1,0 +1,139 @@
+"""What a command's handler is given, and what it may answer.
+
+A handler only decides and stores: it never sends. What it returns is sent by the presenter.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from bot.access import Access
+from bot.commands.parse import Args, BadCall
+from bot.commands.table import Command
+from bot.platforms.base import Body, Button, Content, Invocation
+from bot.records import Records
+from bot.texts import Value, say
+from queueing.catalog import Catalog
+from queueing.jobqueue import JobQueue
+from queueing.jobs import Job
+from queueing.ports import Clock
+from queueing.requests import Capability
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Defaults:
+    """The usual model for each capability, by name; None takes the first able one."""
+
+    image: str | None = None
+    ask: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """Everything a handler may use."""
+
+    queue: JobQueue
+    catalog: Callable[[], Catalog]
+    records: Records
+    access: Access
+    clock: Clock
+    defaults: Defaults
+    commands: Sequence[Command]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One invocation with its checked values and the caller's language."""
+
+    invocation: Invocation
+    args: Args
+    language: str
+
+    def text(self, name: str) -> str | None:
+        """Return a text value, or None where it was not given."""
+        value = self.args.get(name)
+        return None if value is None else str(value)
+
+    def whole(self, name: str) -> int | None:
+        """Return a whole number, or None where it was not given."""
+        value = self.args.get(name)
+        return None if value is None else int(value)
+
+    def decimal(self, name: str) -> float | None:
+        """Return a number, or None where it was not given."""
+        value = self.args.get(name)
+        return None if value is None else float(value)
+
+    def say(self, key: str, **values: Value) -> Body:
+        """Return a text in the caller's language."""
+        return say(self.language, key, **values)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placed:
+    """A job was accepted: its status message is the answer."""
+
+    job: Job
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """A plain answer. `private` shows it to the caller alone where the platform can."""
+
+    content: Content
+    private: bool = True
+
+
+class Later(Protocol):
+    """Work that outlasts the call: it returns what the first answer then becomes."""
+
+    async def __call__(self) -> Content:
+        """Do the work; must turn its own failures into content."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Working:
+    """An answer now, and another in its place when `later` is done."""
+
+    content: Content
+    later: Later
+
+
+Answer = Placed | Reply | Working | None
+"""None: the call was a button whose effect shows elsewhere."""
+
+
+class CallRefused(Exception):
+    """A call is refused with a text; `key` and `values` make it."""
+
+    def __init__(self, key: str, **values: Value) -> None:
+        super().__init__(key)
+        self.key = key
+        self.values = values
+
+
+def reply(body: Body, *, private: bool = True, buttons: Sequence[Button] = ()) -> Reply:
+    """Return an answer of words, with its buttons in one row each."""
+    rows = tuple((button,) for button in buttons)
+    return Reply(content=Content(body=body, buttons=rows), private=private)
+
+
+def usual_model(context: Context, capability: Capability) -> str:
+    """Return the model taken when a call names none. Raises `CallRefused` when there is none."""
+    able = context.catalog().able(capability)
+    is_picture = capability in {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}
+    usual = context.defaults.image if is_picture else context.defaults.ask
+    if usual in able:
+        return str(usual)
+    if not able:
+        raise CallRefused("refused.no_model")
+    return able[0]
+
+
+def bounded(text: str | None, limit: int) -> str:
+    """Return a text that is neither empty nor longer than `limit`. Raises `BadCall`."""
+    if not text:
+        raise BadCall("problem.empty")
+    if len(text) > limit:
+        raise BadCall("problem.too_long", length=len(text), limit=limit)
+    return text

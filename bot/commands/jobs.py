@@ -1,0 +1,41 @@
+"""Finding the job a call is about, and refusing strangers."""
+
+from bot.commands.context import Call, CallRefused, Context
+from queueing.jobs import Job
+
+_NAMED = 8
+
+
+async def own_job(context: Context, call: Call, job_id: int) -> Job:
+    """Return a job the caller may touch. Raises `CallRefused`.
+
+    A stranger who types a number learns nothing of the job; one who presses the button under it
+    already sees it, and is told whose it is to press.
+    """
+    job = await context.queue.get(job_id)
+    if job is None:
+        raise CallRefused("refused.no_such_job", job=job_id)
+    if not context.access.may_touch(call.invocation.user, job):
+        if call.invocation.button:
+            raise CallRefused("refused.not_yours")
+        raise CallRefused("refused.no_such_job", job=job_id)
+    return job
+
+
+async def meant_job(context: Context, call: Call) -> Job:
+    """Return the job named in the call, replied to, or the caller's only open one.
+
+    Raises `CallRefused`, naming the choices when there are several.
+    """
+    job_id = call.whole("id")
+    if job_id is None and call.invocation.replied_to is not None:
+        job_id = await context.records.job_of(call.invocation.replied_to)
+    if job_id is not None:
+        return await own_job(context, call, job_id)
+    mine = await context.queue.open_jobs(call.invocation.user)
+    if not mine:
+        raise CallRefused("refused.no_open_job")
+    if len(mine) > 1:
+        named = ", ".join(f"{job.id} ({job.model})" for job in mine[:_NAMED])
+        raise CallRefused("refused.which_job", jobs=named, example=mine[0].id)
+    return mine[0]

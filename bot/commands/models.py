@@ -1,0 +1,55 @@
+"""`/models`: what each model can do, whether it is in memory and where, its line and usual time."""
+
+from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.table import Command
+from bot.platforms.base import Body
+from bot.texts import join, plain, word
+from queueing.catalog import ModelSpec
+from queueing.jobqueue import ModelStatus
+from queueing.world import Residency
+
+_SHOWN = 20  # a discovering server may offer hundreds: those in use come first
+
+COMMAND = Command(name="models", help="command.models")
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    models = sorted(context.queue.models(), key=lambda model: not (model.copies or model.waiting))
+    if not models:
+        return reply(call.say("models.none"))
+    specs = context.catalog().models
+    body: Body = ()
+    for model in models[:_SHOWN]:
+        body += (*_line(call, model, specs[model.name]), "\n")
+    if len(models) > _SHOWN:
+        body += call.say("models.more", count=len(models) - _SHOWN)
+    return reply(join(body))
+
+
+def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
+    name = model.name
+    if spec.aliases:
+        name += plain(call.say("models.alias", aliases=", ".join(spec.aliases)))
+    abilities = [word(call.language, f"ability.{able}") for able in sorted(spec.capabilities)]
+    return call.say(
+        "models.line",
+        model=name,
+        abilities=", ".join(abilities),
+        place=_place(call, model),
+        waiting=model.waiting,
+        seconds=f"{model.service_s:.0f}",
+    )
+
+
+def _place(call: Call, model: ModelStatus) -> str:
+    ready = [copy for copy in model.copies if copy.residency is Residency.READY]
+    loading = [copy for copy in model.copies if copy.residency is Residency.LOADING]
+    if ready:
+        hosts = ", ".join(dict.fromkeys(copy.host for copy in ready))
+        words = word(call.language, "models.in_memory", hosts=hosts)
+        pinned = any(copy.pinned for copy in ready)
+        return f"{words} ({word(call.language, 'models.pinned')})" if pinned else words
+    if loading:
+        hosts = ", ".join(dict.fromkeys(copy.host for copy in loading))
+        return word(call.language, "models.loading", hosts=hosts)
+    return word(call.language, "models.not_loaded")

@@ -1,0 +1,60 @@
+"""Places a request in the queue: the pictures it came with, its limits, its origin."""
+
+from bot.commands.context import Call, Context
+from bot.commands.parse import BadCall
+from bot.pictures import BadPicture, checked
+from bot.platforms.base import Attachment, ChatError
+from bot.records import Origin
+from queueing.jobs import Job, NewJob
+from queueing.ports import Admission
+from queueing.requests import Chat, File, TextToImage
+
+PICTURE_MB = 20  # what Telegram lets a bot download; the same everywhere
+
+
+async def pictures(call: Call, *, most: int) -> tuple[File, ...]:
+    """Return the attached pictures, checked. Raises `BadCall`.
+
+    The size is checked before anything is downloaded, the format and the number of pixels before
+    anything is decoded.
+    """
+    return tuple([await _picture(attached) for attached in call.invocation.files[:most]])
+
+
+async def _picture(attached: Attachment) -> File:
+    _check_size(attached.size)
+    try:
+        data = await attached.read()
+    except ChatError as error:
+        raise BadCall("problem.picture_unreadable") from error
+    _check_size(len(data))
+    try:
+        return await checked(data)
+    except BadPicture as bad:
+        raise BadCall(bad.key, limit=bad.limit) from bad
+
+
+def _check_size(size: int) -> None:
+    if size > PICTURE_MB * 1_000_000:
+        raise BadCall("problem.picture_bytes", size=size // 1_000_000, limit=PICTURE_MB)
+
+
+async def place(
+    context: Context,
+    call: Call,
+    model: str,
+    request: TextToImage | Chat,
+    files: tuple[File, ...] = (),
+) -> Job:
+    """Accept a request durably, or raise `Refused`. A repeated call returns the same job."""
+    limits = context.access.limits
+    new = NewJob(
+        model=model,
+        request=request,
+        files=files,
+        owner=call.invocation.user,
+        reply_to=Origin.of(call.invocation, call.language).model_dump_json(),
+        key=call.invocation.key,
+    )
+    admission = Admission(max_open=limits.open_per_person, max_in_line=limits.in_line_per_person)
+    return await context.queue.submit(new, limits=admission)

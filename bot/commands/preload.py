@@ -1,0 +1,48 @@
+"""`/preload <model> [host]`, for admins: load a model now and keep it."""
+
+from bot.commands.context import Answer, Call, CallRefused, Context, Working
+from bot.commands.table import Command, Param, ParamKind
+from bot.platforms.base import Content
+from queueing.catalog import Catalog
+from queueing.errors import QueueError, UnknownModel
+
+COMMAND = Command(
+    name="preload",
+    help="command.preload",
+    admin=True,
+    params=(
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.admin_model",
+            required=True,
+            positional=True,
+        ),
+        Param(name="host", kind=ParamKind.HOST, help="param.host", positional=True),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    model, host = named(context.catalog(), call)
+
+    async def load() -> Content:
+        try:
+            backend = await context.queue.preload(model, host)
+        except QueueError as error:
+            return Content(body=call.say("preload.failed", model=model, reason=str(error)))
+        return Content(body=call.say("preload.done", model=model, backend=backend))
+
+    return Working(content=Content(body=call.say("preload.started", model=model)), later=load)
+
+
+def named(catalog: Catalog, call: Call) -> tuple[str, str | None]:
+    """Return the model and host a call names. Raises `UnknownModel` or `CallRefused`."""
+    word = call.text("model") or ""
+    model = catalog.find(word)
+    if model is None:
+        raise UnknownModel(word, catalog.nearest(word))
+    host = call.text("host")
+    if host is not None and host not in {catalog.host_of[name] for name in model.backends}:
+        raise CallRefused("refused.unknown_host", name=host, model=model.name)
+    return model.name, host

@@ -1,0 +1,134 @@
+"""The one way in: finds a call's command, checks it, lets the handler act, hands on the answer.
+
+Whatever a person does wrong becomes one sentence for them; whatever we do wrong is logged with
+its cause and becomes a neutral sentence. A call never takes the platform down.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from bot.commands.context import Answer, Call, CallRefused, Context, Reply, reply
+from bot.commands.parse import Args, BadCall, check, parse, usage
+from bot.commands.registry import HANDLERS
+from bot.commands.table import Command, Param, ParamKind
+from bot.platforms.base import Invocation
+from bot.presenter import Presenter
+from bot.texts import Value, language_of, say, word
+from queueing.errors import (
+    LimitReached,
+    NotAccepting,
+    NotCapable,
+    Refused,
+    StoreError,
+    UnknownModel,
+)
+
+log = logging.getLogger(__name__)
+
+_SUGGESTED = 25
+_NAMED = 12
+
+
+class Gate:
+    """Carries out calls from every platform. Implements `Door`."""
+
+    def __init__(self, context: Context, presenter: Presenter) -> None:
+        self.commands: Sequence[Command] = context.commands
+        self._by_name: Mapping[str, Command] = {c.name: c for c in context.commands}
+        self._context = context
+        self._presenter = presenter
+
+    async def call(self, invocation: Invocation) -> None:
+        """Carry out a call; what it accepts is durable when this returns."""
+        language = language_of(invocation.language)
+        self._presenter.expect(invocation)
+        try:
+            answer = await self._answer(invocation, language)
+        except Refused as refusal:
+            answer = self._refusal(refusal, language)
+        except CallRefused as refused:
+            answer = _words(language, refused.key, **refused.values)
+        except StoreError:
+            log.exception("call %s of %s could not be stored", invocation.key, invocation.user)
+            answer = _words(language, "refused.not_accepting")
+        except Exception:
+            log.exception("call %s of %s failed", invocation.key, invocation.user)
+            answer = _words(language, "refused.internal")
+        self._presenter.answer(invocation, answer)
+
+    async def _answer(self, invocation: Invocation, language: str) -> Answer:
+        command = self._by_name.get(invocation.command)
+        if command is None:
+            close = get_close_matches(invocation.command, self._by_name, n=1)
+            hint = word(language, "hint.help")
+            if close:
+                hint = word(language, "hint.did_you_mean", names=f"/{close[0]}")
+            shown = invocation.command[:40]
+            raise CallRefused("refused.unknown_command", command=shown, hint=hint)
+        if command.admin and not self._context.access.is_admin(invocation.user):
+            raise CallRefused("refused.admin_only", command=command.name)
+        try:
+            args = self._args(command, invocation)
+            call = Call(invocation=invocation, args=args, language=language)
+            return await HANDLERS[command.name](self._context, call)
+        except BadCall as bad:
+            problem = word(language, bad.key, **bad.values)
+            return _words(language, "refused.usage", problem=problem, usage=usage(command))
+
+    def _args(self, command: Command, invocation: Invocation) -> Args:
+        if invocation.options:
+            return check(command, invocation.options)
+        catalog = self._context.catalog()
+        return parse(command, invocation.text, lambda first: catalog.find(first) is not None)
+
+    def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
+        """Return up to 25 values for a parameter from memory, those beginning as typed first."""
+        values = self._values(param, user)
+        start = typed.casefold()
+        fitting = [value for value in values if start in value.casefold()]
+        fitting.sort(key=lambda value: not value.casefold().startswith(start))
+        return fitting[:_SUGGESTED]
+
+    def _values(self, param: Param, user: str) -> Sequence[str]:
+        catalog = self._context.catalog()
+        match param.kind:
+            case ParamKind.MODEL:
+                return tuple(catalog.models)
+            case ParamKind.HOST:
+                return tuple(catalog.hosts)
+            case ParamKind.JOB:
+                return self._presenter.open_jobs_of(user)
+            case ParamKind.SIZE:
+                return ("1:1", "3:2", "2:3", "16:9", "9:16", "1024x1024", "768x1024")
+            case _:
+                return param.choices
+
+    def _refusal(self, refusal: Refused, language: str) -> Reply:
+        match refusal:
+            case UnknownModel():
+                hint = self._names(language, refusal.nearest)
+                return _words(language, "refused.unknown_model", name=refusal.name[:60], hint=hint)
+            case NotCapable():
+                names = ", ".join(refusal.able[:_NAMED])
+                hint = word(language, "hint.models", names=names) if names else ""
+                return _words(language, "refused.not_capable", model=refusal.model, hint=hint)
+            case LimitReached(scope="owner"):
+                return _words(language, "refused.limit_owner", limit=refusal.limit)
+            case LimitReached():
+                return _words(language, "refused.limit_line", limit=refusal.limit)
+            case NotAccepting(full_disk=True):
+                return _words(language, "refused.full_disk")
+            case _:
+                log.warning("refused: %s", refusal)
+                return _words(language, "refused.not_accepting")
+
+    def _names(self, language: str, nearest: Sequence[str]) -> str:
+        if nearest:
+            return word(language, "hint.did_you_mean", names=", ".join(nearest))
+        names = ", ".join(list(self._context.catalog().models)[:_NAMED])
+        return word(language, "hint.models", names=names)
+
+
+def _words(language: str, key: str, **values: Value) -> Reply:
+    return reply(say(language, key, **values))

@@ -1,0 +1,93 @@
+"""When the next request to a chat may go: spacing, a minute's budget, penalties. Decides, never sends.
+
+Numbers come from the platforms' `Limits`; what they are worth and where they were found is in the
+documents of each platform. A final state needs less room than an update, so it always gets through.
+"""
+
+from collections import deque
+
+from bot.platforms.base import Limits
+
+_MINUTE_S = 60.0
+_FOR_UPDATES = 0.6  # of a group's minute; the rest is kept for final states and answers
+_FOR_FINALS = 0.9
+_CALM_S = 120.0  # after so long without a penalty, a chat is trusted again
+_SLOWEST = 8.0
+_OLD_MESSAGE_S = 300.0  # between updates of a message the platform no longer edits freely
+
+# How old a shown position may become, by position: the head of a line is watched most.
+_PATIENCE = ((10, 8.0), (50, 30.0))
+_PATIENCE_BEYOND_S = 120.0
+
+
+def patience_s(position: int | None) -> float:
+    """Return how long a waiting job's message may lag behind its true position, in seconds."""
+    for last, seconds in _PATIENCE:
+        if position is None or position <= last:
+            return seconds
+    return _PATIENCE_BEYOND_S
+
+
+class Overall:
+    """Spaces the requests of a whole bot, all chats together."""
+
+    def __init__(self, per_s: float) -> None:
+        self._gap_s = 1.0 / per_s
+        self._free_at = 0.0
+
+    def reserve(self, now: float) -> float:
+        """Take the next free moment and return how long to wait for it, in seconds."""
+        at = max(now, self._free_at)
+        self._free_at = at + self._gap_s
+        return at - now
+
+
+class Pace:
+    """The budget of one chat."""
+
+    def __init__(self, limits: Limits, *, group: bool) -> None:
+        self._limits = limits
+        self._per_minute = limits.group_per_minute if group else None
+        self._sent: deque[float] = deque()
+        self._held_until = 0.0
+        self._slowness = 1.0
+        self._penalised_at = 0.0
+
+    def earliest(self, now: float, *, final: bool) -> float:
+        """Return the first moment the budget allows a request; updates wait longer than finals."""
+        at = max(now, self._held_until)
+        if self._sent:
+            at = max(at, self._sent[-1] + self._limits.chat_every_s * self._slow(now))
+        if self._per_minute is not None:
+            share = _FOR_FINALS if final else _FOR_UPDATES
+            room = max(1, int(self._per_minute * share))
+            self._forget(now)
+            if len(self._sent) >= room:
+                at = max(at, self._sent[-room] + _MINUTE_S)
+        return at
+
+    def edit_gap_s(self, age_s: float | None) -> float:
+        """Return the least time between two updates of one message of that age, in seconds."""
+        if age_s is not None and self._limits.free_edit_s and age_s > self._limits.free_edit_s:
+            return _OLD_MESSAGE_S
+        return self._limits.edit_every_s
+
+    def spend(self, now: float) -> None:
+        """Note a request that is being sent."""
+        self._sent.append(now)
+        self._forget(now)
+
+    def slow_down(self, now: float, retry_after_s: float) -> None:
+        """Wait out a penalty, and go slower for a while after it."""
+        self._held_until = max(self._held_until, now + retry_after_s)
+        self._penalised_at = self._held_until
+        self._slowness = min(self._slowness * 2, _SLOWEST)
+
+    def _slow(self, now: float) -> float:
+        if self._slowness > 1 and now > self._penalised_at + _CALM_S:
+            self._slowness = 1.0
+        return self._slowness
+
+    def _forget(self, now: float) -> None:
+        while len(self._sent) > 1 and self._sent[0] < now - _MINUTE_S:
+            self._sent.popleft()

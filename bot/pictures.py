@@ -1,0 +1,109 @@
+"""Pictures from strangers are checked before anything decodes them; results are made to fit.
+
+Pillow runs in threads: it releases the interpreter lock, so the event loop goes on meanwhile.
+"""
+
+import asyncio
+import io
+import warnings
+
+from PIL import Image, UnidentifiedImageError
+
+from queueing.requests import File
+
+MEGAPIXELS = 40
+_FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
+_QUALITIES = (92, 85, 75, 60)
+_SHRINK = 0.75
+_SMALLEST_SIDE = 64
+
+_encoders = asyncio.Semaphore(2)
+
+
+class BadPicture(Exception):
+    """Bytes that are no picture for us; `key` and `limit` make the text for the person."""
+
+    def __init__(self, key: str, limit: int = 0) -> None:
+        super().__init__(key)
+        self.key = key
+        self.limit = limit
+
+
+async def checked(data: bytes) -> File:
+    """Return a stranger's bytes as a picture file, or raise `BadPicture`.
+
+    Only PNG, JPEG and WebP are opened, the number of pixels is read before anything is decoded,
+    and the whole picture must decode. Our own name replaces the stranger's.
+    """
+    async with _encoders:
+        return await asyncio.to_thread(_checked, data)
+
+
+async def fitted(file: File, limit: int) -> File | None:
+    """Return a picture in at most `limit` bytes: itself, or re-encoded; None when hopeless.
+
+    Steps down quality first, then size. Files that are no pictures come back unchanged or None.
+    """
+    if len(file.data) <= limit:
+        return file
+    if not file.mime.startswith("image/"):
+        return None
+    async with _encoders:
+        return await asyncio.to_thread(_fitted, file, limit)
+
+
+async def dimensions(file: File) -> tuple[int, int] | None:
+    """Return a picture's width and height in pixels, None for anything else."""
+    return await asyncio.to_thread(_dimensions, file)
+
+
+def _dimensions(file: File) -> tuple[int, int] | None:
+    try:
+        with Image.open(io.BytesIO(file.data), formats=tuple(_FORMATS)) as picture:
+            return picture.size
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+def _checked(data: bytes) -> File:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(data), formats=tuple(_FORMATS)) as picture:
+                if picture.width * picture.height > MEGAPIXELS * 1_000_000:
+                    raise BadPicture("problem.picture_pixels", MEGAPIXELS)
+                picture.load()
+                kind = str(picture.format)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise BadPicture("problem.picture_pixels", MEGAPIXELS) from None
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError):
+        # Pillow raises all of these for broken files, SyntaxError for a broken PNG among them.
+        raise BadPicture("problem.not_picture") from None
+    return File(name=f"picture.{kind.lower()}", mime=_FORMATS[kind], data=data)
+
+
+def _fitted(file: File, limit: int) -> File | None:
+    try:
+        with Image.open(io.BytesIO(file.data), formats=tuple(_FORMATS)) as opened:
+            picture = _flat(opened)
+    except OSError:
+        return None
+    while min(picture.size) >= _SMALLEST_SIDE:
+        for quality in _QUALITIES:
+            out = io.BytesIO()
+            picture.save(out, "JPEG", quality=quality)
+            if out.tell() <= limit:
+                stem = file.name.rpartition(".")[0] or file.name
+                return File(name=f"{stem}.jpg", mime="image/jpeg", data=out.getvalue())
+        picture = picture.resize((int(picture.width * _SHRINK), int(picture.height * _SHRINK)))
+    return None
+
+
+def _flat(opened: Image.Image) -> Image.Image:
+    """JPEG knows no transparency: lay the picture on white."""
+    if opened.mode not in {"RGBA", "LA", "PA", "P"}:
+        return opened.convert("RGB")
+    layered = opened.convert("RGBA")
+    ground = Image.new("RGB", layered.size, "white")
+    ground.paste(layered, mask=layered.getchannel("A"))
+    return ground

@@ -1,0 +1,370 @@
+"""Keeps every job's status message true, delivers results, and sends every other answer.
+
+Events only mark cards; one task per chat with something to say renders the newest state when the
+chat's budget allows, so a stale text is never sent and nobody waits for a chat but the chat itself.
+All that is needed after a restart comes from the database.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from bot.cards import Card, Desk
+from bot.commands.context import Answer, Placed, Reply, Working
+from bot.delivery import Courier
+from bot.pacer import Overall, Pace
+from bot.platforms.base import (
+    ChatError,
+    ChatGone,
+    ChatMoved,
+    ChatPlatform,
+    ChatUnavailable,
+    Content,
+    Invocation,
+    MessageGone,
+    MessageRef,
+    SlowDown,
+)
+from bot.records import Origin, Records
+from bot.texts import status
+from queueing.jobqueue import JobQueue
+from queueing.jobs import Job, JobState
+from queueing.ports import Clock, Event, JobChanged, LinesMoved, Progressed
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 3600.0
+_GIVE_UP_S = 24 * 3600.0
+
+
+class Presenter:
+    """One for all platforms."""
+
+    def __init__(
+        self,
+        *,
+        queue: JobQueue,
+        records: Records,
+        platforms: Mapping[str, ChatPlatform],
+        clock: Clock,
+    ) -> None:
+        self._queue = queue
+        self._records = records
+        self._platforms = platforms
+        self._clock = clock
+        self._courier = Courier(queue, records, clock)
+        self._overall = {
+            name: Overall(platform.limits.overall_per_s) for name, platform in platforms.items()
+        }
+        self._cards: dict[int, Card] = {}
+        self._desks: dict[tuple[str, str], Desk] = {}
+        self._expected: dict[str, Invocation] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._all_told = asyncio.Event()
+
+    # ------------------------------------------------------------ what comes in
+
+    def notice(self, event: Event) -> None:
+        """Mark what an event made out of date. Called by the queue; never blocks or raises."""
+        match event:
+            case JobChanged(job=job):
+                self._job_changed(job)
+            case Progressed(job_id=job_id, progress=progress):
+                if (card := self._cards.get(job_id)) is not None:
+                    card.progress, card.changed = progress, True
+                    self._serve(card)
+            case LinesMoved(models=models):
+                for card in self._cards.values():
+                    if card.job.model in models and card.job.state is JobState.PENDING:
+                        card.moved = True
+                        self._serve(card)
+
+    def expect(self, invocation: Invocation) -> None:
+        """Remember how a call is answered, should it become a job."""
+        self._expected[invocation.key] = invocation
+
+    def answer(self, invocation: Invocation, answer: Answer) -> None:
+        """Send a call's answer; a placed job's status message is already on its way."""
+        self._expected.pop(invocation.key, None)
+        if self._tasks is None:
+            return
+        match answer:
+            case Reply(content=content, private=private):
+                self._tasks.create_task(self._reply(invocation, content, private))
+            case Working():
+                self._tasks.create_task(self._work(invocation, answer))
+            case Placed() | None:
+                pass
+
+    def open_jobs_of(self, user: str) -> Sequence[str]:
+        """Return the numbers of a person's open jobs, newest first, for completion."""
+        own = [card.job for card in self._cards.values() if card.job.owner == user]
+        return [str(job.id) for job in reversed(own) if not job.state.final]
+
+    # ------------------------------------------------------------ running
+
+    async def run(self) -> None:
+        """Serve all chats until cancelled; begins with what an earlier run left unsaid."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                for job in await self._queue.unacknowledged():
+                    self._job_changed(job)
+                for card in list(self._cards.values()):
+                    self._serve(card)
+                await asyncio.Event().wait()
+            finally:
+                self._tasks = None
+
+    async def settle(self, timeout_s: float) -> None:
+        """Wait until every ended job's end is in its chat, at most that long."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while any(card.job.state.final for card in self._cards.values()):
+                    self._all_told.clear()
+                    await self._all_told.wait()
+        except TimeoutError:
+            log.info("stopping with results not yet delivered; they are kept")
+
+    def _job_changed(self, job: Job) -> None:
+        card = self._cards.get(job.id)
+        if card is None:
+            card = self._new_card(job)
+            if card is None:
+                return
+        elif job.version < card.job.version:
+            return
+        if job.state is not card.job.state:
+            card.progress = None
+            card.moment = None
+        card.job, card.changed = job, True
+        self._serve(card)
+
+    def _new_card(self, job: Job) -> Card | None:
+        if job.acknowledged:
+            return None
+        try:
+            origin = Origin.model_validate_json(job.reply_to)
+        except ValidationError:
+            return None  # a job nobody waits for in a chat, such as an enhancement
+        if origin.platform not in self._platforms:
+            return None  # its platform is switched off: it stays unacknowledged
+        card = Card(job=job, origin=origin)
+        call = self._expected.pop(origin.key, None)
+        if call is not None and not call.button:
+            card.respond = call.respond
+        self._cards[job.id] = card
+        self._desk(card).cards[job.id] = card
+        return card
+
+    def _desk(self, card: Card) -> Desk:
+        place = (card.origin.platform, card.origin.chat)
+        if place not in self._desks:
+            platform = self._platforms[place[0]]
+            pace = Pace(platform.limits, group=platform.is_group(place[1]))
+            self._desks[place] = Desk(pace=pace)
+        return self._desks[place]
+
+    def _serve(self, card: Card) -> None:
+        desk = self._desk(card)
+        desk.wake.set()
+        if not desk.served and self._tasks is not None:
+            desk.served = True
+            self._tasks.create_task(self._serve_desk(desk, card.origin.platform))
+
+    async def _serve_desk(self, desk: Desk, platform: str) -> None:
+        try:
+            while (following := desk.next_card(self._clock.now())) is not None:
+                card, due = following
+                desk.wake.clear()
+                wait_s = due - self._clock.now()
+                if wait_s > 0:
+                    await _wait(desk.wake, wait_s)
+                    continue
+                await asyncio.sleep(self._overall[platform].reserve(self._clock.now()))
+                await self._refresh(desk, card)
+        finally:
+            desk.served = False
+
+    # ------------------------------------------------------------ one card
+
+    async def _refresh(self, desk: Desk, card: Card) -> None:
+        card.changed = card.moved = False
+        platform = self._platforms[card.origin.platform]
+        try:
+            if not card.looked_up:
+                await self._look_up(card)
+            if card.job.state.final:
+                await self._finish(desk, platform, card)
+            else:
+                await self._update(desk, platform, card)
+            card.failures = 0
+        except SlowDown as slow:
+            self._slow_down(desk, platform, card, slow.retry_after_s)
+        except MessageGone:
+            card.ref, card.muted, card.changed = None, True, card.job.state.final
+        except ChatMoved as moved:
+            await self._follow(card, moved.new_chat)
+        except (ChatGone, ChatUnavailable) as error:
+            await self._try_later(card, error)
+        except Exception as error:
+            log.exception("job %s: its message could not be shown", card.job.id)
+            await self._try_later(card, error)
+
+    def _slow_down(
+        self, desk: Desk, platform: ChatPlatform, card: Card, retry_after_s: float
+    ) -> None:
+        now = self._clock.now()
+        card.changed = True
+        free_edit_s = platform.limits.free_edit_s
+        if free_edit_s is None or card.sent_at is None or now - card.sent_at < free_edit_s:
+            desk.pace.slow_down(now, retry_after_s)
+        elif card.job.state.final and card.ref is not None:
+            card.ref = None  # too old to be edited freely: its end comes as a fresh message
+        else:
+            card.hold_until = now + retry_after_s
+
+    async def _look_up(self, card: Card) -> None:
+        sent = await self._records.message(card.job.id)
+        if sent is not None:
+            card.ref, card.sent_at = sent.ref, sent.sent_at
+        card.looked_up = True
+
+    async def _update(self, desk: Desk, platform: ChatPlatform, card: Card) -> None:
+        if card.muted:
+            return  # its message was deleted; only its end makes a new one
+        content = await self._open_content(platform, card)
+        if content is not None:
+            await self._show(desk, platform, card, content)
+
+    async def _open_content(self, platform: ChatPlatform, card: Card) -> Content | None:
+        now = self._clock.now()
+        standing = (await self._queue.standings([card.job])).get(card.job.id)
+        if standing is None or standing.job.state.final:
+            return None  # it ended just now: that event serves this card again
+        card.position = standing.position
+        standing = replace(standing, done_at=card.steady(standing.done_at, now))
+        limits = platform.limits
+        content = status.open_message(
+            standing, card.progress, card.origin.language, previews=limits.previews
+        )
+        return self._courier.last_page(content, limits)
+
+    async def _show(self, desk: Desk, platform: ChatPlatform, card: Card, content: Content) -> None:
+        """Make the card's message show this; the first time, send it."""
+        if content == card.shown and card.ref is not None:
+            return
+        desk.pace.spend(self._clock.now())
+        if card.ref is not None:
+            await platform.edit(card.ref, content)
+        else:
+            ref = await self._first(platform, card, replace(content, files=()))
+            now = self._clock.now()
+            await self._records.note_message(card.job.id, ref, now)
+            card.ref, card.sent_at = ref, now
+            if content.files:
+                await platform.edit(ref, content)
+        card.shown, card.edited_at = content, self._clock.now()
+
+    async def _first(self, platform: ChatPlatform, card: Card, content: Content) -> MessageRef:
+        respond, card.respond = card.respond, None
+        if respond is not None:
+            try:
+                ref = await respond(content, False)
+            except (ChatUnavailable, MessageGone) as error:
+                log.info("job %s: the call could not be answered (%s)", card.job.id, error)
+            else:
+                if ref is not None:
+                    return ref
+        return await platform.send(
+            card.origin.chat,
+            content,
+            reply_to=card.origin.request_ref(),
+            nonce=f"job-{card.job.id}" + ("" if card.sent_at is None else "-fresh"),
+        )
+
+    async def _finish(self, desk: Desk, platform: ChatPlatform, card: Card) -> None:
+        """Turn the message into the job's end, send what does not fit in it, acknowledge."""
+        parcel = await self._courier.pack(card.job, card.origin, platform.limits)
+        await self._show(desk, platform, card, parcel.content)
+        if card.ref is not None:
+            await self._courier.send_rest(platform, card.ref, card.job, parcel)
+        await self._queue.acknowledge(card.job)
+        self._drop(card)
+        if platform.limits.pings:
+            await self._courier.ping(platform, card.ref, card.job, card.origin)
+
+    def _drop(self, card: Card) -> None:
+        self._cards.pop(card.job.id, None)
+        desk = self._desk(card)
+        desk.cards.pop(card.job.id, None)
+        self._all_told.set()
+
+    async def _follow(self, card: Card, new_chat: str) -> None:
+        platform, old = card.origin.platform, card.origin.chat
+        await self._records.move_chat(platform, old, new_chat)
+        cards = list(self._desk(card).cards.values())
+        self._desks.pop((platform, old), None)
+        for each in cards:
+            each.origin = each.origin.model_copy(update={"chat": new_chat})
+            if each.ref is not None:
+                each.ref = replace(each.ref, chat=new_chat)
+            each.changed = True
+            self._desk(each).cards[each.job.id] = each
+            self._serve(each)
+
+    async def _try_later(self, card: Card, error: Exception) -> None:
+        """Pause this card, longer each time; after a day of vain deliveries, give up."""
+        now = self._clock.now()
+        card.failures += 1
+        pause = min(_FIRST_PAUSE_S * 2.0 ** (card.failures - 1), _LONGEST_PAUSE_S)
+        card.hold_until, card.changed = now + pause, True
+        log.warning("job %s: chat not reached, again in %.0f s: %s", card.job.id, pause, error)
+        if not card.job.state.final:
+            return
+        vain = await self._records.note_unreachable(card.job.id, now, given_up=False)
+        if now - vain.since > _GIVE_UP_S:
+            await self._records.note_unreachable(card.job.id, now, given_up=True)
+            await self._queue.acknowledge(card.job)
+            self._drop(card)
+            log.error("job %s: undeliverable after a day; its result is kept", card.job.id)
+
+    # ------------------------------------------------------------ answers that are no jobs
+
+    async def _reply(self, call: Invocation, content: Content, private: bool) -> None:
+        try:
+            limits = self._platforms[call.platform].limits
+            await call.respond(self._courier.first_page(content, limits), private)
+        except ChatError as error:
+            log.warning("call %s of %s not answered: %s", call.key, call.user, error)
+        except Exception:
+            log.exception("call %s of %s not answered", call.key, call.user)
+
+    async def _work(self, call: Invocation, work: Working) -> None:
+        platform = self._platforms[call.platform]
+        try:
+            ref = await call.respond(work.content, False)
+        except ChatError as error:
+            log.warning("call %s of %s not answered: %s", call.key, call.user, error)
+            ref = None
+        try:
+            content = await work.later()
+            if ref is not None:
+                await platform.edit(ref, content)
+            else:
+                await platform.send(call.chat, content, reply_to=call.request)
+        except ChatError as error:
+            log.warning("the outcome of %s was not shown: %s", call.key, error)
+        except Exception:
+            log.exception("call %s of %s failed", call.key, call.user)
+
+
+async def _wait(event: asyncio.Event, timeout_s: float) -> None:
+    try:
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,187 @@
+"""What the bot remembers beside the jobs, in the same database and through the same writer.
+
+Which message belongs to which job, which parts of a result were sent, which chats cannot be
+reached, and small notes of the platforms.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+from importlib.resources import files
+
+from bot.platforms.base import Invocation, MessageRef
+from queueing.requests import Record
+from queueing.store import Database, MigrationSet
+
+MIGRATIONS = MigrationSet(name="bot", directory=files("bot") / "migrations")
+
+
+class Origin(Record):
+    """Where a job came from; stored with it as its `reply_to`."""
+
+    platform: str
+    chat: str
+    group: bool
+    user: str
+    user_name: str
+    language: str
+    key: str
+    request: str | None = None  # the caller's own message, to reply to
+
+    @classmethod
+    def of(cls, call: Invocation, language: str) -> "Origin":
+        """Return the origin of what this call asks for."""
+        return cls(
+            platform=call.platform,
+            chat=call.chat,
+            group=call.group,
+            user=call.user,
+            user_name=call.user_name,
+            language=language,
+            key=call.key,
+            request=call.request.message if call.request else None,
+        )
+
+    def request_ref(self) -> MessageRef | None:
+        """Return the caller's own message, where there is one."""
+        if self.request is None:
+            return None
+        return MessageRef(platform=self.platform, chat=self.chat, message=self.request)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SentMessage:
+    """A job's status message and when it was sent (UNIX seconds)."""
+
+    ref: MessageRef
+    sent_at: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unreachable:
+    """Since when a finished job's chat cannot be reached, and how often it was tried."""
+
+    since: float
+    tries: int
+    given_up: bool
+
+
+class Records:
+    """Reads and writes the bot's own tables. Every write is durable when it returns."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def note_message(self, job_id: int, ref: MessageRef, now: float) -> None:
+        """Remember a job's status message, in place of an earlier one."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?, ?)",
+                (job_id, ref.platform, ref.chat, ref.message, now),
+            )
+
+        await self._database.write(change)
+
+    async def message(self, job_id: int) -> SentMessage | None:
+        """Return a job's status message, or None where none was sent."""
+
+        def query(connection: sqlite3.Connection) -> SentMessage | None:
+            row = connection.execute(
+                "SELECT platform, chat, message, sent_at FROM messages WHERE job_id = ?", (job_id,)
+            ).fetchone()
+            if row is None:
+                return None
+            ref = MessageRef(platform=row[0], chat=row[1], message=row[2])
+            return SentMessage(ref=ref, sent_at=row[3])
+
+        return await self._database.read(query)
+
+    async def job_of(self, ref: MessageRef) -> int | None:
+        """Return the job whose status message this is, or None."""
+
+        def query(connection: sqlite3.Connection) -> int | None:
+            row = connection.execute(
+                "SELECT job_id FROM messages WHERE platform = ? AND chat = ? AND message = ?",
+                (ref.platform, ref.chat, ref.message),
+            ).fetchone()
+            return None if row is None else int(row[0])
+
+        return await self._database.read(query)
+
+    async def move_chat(self, platform: str, old: str, new: str) -> None:
+        """Follow a chat to its new notation. Idempotent."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "UPDATE messages SET chat = ? WHERE platform = ? AND chat = ?",
+                (new, platform, old),
+            )
+
+        await self._database.write(change)
+
+    async def begin_part(self, job_id: int, part: str, now: float) -> bool:
+        """Mark a part as being sent; False when an earlier try may have sent it already."""
+
+        def change(connection: sqlite3.Connection) -> bool:
+            done = connection.execute(
+                "INSERT OR IGNORE INTO deliveries VALUES (?, ?, 'attempting', NULL, ?)",
+                (job_id, part, now),
+            )
+            return done.rowcount == 1
+
+        return await self._database.write(change)
+
+    async def end_part(
+        self, job_id: int, part: str, now: float, *, message: str | None, unclear: bool = False
+    ) -> None:
+        """Note that a part was sent (or that nobody knows)."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "UPDATE deliveries SET state = ?, message = ?, changed_at = ?"
+                " WHERE job_id = ? AND part = ?",
+                ("unclear" if unclear else "sent", message, now, job_id, part),
+            )
+
+        await self._database.write(change)
+
+    async def drop_part(self, job_id: int, part: str) -> None:
+        """Forget a part that certainly was not sent, so that it may be tried again."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "DELETE FROM deliveries WHERE job_id = ? AND part = ?", (job_id, part)
+            )
+
+        await self._database.write(change)
+
+    async def note_unreachable(self, job_id: int, now: float, *, given_up: bool) -> Unreachable:
+        """Count one more vain try to deliver a finished job and return the count so far."""
+
+        def change(connection: sqlite3.Connection) -> Unreachable:
+            row = connection.execute(
+                "INSERT INTO unreachable VALUES (?, ?, 1, ?) ON CONFLICT (job_id) DO UPDATE"
+                " SET tries = tries + 1, given_up = excluded.given_up"
+                " RETURNING since, tries, given_up",
+                (job_id, now, int(given_up)),
+            ).fetchone()
+            return Unreachable(since=row[0], tries=row[1], given_up=bool(row[2]))
+
+        return await self._database.write(change)
+
+    async def note(self, name: str, value: str) -> None:
+        """Keep a small fact across restarts."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, value))
+
+        await self._database.write(change)
+
+    async def noted(self, name: str) -> str | None:
+        """Return a fact kept earlier, or None."""
+
+        def query(connection: sqlite3.Connection) -> str | None:
+            row = connection.execute("SELECT value FROM notes WHERE name = ?", (name,)).fetchone()
+            return None if row is None else str(row[0])
+
+        return await self._database.read(query)

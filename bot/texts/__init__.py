@@ -1,0 +1,78 @@
+"""Every text a person sees, one catalogue per language, and the one function that fills them in.
+
+`say` is pure. Values may be `Moment`s or `Markdown`; they stay whole between the words, so each
+platform shows them in its own way, and no value is ever read as a template.
+"""
+
+import re
+from collections.abc import Mapping
+
+from bot.platforms.base import Body, Markdown, Moment, Part
+from bot.texts import de, en
+
+CATALOGUES: Mapping[str, Mapping[str, str]] = {"en": en.TEXTS, "de": de.TEXTS}
+DEFAULT_LANGUAGE = "en"
+
+_SLOT = re.compile(r"\{(\w+)\}")
+
+Value = str | int | float | Moment | Markdown
+
+
+def language_of(locale: str | None) -> str:
+    """Return the catalogue that serves a locale such as "de-DE"; English where none does."""
+    language = (locale or "").replace("_", "-").split("-")[0].lower()
+    return language if language in CATALOGUES else DEFAULT_LANGUAGE
+
+
+def say(language: str, key: str, **values: Value) -> Body:
+    """Return the text of that key with its values filled in.
+
+    Raises `KeyError` for an unknown key or a missing value: both are bugs that tests find.
+    """
+    template = CATALOGUES[language][key]
+    parts: list[Part] = []
+    end = 0
+    for slot in _SLOT.finditer(template):
+        parts.append(template[end : slot.start()])
+        value = values[slot[1]]
+        parts.append(value if isinstance(value, Moment | Markdown) else str(value))
+        end = slot.end()
+    parts.append(template[end:])
+    return join(parts)
+
+
+def word(language: str, key: str, **values: str | float) -> str:
+    """Return a text that holds nothing but words, for buttons and for use inside other texts."""
+    return plain(say(language, key, **values))
+
+
+def join(parts: list[Part] | Body) -> Body:
+    """Merge neighbouring strings, so that equal texts are equal bodies."""
+    merged: list[Part] = []
+    for part in parts:
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        elif part != "":
+            merged.append(part)
+    return tuple(merged)
+
+
+def plain(body: Body) -> str:
+    """Return a body as bare text, for logs and transcripts; moments as UTC clock times."""
+    return "".join(_bare(part) for part in body)
+
+
+def _bare(part: Part) -> str:
+    match part:
+        case Moment(at):
+            minutes = int(at) // 60
+            return f"{minutes // 60 % 24:02d}:{minutes % 60:02d} UTC"
+        case Markdown(text):
+            return text
+        case _:
+            return part
+
+
+def describe(key: str, language: str | None) -> str:
+    """Return the help text of a command or parameter for a platform's own menu."""
+    return word(language_of(language), key)

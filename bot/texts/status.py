@@ -1,0 +1,165 @@
+"""What a job's status message says at each point of its life; pure.
+
+The same words serve the message in the chat, the list of `/queue` and the transcript of the demo.
+"""
+
+from bot.platforms.base import Body, Button, Content, Markdown, Moment
+from bot.texts import Value, join, say, word
+from queueing.jobqueue import Standing
+from queueing.jobs import Job, JobState
+from queueing.requests import Chat, File, Output, Progress, TextToImage
+from queueing.world import Blocked, Reason
+
+PROMPT_SHOWN = 256
+_BAR = 5
+
+# These reasons only repeat what the first words of the message say.
+_SAID_ALREADY = frozenset({Blocked.IN_LINE, Blocked.STARTING})
+
+
+def waiting(standing: Standing, language: str) -> Body:
+    """Return the text of a job that waits: place, why, and until when."""
+    job = standing.job
+    reason = standing.reason
+    if reason is not None and reason.why is Blocked.LOADING and standing.position in {None, 1}:
+        body = say(language, "status.loading", model=job.model, host=reason.host or "")
+    elif standing.back_row:
+        return say(language, "status.back_row", model=job.model)
+    elif standing.position is None:
+        body = say(language, "status.pending", model=job.model)
+    else:
+        body = say(language, "status.in_line", model=job.model, position=standing.position)
+    if standing.done_at is not None:
+        body += say(language, "status.ready_at", moment=Moment(standing.done_at))
+    if reason is not None and reason.why not in _SAID_ALREADY and body[0] != _loading(job, reason):
+        body += ("\n", *because(reason, language))
+    return join(body)
+
+
+def _loading(job: Job, reason: Reason) -> str:
+    return f"📦 {job.model}" if reason.why is Blocked.LOADING else ""
+
+
+def because(reason: Reason, language: str) -> Body:
+    """Return the one sentence that says why a model's line does not move."""
+    return say(
+        language,
+        f"reason.{reason.why}",
+        model=reason.model,
+        host=reason.host or "",
+        other=reason.other or "",
+    )
+
+
+def running(
+    standing: Standing, progress: Progress | None, language: str, *, previews: bool
+) -> Content:
+    """Return the message of a job that runs: the step it is at, or the answer so far."""
+    job = standing.job
+    if progress is not None and progress.text:
+        return Content(body=(Markdown(progress.text), " ▌"), buttons=_cancel(job, language))
+    key = "status.drawing" if isinstance(job.request, TextToImage) else "status.writing"
+    body = say(language, key, model=job.model)
+    body += _advance(progress, language)
+    if standing.done_at is not None:
+        body += say(language, "status.done_at", moment=Moment(standing.done_at))
+    if job.attempt > 1:
+        body += say(language, "status.attempt", attempt=job.attempt)
+    shown = (progress.preview,) if previews and progress and progress.preview else ()
+    return Content(body=join(body), files=shown, buttons=_cancel(job, language))
+
+
+def _advance(progress: Progress | None, language: str) -> Body:
+    if progress is None:
+        return ()
+    if progress.step is not None and progress.step[1] > 0:
+        step, steps = progress.step
+        return say(language, "status.step", step=step, steps=steps, bar=_bar(step / steps))
+    if progress.fraction is not None:
+        percent = int(progress.fraction * 100)
+        return say(language, "status.percent", percent=percent, bar=_bar(progress.fraction))
+    return ()
+
+
+def _bar(fraction: float) -> str:
+    full = max(0, min(_BAR, int(fraction * _BAR)))
+    return "▰" * full + "▱" * (_BAR - full)
+
+
+def open_message(
+    standing: Standing, progress: Progress | None, language: str, *, previews: bool
+) -> Content:
+    """Return the status message of a job that has not ended."""
+    if standing.job.state is JobState.PROCESSING:
+        return running(standing, progress, language, previews=previews)
+    return Content(body=waiting(standing, language), buttons=_cancel(standing.job, language))
+
+
+def failed(job: Job, language: str) -> Content:
+    """Return the status message of a job that could not be done."""
+    reason = job.error or word(language, "failed.unknown")
+    return Content(
+        body=say(language, "status.failed", reason=reason),
+        buttons=((Button(command="again", job_id=job.id, label=word(language, "button.retry")),),),
+    )
+
+
+def cancelled(job: Job, language: str) -> Content:
+    """Return the status message of a job somebody ended."""
+    return Content(body=say(language, "status.cancelled"), buttons=_again(job, language))
+
+
+def result(
+    job: Job,
+    output: Output,
+    language: str,
+    *,
+    files: tuple[File, ...],
+    size: tuple[int, int] | None = None,
+    note: Body = (),
+) -> Content:
+    """Return the message of a job that is done: its pictures with their facts, or its answer.
+
+    `files` are those that fit the chat, `size` is the first picture's in pixels; `note` says what
+    does not fit.
+    """
+    if isinstance(job.request, TextToImage):
+        body: Body = (shortened(job.request.prompt), "\n", *_facts(job, language, size))
+    else:
+        body = (Markdown(output.text), "\n\n", *_facts(job, language, size))
+    if note:
+        body += ("\n", *note)
+    return Content(body=join(body), files=files, buttons=_again(job, language))
+
+
+def ping(job: Job, language: str, user_id: str) -> Content:
+    """Return the short word that follows a long wait, because edits notify nobody."""
+    kind = "chat" if isinstance(job.request, Chat) else "image"
+    key = "ping.failed" if job.state is JobState.FAILED else f"ping.{kind}"
+    return Content(body=say(language, key, model=job.model), mention=user_id)
+
+
+def shortened(prompt: str, limit: int = PROMPT_SHOWN) -> str:
+    """Return a prompt of at most `limit` characters, with an ellipsis where it was cut."""
+    return prompt if len(prompt) <= limit else prompt[: limit - 1].rstrip() + "…"
+
+
+def _facts(job: Job, language: str, size: tuple[int, int] | None) -> Body:
+    took = (job.finished_at or 0.0) - (job.started_at or job.finished_at or 0.0)
+    values: dict[str, Value] = {"model": job.model, "seconds": f"{max(took, 0.0):.0f}"}
+    if not isinstance(job.request, TextToImage):
+        return say(language, "result.text_facts", **values)
+    values["seed"] = job.request.seed
+    if size is None:
+        return say(language, "result.facts_no_size", **values)
+    values["size"] = f"{size[0]}×{size[1]}"
+    return say(language, "result.facts", **values)
+
+
+def _cancel(job: Job, language: str) -> tuple[tuple[Button, ...], ...]:
+    label = word(language, "button.cancel")
+    return ((Button(command="cancel", job_id=job.id, label=label, danger=True),),)
+
+
+def _again(job: Job, language: str) -> tuple[tuple[Button, ...], ...]:
+    return ((Button(command="again", job_id=job.id, label=word(language, "button.again")),),)
