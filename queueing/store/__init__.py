@@ -1,0 +1,7 @@
+"""The database of an installation and the store of jobs in it."""
+
+from queueing.store.database import Database, open_database
+from queueing.store.schema import MigrationSet
+from queueing.store.sqlite import SqliteStore
+
+__all__ = ["Database", "MigrationSet", "SqliteStore", "open_database"]

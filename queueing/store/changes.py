@@ -1,0 +1,226 @@
+"""Accepting and changing jobs inside the writer's transaction, many at a time.
+
+Runs in the writer's thread. Nothing here may write for an item it answers with an exception:
+everything that can refuse comes before the first statement that writes.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from queueing.errors import LimitReached, StaleJob
+from queueing.jobs import FINAL, Job, JobEvent, JobState, NewJob
+from queueing.ports import Admission
+from queueing.requests import Output
+from queueing.store import queries
+from queueing.store.places import LineKey, Move, Places
+from queueing.store.rows import Row, accepted, file_rows, job_from, output_rows
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arrival:
+    """A job to be accepted, its request already as JSON."""
+
+    new: NewJob
+    request: str
+    now: float
+    limits: Admission
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """A job as its caller knows it, and as the event leaves it."""
+
+    event: JobEvent
+    before: Job
+    after: Job
+    runner: str | None
+    output: Output | None
+
+
+class Books:
+    """What the writer knows by heart so that no acceptance has to count rows.
+
+    Forgotten after a rollback and read again from the rows with the next change. `moves` are the
+    changes of place since they were last taken; they are true once the transaction is committed.
+    """
+
+    def __init__(self) -> None:
+        self.moves: list[Move] = []
+        self._known = False
+        self._last_id = 0
+        self._next_seq: dict[LineKey, int] = {}
+        self._waiting: Counter[str] = Counter()  # by model, back rows included
+        self._open: Counter[str] = Counter()  # by owner
+        self._placed: Counter[str] = Counter()  # by owner: open and not in the back row
+
+    def forget(self) -> None:
+        """Drop everything: the transaction it described was rolled back."""
+        self._known = False
+        self.moves.clear()
+
+    def know(self, connection: sqlite3.Connection) -> None:
+        """Count the rows, unless the counters hold already."""
+        if self._known:
+            return
+        self._last_id = connection.execute(queries.LAST_ID).fetchone()[0]
+        self._next_seq.clear()
+        self._waiting.clear()
+        for model, lane, seq, count in connection.execute(queries.LAST_WAITING):
+            self._next_seq[model, lane] = (seq or 0) + 1
+            self._waiting[model] += count
+        for model, lane, seq in connection.execute(queries.LAST_PROCESSING):
+            following = self._next_seq.get((model, lane), 1)
+            self._next_seq[model, lane] = max(following, (seq or 0) + 1)
+        owners = connection.execute(queries.OWNERS).fetchall()
+        self._open = Counter({owner: count for owner, count, _ in owners})
+        self._placed = Counter({owner: placed for owner, _, placed in owners})
+        self._known = True
+
+    # ------------------------------------------------------------ accepting
+
+    def accept(
+        self, connection: sqlite3.Connection, arrivals: Sequence[Arrival]
+    ) -> list[Job | Exception]:
+        """Accept jobs or find those their keys made before."""
+        self.know(connection)
+        outcomes: list[Job | Exception] = []
+        made: dict[str, Job] = {}
+        rows: list[Row] = []
+        inputs: list[Row] = []
+        for arrival in arrivals:
+            key = arrival.new.key
+            answer = made.get(key) or _known(connection, key) or self._refusal(arrival)
+            if answer is not None:
+                outcomes.append(answer)
+                continue
+            job = made[key] = self._admit(arrival)
+            outcomes.append(job)
+            rows.append(_job_row(job, arrival))
+            if arrival.new.files:
+                inputs += file_rows(job.id, arrival.new.files)
+        connection.executemany(queries.INSERT_JOB, rows)
+        connection.executemany(queries.INSERT_INPUT, inputs)
+        return outcomes
+
+    def _refusal(self, arrival: Arrival) -> LimitReached | None:
+        limits, new = arrival.limits, arrival.new
+        if limits.max_open is not None and self._open[new.owner] >= limits.max_open:
+            return LimitReached("owner", limits.max_open)
+        if limits.max_waiting is not None and self._waiting[new.model] >= limits.max_waiting:
+            return LimitReached("line", limits.max_waiting)
+        return None
+
+    def _admit(self, arrival: Arrival) -> Job:
+        new = arrival.new
+        line = (new.model, new.lane)
+        seq = None if self._must_stand_back(new.owner, arrival.limits) else self._next_place(line)
+        self._last_id += 1
+        self._waiting[new.model] += 1
+        self._open[new.owner] += 1
+        self._placed[new.owner] += seq is not None
+        self.moves.append(Move(self._last_id, new.owner, line, seq))
+        return accepted(new, self._last_id, seq, arrival.now)
+
+    def _must_stand_back(self, owner: str, limits: Admission) -> bool:
+        if limits.max_in_line is None:
+            return False
+        placed = self._placed[owner]
+        # Behind one's own back row even when a limit was raised: nobody overtakes himself.
+        return placed >= max(1, limits.max_in_line) or self._open[owner] > placed
+
+    def _next_place(self, line: LineKey) -> int:
+        seq = self._next_seq.get(line, 1)
+        self._next_seq[line] = seq + 1
+        return seq
+
+    # ------------------------------------------------------------ changing
+
+    def change(
+        self, connection: sqlite3.Connection, changes: Sequence[Change]
+    ) -> list[Job | Exception]:
+        """Apply events to jobs, each only if its job is still what its caller knows."""
+        self.know(connection)
+        return [self._change(connection, change) for change in changes]
+
+    def _change(self, connection: sqlite3.Connection, change: Change) -> Job | Exception:
+        before, after = change.before, change.after
+        cursor = connection.execute(queries.CHANGE[change.event], _change_row(change))
+        if cursor.rowcount != 1:
+            return StaleJob(f"job {before.id} is not what it was at version {before.version}")
+        if change.output is not None:
+            connection.executemany(queries.INSERT_OUTPUT, output_rows(after.id, change.output))
+        self._note(before, after)
+        if after.state in FINAL:
+            self._end(connection, after)
+        return after
+
+    def _note(self, before: Job, after: Job) -> None:
+        waits = after.state is JobState.PENDING
+        self._waiting[after.model] += waits - (before.state is JobState.PENDING)
+        line = (after.model, after.lane) if waits else None
+        self.moves.append(Move(after.id, after.owner, line, after.seq))
+
+    def _end(self, connection: sqlite3.Connection, job: Job) -> None:
+        self._open[job.owner] -= 1
+        if job.seq is not None:
+            self._placed[job.owner] -= 1
+            if self._open[job.owner] > self._placed[job.owner]:
+                self._let_in(connection, job.owner)
+        if not self._open[job.owner]:
+            del self._open[job.owner], self._placed[job.owner]
+
+    def _let_in(self, connection: sqlite3.Connection, owner: str) -> None:
+        job_id, model, lane = connection.execute(queries.FIRST_IN_BACK_ROW, (owner,)).fetchone()
+        seq = self._next_place((model, lane))
+        connection.execute(queries.ENTER_LINE, (seq, job_id))
+        self._placed[owner] += 1
+        self.moves.append(Move(job_id, owner, (model, lane), seq))
+
+
+def load_places(connection: sqlite3.Connection) -> Places:
+    """Return the places of all waiting jobs as the rows have them."""
+    places = Places()
+    for job_id, model, lane, seq in connection.execute(queries.PLACES):
+        places.move(Move(job_id, "", (model, lane), seq))
+    for job_id, model, lane, owner in connection.execute(queries.BACK_ROWS):
+        places.move(Move(job_id, owner, (model, lane), None))
+    return places
+
+
+def _known(connection: sqlite3.Connection, key: str) -> Job | None:
+    row = connection.execute(queries.JOB_BY_KEY, (key,)).fetchone()
+    return None if row is None else job_from(row)
+
+
+def _job_row(job: Job, arrival: Arrival) -> Row:
+    return (
+        job.id,
+        job.model,
+        job.lane,
+        job.seq,
+        job.not_before,
+        job.queued_at,
+        job.owner,
+        arrival.new.key,
+        job.parent,
+        job.reply_to,
+        arrival.request,
+    )
+
+
+def _change_row(change: Change) -> Row:
+    after = change.after
+    return (
+        after.attempt,
+        after.not_before,
+        after.started_at,
+        after.finished_at,
+        change.runner,
+        after.backend,
+        after.suspect,
+        after.error,
+        after.id,
+        change.before.version,
+    )

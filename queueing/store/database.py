@@ -1,0 +1,278 @@
+"""Database: the one SQLite file of an installation, shared by the queue and the bot.
+
+Owns opening, ownership of the file, backup and closing; knows no tables but `meta`.
+"""
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+from queueing.errors import StoreError
+from queueing.store.failures import explain
+from queueing.store.schema import MigrationSet, migrate
+from queueing.store.worker import Item, Kind, Result, Worker
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+_QUEUE = MigrationSet(name="queue", directory=files("queueing.store") / "migrations")
+_WRITER = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged jobs in half of the power cuts tried
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA cache_size = -65536",
+    "PRAGMA journal_size_limit = 67108864",
+)
+_READER = (
+    "PRAGMA query_only = ON",
+    "PRAGMA wal_autocheckpoint = 0",  # two checkpointing connections can corrupt SQLite < 3.51.3
+    "PRAGMA temp_store = MEMORY",
+)
+_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
+
+
+def _guarded(
+    connection: sqlite3.Connection, changes: Sequence[Callable[[sqlite3.Connection], Any]]
+) -> list[Any]:
+    return [_in_savepoint(connection, change) for change in changes]
+
+
+def _in_savepoint(
+    connection: sqlite3.Connection, change: Callable[[sqlite3.Connection], Any]
+) -> Any:
+    connection.execute("SAVEPOINT change")
+    try:
+        result = change(connection)
+    except Exception as error:
+        if not connection.in_transaction or isinstance(explain(error), StoreError):
+            raise  # the engine failed, not the change: the whole batch starts again
+        connection.execute("ROLLBACK TO change")
+        result = error
+    connection.execute("RELEASE change")
+    return result
+
+
+def _each(
+    connection: sqlite3.Connection, queries: Sequence[Callable[[sqlite3.Connection], Any]]
+) -> list[Any]:
+    results = []
+    for query in queries:
+        try:
+            results.append(query(connection))
+        except Exception as error:  # noqa: BLE001 - it goes to the one who asked
+            results.append(explain(error))
+    return results
+
+
+_CHANGES: Kind[Callable[[sqlite3.Connection], Any], Any] = Kind(run=_guarded)
+_QUERIES: Kind[Callable[[sqlite3.Connection], Any], Any] = Kind(run=_each)
+
+
+class Database:
+    """A database that is open and ours alone; get one from `open_database`.
+
+    `path` is None in memory. All methods may be called concurrently and cancelled.
+    """
+
+    def __init__(
+        self,
+        *,
+        database_id: UUID,
+        path: Path | None,
+        writer: Worker,
+        reader: Worker,
+        ownership: sqlite3.Connection | None,
+        inline: bool,
+    ) -> None:
+        self.id = database_id
+        self.path = path
+        self._writer = writer
+        self._reader = reader
+        self._ownership = ownership
+        self._inline = inline
+
+    async def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a change in the writer's next transaction; return once it is durable.
+
+        The change must neither commit nor block on anything but its connection, which it gets in
+        another thread. When it raises, it alone is undone and the caller gets the exception. It
+        may run a second time if the transaction around it fails. Raises `StoreError`.
+        """
+        result: T = await self._writer.submit(_CHANGES, change)
+        return result
+
+    async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a query on a connection that cannot write; sees everything written before.
+
+        Raises `StoreError` when the database fails, else what the query raises.
+        """
+        result: T = await self._reader.submit(_QUERIES, query)
+        return result
+
+    async def submit(self, kind: Kind[Item, Result], item: Item) -> Result:
+        """Have a change of a known kind applied with the writer's next transaction."""
+        return await self._writer.submit(kind, item)
+
+    async def backup(self, path: Path) -> None:
+        """Write a consistent copy while work goes on; replaces `path` only when it is whole."""
+
+        def copy(source: sqlite3.Connection) -> None:
+            partial = path.with_name(path.name + ".partial")
+            partial.unlink(missing_ok=True)
+            with closing(sqlite3.connect(partial)) as target:
+                source.backup(target)
+            partial.replace(path)
+
+        await self._aside(copy)
+
+    async def check(self) -> list[str]:
+        """Read everything and return what is damaged, nothing when all is well."""
+
+        def problems(connection: sqlite3.Connection) -> list[str]:
+            rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+            broken = connection.execute("PRAGMA foreign_key_check").fetchall()
+            return [row for row in rows if row != "ok"] + [f"orphaned: {row}" for row in broken]
+
+        return await self._aside(problems)
+
+    async def aclose(self) -> None:
+        """Finish what waits, close, and let others have the file. Idempotent."""
+        if self._reader is not self._writer:
+            await self._reader.aclose()
+        await self._writer.aclose()
+        if self._ownership is not None:
+            self._ownership.close()
+            self._ownership = None
+
+    async def _aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do long work on a connection of its own, so that no reader waits for it."""
+        if self.path is None:
+            return await self.read(work)
+        path = self.path
+
+        def run() -> T:
+            with closing(sqlite3.connect(path)) as connection:
+                for pragma in _READER:
+                    connection.execute(pragma)
+                try:
+                    return work(connection)
+                except sqlite3.Error as error:
+                    raise explain(error) from error
+
+        return run() if self._inline else await asyncio.to_thread(run)
+
+
+async def open_database(
+    url: str, *, migrations: Sequence[MigrationSet] = (), inline: bool = False
+) -> Database:
+    """Open or make the database and bring it to this version's schema.
+
+    `sqlite:///relative/path`, `sqlite:////absolute/path`, or `sqlite://` for one in memory.
+    `migrations` are further sets beside the queue's own. `inline` does everything in the calling
+    thread. Raises `StoreError` saying what to do when the file cannot be used.
+    """
+    path = _path(url)
+    ownership = None
+    writer = None
+    try:
+        if path is not None:
+            ownership = _own(path)
+        writer = await Worker.open(
+            path or ":memory:", begin="BEGIN IMMEDIATE", pragmas=_WRITER, inline=inline
+        )
+        if path is not None:
+            await writer.submit(_CHANGES, _refuse_damage)
+        sets = (_QUEUE, *migrations)
+        database_id = await writer.submit(_CHANGES, lambda connection: migrate(connection, sets))
+        reader = writer
+        if path is not None:
+            reader = await Worker.open(path, begin="BEGIN", pragmas=_READER, inline=inline)
+    except BaseException as error:
+        if writer is not None:
+            await writer.aclose()
+        if ownership is not None:
+            ownership.close()
+        if isinstance(error, (sqlite3.Error, StoreError)):
+            raise StoreError(f"{url}: {explain(error)}") from error
+        raise
+    return Database(
+        database_id=database_id,
+        path=path,
+        writer=writer,
+        reader=reader,
+        ownership=ownership,
+        inline=inline,
+    )
+
+
+def _path(url: str) -> Path | None:
+    if url in {"sqlite://", "sqlite:///:memory:"}:
+        return None
+    if not url.startswith("sqlite:///"):
+        raise StoreError(f"{url}: no database this version knows; use sqlite:///path/to/file.db")
+    return Path(url.removeprefix("sqlite:///"))
+
+
+def _own(path: Path) -> sqlite3.Connection:
+    """Become the one process that writes here, until the connection is closed or we die.
+
+    The lock is SQLite's own on an empty file beside the database: the same on every system, gone
+    with the process, and no obstacle to those who only read the database.
+    """
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise StoreError(f"the folder {folder} does not exist: create it, or name another")
+    for needed in (folder, path):
+        if needed.exists() and not os.access(needed, os.W_OK):
+            raise StoreError(
+                f"{needed} is read-only: let the user that runs Usher write the file and its folder"
+            )
+    _warn_of_network(folder)
+    lock = sqlite3.connect(
+        path.with_name(path.name + ".lock"),
+        timeout=0,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.Error as error:
+        lock.close()
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        raise StoreError(
+            "another Usher runs on this database: stop it first, or name another file"
+        ) from error
+    return lock
+
+
+def _refuse_damage(connection: sqlite3.Connection) -> None:
+    """Look at the jobs and their indexes only: reading every picture could take minutes."""
+    known = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'jobs'").fetchone()
+    if known is None:
+        return
+    (found,) = connection.execute("PRAGMA quick_check('jobs')").fetchone()
+    if found != "ok":
+        raise StoreError(f"the database is damaged: restore the newest backup ({found})")
+
+
+def _warn_of_network(folder: Path) -> None:
+    """Warn where SQLite's locks and WAL are known not to hold; Linux only, silent elsewhere."""
+    try:
+        mounts = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    kinds = {Path(fields[1]): fields[2] for fields in map(str.split, mounts)}
+    at = folder.resolve()
+    while at not in kinds and at != at.parent:
+        at = at.parent
+    if kinds.get(at) in _NETWORK:
+        log.warning("%s is on a network file system: jobs can be lost, use a local disk", folder)

@@ -1,0 +1,110 @@
+"""Heads: the first startable jobs of every line, read again only where something changed."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from queueing.jobs import Job
+from queueing.ports import Line
+from queueing.store import queries
+from queueing.store.places import LineKey, Places, WaitingLine
+from queueing.store.rows import job_from
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Seen:
+    """A line as it was read at one revision; `line` is None when it had no jobs."""
+
+    revision: int
+    per_line: int
+    read_at: float
+    line: Line | None
+
+
+class Heads:
+    """Remembers lines between looks; the router looks after every event, few lines change."""
+
+    def __init__(self) -> None:
+        self._seen: dict[LineKey, _Seen] = {}
+
+    def stale(self, places: Places, now: float, per_line: int) -> list[tuple[LineKey, int]]:
+        """Return (line, revision) of the lines to be read again."""
+        return [
+            (line.key, line.revision)
+            for line in places.lines()
+            if not self._holds(self._seen.get(line.key), line, now, per_line)
+        ]
+
+    @staticmethod
+    def _holds(seen: _Seen | None, line: WaitingLine, now: float, per_line: int) -> bool:
+        return (
+            seen is not None
+            and seen.revision == line.revision
+            and seen.per_line == per_line
+            and seen.read_at <= now
+            and (seen.line is None or _later(seen.line.next_start_at, now))
+        )
+
+    def read(
+        self,
+        connection: sqlite3.Connection,
+        stale: Sequence[tuple[LineKey, int]],
+        now: float,
+        per_line: int,
+    ) -> None:
+        """Read lines on the reader's connection."""
+        for key, revision in stale:
+            seen = self._seen.get(key)
+            known = {job.id: job for job in seen.line.heads} if seen and seen.line else {}
+            line = _read_line(connection, key, now, per_line, known)
+            self._seen[key] = _Seen(revision=revision, per_line=per_line, read_at=now, line=line)
+
+    def lines(self, places: Places) -> list[Line]:
+        """Return the lines as last read, with the number waiting as it is now."""
+        lines = []
+        for waiting in places.lines():
+            seen = self._seen.get(waiting.key)
+            if seen is not None and seen.line is not None:
+                line = seen.line
+                same = line.waiting == waiting.waiting
+                lines.append(line if same else replace(line, waiting=waiting.waiting))
+        return lines
+
+
+def _later(moment: float | None, now: float) -> bool:
+    return moment is None or moment > now
+
+
+def _read_line(
+    connection: sqlite3.Connection,
+    key: LineKey,
+    now: float,
+    per_line: int,
+    known: dict[int, Job],
+) -> Line | None:
+    """Walk from the front until enough startable jobs are found, past those held or pausing."""
+    heads: list[Job] = []
+    first_queued_at: float | None = None
+    next_start_at: float | None = None
+    for job_id, version, not_before, queued_at in connection.execute(queries.LINE, key):
+        if first_queued_at is None:
+            first_queued_at = queued_at
+        if not_before > now:
+            next_start_at = min(not_before, next_start_at or not_before)
+            continue
+        if len(heads) == per_line:
+            break
+        job = known.get(job_id)
+        if job is None or job.version != version:
+            job = job_from(connection.execute(queries.JOB, (job_id,)).fetchone())
+        heads.append(job)
+    if first_queued_at is None:
+        return None
+    return Line(
+        model=key[0],
+        lane=key[1],
+        waiting=0,
+        heads=tuple(heads),
+        first_queued_at=first_queued_at,
+        next_start_at=next_start_at,
+    )

@@ -1,0 +1,152 @@
+"""Places: who stands where in the lines, in memory; follows what was committed, decides nothing.
+
+A position is arithmetic on the dense sequence of a line, so it costs the same at any depth.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+LineKey = tuple[str, str]  # model, lane
+_MAX_LINES = 1 << 20
+
+
+class Move:
+    """Where a job stands from now on: in a line (`seq`), in its owner's back row, or nowhere."""
+
+    __slots__ = ("job_id", "line", "owner", "seq")
+
+    def __init__(
+        self, job_id: int, owner: str, line: LineKey | None = None, seq: int | None = None
+    ) -> None:
+        self.job_id = job_id
+        self.owner = owner
+        self.line = line
+        self.seq = seq
+
+
+class WaitingLine:
+    """The places of one line.
+
+    From `head` on, every place that is not in `holes` is taken; of the places before `head`, only
+    those in `returned` are (jobs that came back after a failed attempt, or were moved forward).
+    Both lists are sorted and stay short: they hold the exceptions, not the waiting jobs.
+    """
+
+    __slots__ = ("end", "head", "holes", "key", "number", "returned", "revision", "waiting")
+
+    def __init__(self, key: LineKey, number: int) -> None:
+        self.key = key
+        self.number = number
+        self.head = 0
+        self.end = 0  # one past the last place
+        self.holes: list[int] = []
+        self.returned: list[int] = []
+        self.waiting = 0
+        self.revision = 0  # grows with every change: tells what read the line whether to read again
+
+    def enter(self, seq: int) -> None:
+        """Take a place."""
+        if not self.waiting:
+            self.head = self.end = seq
+            self.holes.clear()
+        if seq >= self.end:
+            self.holes.extend(range(self.end, seq))
+            self.end = seq + 1
+        elif seq >= self.head:
+            self.holes.pop(bisect_left(self.holes, seq))
+        else:
+            insort(self.returned, seq)
+        self.waiting += 1
+        self.revision += 1
+
+    def leave(self, seq: int) -> None:
+        """Give a taken place up."""
+        if seq < self.head:
+            self.returned.pop(bisect_left(self.returned, seq))
+        elif seq > self.head:
+            insort(self.holes, seq)
+        else:
+            self._advance()
+        self.waiting -= 1
+        self.revision += 1
+
+    def position(self, seq: int) -> int:
+        """Return 1 + the number of taken places before this one."""
+        if seq < self.head:
+            return bisect_left(self.returned, seq) + 1
+        return len(self.returned) + seq - self.head - bisect_left(self.holes, seq) + 1
+
+    def _advance(self) -> None:
+        self.head += 1
+        gone = 0
+        while gone < len(self.holes) and self.holes[gone] == self.head:
+            self.head += 1
+            gone += 1
+        del self.holes[:gone]
+
+
+class Places:
+    """The places of all waiting jobs."""
+
+    def __init__(self) -> None:
+        self._lines: dict[LineKey, WaitingLine] = {}
+        self._numbered: list[WaitingLine] = []
+        # One integer per waiting job (place x _MAX_LINES + number of the line): a million of them
+        # take 100 MB and, unlike tuples, cost the garbage collector nothing.
+        self._place_of: dict[int, int] = {}
+        self._back_rows: dict[str, dict[int, LineKey]] = {}  # by owner, oldest first
+        self._back_row_of: dict[int, str] = {}
+
+    def lines(self) -> Iterator[WaitingLine]:
+        """Yield the lines that have waiting jobs."""
+        return (line for line in self._lines.values() if line.waiting)
+
+    def move(self, move: Move) -> None:
+        """Take a job from where it stood, if anywhere, and put it where it stands now."""
+        place = self._place_of.pop(move.job_id, None)
+        if place is not None:
+            seq, number = divmod(place, _MAX_LINES)
+            self._numbered[number].leave(seq)
+        elif move.job_id in self._back_row_of:
+            self._leave_back_row(move.job_id)
+        if move.line is None:
+            return
+        if move.seq is None:
+            self._back_rows.setdefault(move.owner, {})[move.job_id] = move.line
+            self._back_row_of[move.job_id] = move.owner
+            return
+        line = self._lines.get(move.line) or self._new_line(move.line)
+        line.enter(move.seq)
+        self._place_of[move.job_id] = move.seq * _MAX_LINES + line.number
+
+    def position(self, job_id: int) -> int | None:
+        """Return 1 + the number of jobs ahead, None when the job waits no longer."""
+        place = self._place_of.get(job_id)
+        if place is not None:
+            seq, number = divmod(place, _MAX_LINES)
+            return self._numbered[number].position(seq)
+        owner = self._back_row_of.get(job_id)
+        return None if owner is None else self._position_behind_line(owner, job_id)
+
+    def _position_behind_line(self, owner: str, job_id: int) -> int:
+        row = self._back_rows[owner]
+        key = row[job_id]
+        line = self._lines.get(key)
+        ahead = line.waiting if line else 0
+        for other, line_key in row.items():
+            if other == job_id:
+                break
+            ahead += line_key == key
+        return ahead + 1
+
+    def _new_line(self, key: LineKey) -> WaitingLine:
+        line = self._lines[key] = WaitingLine(key, len(self._numbered))
+        self._numbered.append(line)
+        return line
+
+    def _leave_back_row(self, job_id: int) -> None:
+        owner = self._back_row_of.pop(job_id)
+        row = self._back_rows[owner]
+        del row[job_id]
+        if not row:
+            del self._back_rows[owner]

@@ -1,0 +1,102 @@
+"""The SQL of the store, by name; columns of a job always come in the order of `JOB_COLUMNS`."""
+
+from collections.abc import Mapping
+
+from queueing.jobs import TRANSITIONS, JobEvent
+
+JOB_COLUMNS = (
+    "id, model, request, owner, lane, parent, reply_to, state, seq, attempt, version, not_before,"
+    " queued_at, started_at, finished_at, backend, suspect, error, acknowledged"
+)
+
+# ---------------------------------------------------------------- accepting
+
+JOB_BY_KEY = f"SELECT {JOB_COLUMNS} FROM jobs WHERE key = ?"  # noqa: S608 - our own names
+INSERT_JOB = (
+    "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key, parent,"
+    " reply_to, request) VALUES (?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?)"
+)
+INSERT_INPUT = "INSERT INTO inputs (job_id, number, name, mime, data) VALUES (?, ?, ?, ?, ?)"
+
+# ---------------------------------------------------------------- changing
+
+
+def _change(event: JobEvent) -> str:
+    sources, target = TRANSITIONS[event]
+    among = ", ".join(f"'{state}'" for state in sorted(sources))
+    return (
+        f"UPDATE jobs SET state = '{target}', version = version + 1, attempt = ?, not_before = ?,"  # noqa: S608 - our own names
+        " started_at = ?, finished_at = ?, runner = coalesce(?, runner), backend = ?, suspect = ?,"
+        f" error = ? WHERE id = ? AND version = ? AND state IN ({among})"
+    )
+
+
+CHANGE: Mapping[JobEvent, str] = {event: _change(event) for event in JobEvent}
+INSERT_OUTPUT = "INSERT INTO outputs (job_id, number, name, mime, data) VALUES (?, ?, ?, ?, ?)"
+FIRST_IN_BACK_ROW = (
+    "SELECT id, model, lane FROM jobs WHERE owner = ? AND finished_at IS NULL AND seq IS NULL"
+    " ORDER BY id LIMIT 1"
+)
+ENTER_LINE = "UPDATE jobs SET seq = ?, version = version + 1 WHERE id = ?"
+ACKNOWLEDGE = "UPDATE jobs SET acknowledged = 1 WHERE id = ? AND acknowledged = 0"
+
+# ---------------------------------------------------------------- rebuilding the counters
+
+LAST_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0)"
+LAST_WAITING = (
+    "SELECT model, lane, max(seq), count(*) FROM jobs WHERE state = 'pending' GROUP BY model, lane"
+)
+LAST_PROCESSING = (
+    "SELECT model, lane, max(seq) FROM jobs WHERE state = 'processing' GROUP BY model, lane"
+)
+OWNERS = "SELECT owner, count(*), count(seq) FROM jobs WHERE finished_at IS NULL GROUP BY owner"
+PLACES = (
+    "SELECT id, model, lane, seq FROM jobs WHERE state = 'pending' AND seq IS NOT NULL"
+    " ORDER BY model, lane, seq"
+)
+BACK_ROWS = (
+    "SELECT id, model, lane, owner FROM jobs WHERE state = 'pending' AND seq IS NULL ORDER BY id"
+)
+
+# ---------------------------------------------------------------- reading
+
+JOB = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?"  # noqa: S608 - our own names
+LINE = (
+    "SELECT id, version, not_before, queued_at FROM jobs"
+    " WHERE state = 'pending' AND model = ? AND lane = ? AND seq IS NOT NULL ORDER BY seq"
+)
+OPEN_JOBS = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL ORDER BY id"  # noqa: S608
+OPEN_JOBS_OF = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL AND owner = ? ORDER BY id"  # noqa: S608
+PROCESSING = f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'processing' ORDER BY started_at, id"  # noqa: S608
+UNDELIVERED = (
+    f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NOT NULL AND acknowledged = 0 ORDER BY id"  # noqa: S608
+)
+INPUTS = "SELECT name, mime, data FROM inputs WHERE job_id = ? ORDER BY number"
+OUTPUTS = "SELECT number, name, mime, data FROM outputs WHERE job_id = ? ORDER BY number"
+
+# ---------------------------------------------------------------- models and times
+
+RESIDENCY = "SELECT model, backend, pinned FROM residency ORDER BY model, backend"
+FORGET_RESIDENCY = "DELETE FROM residency"
+NOTE_RESIDENCY = (
+    "INSERT INTO residency (host, backend, model, state, pinned) VALUES (?, ?, ?, ?, ?)"
+)
+LEARNED = "SELECT kind, model, host, size, samples, median_s, spread_s FROM estimates"
+LEARN = (
+    "INSERT OR REPLACE INTO estimates (kind, model, host, size, samples, median_s, spread_s)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+
+# ---------------------------------------------------------------- retention
+
+PURGE = (
+    "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE finished_at IS NOT NULL"
+    " AND acknowledged = 1 AND finished_at < ? ORDER BY finished_at LIMIT ?)"
+)
+BYTES_NEWEST_FIRST = (
+    "SELECT job_id, sum(size) FROM (SELECT job_id, length(data) AS size FROM outputs"
+    " UNION ALL SELECT job_id, length(data) FROM inputs) GROUP BY job_id ORDER BY job_id DESC"
+)
+DROPPABLE = "SELECT 1 FROM jobs WHERE id = ? AND finished_at IS NOT NULL AND acknowledged = 1"
+DROP_INPUTS = "DELETE FROM inputs WHERE job_id = ?"
+DROP_OUTPUTS = "DELETE FROM outputs WHERE job_id = ?"

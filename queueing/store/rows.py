@@ -1,0 +1,135 @@
+"""Jobs as rows and back, and what an event makes of a job. Pure."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from queueing.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob
+from queueing.requests import REQUESTS, File, Output
+
+Row = Sequence[Any]
+_STATES = {str(state): state for state in JobState}
+_TEXT_MIME = "text/plain; charset=utf-8"
+
+
+def job_from(row: Row) -> Job:
+    """Return the job of a row in the order of `JOB_COLUMNS`."""
+    return Job(
+        id=row[0],
+        model=row[1],
+        request=REQUESTS.validate_json(row[2]),
+        owner=row[3],
+        lane=row[4],
+        parent=row[5],
+        reply_to=row[6],
+        state=_STATES[row[7]],
+        seq=row[8],
+        attempt=row[9],
+        version=row[10],
+        not_before=row[11],
+        queued_at=row[12],
+        started_at=row[13],
+        finished_at=row[14],
+        backend=row[15],
+        suspect=bool(row[16]),
+        error=row[17],
+        acknowledged=bool(row[18]),
+    )
+
+
+def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
+    """Return the job an acceptance makes."""
+    return Job(
+        id=job_id,
+        model=new.model,
+        request=new.request,
+        owner=new.owner,
+        lane=new.lane,
+        parent=new.parent,
+        reply_to=new.reply_to,
+        state=JobState.PENDING,
+        seq=seq,
+        attempt=0,
+        version=1,
+        not_before=now + new.hold_s if new.hold_s else 0.0,
+        queued_at=now,
+        started_at=None,
+        finished_at=None,
+        backend=None,
+        suspect=False,
+        error=None,
+        acknowledged=False,
+    )
+
+
+def changed(
+    job: Job,
+    event: JobEvent,
+    now: float,
+    *,
+    backend: str | None,
+    not_before: float,
+    error: str | None,
+    suspect: bool,
+) -> Job:
+    """Return the job after an event; whether the event is legal is checked where it is stored."""
+    state = TRANSITIONS[event][1]
+    started_at = job.started_at
+    if event is JobEvent.START:
+        started_at = now
+    elif state is JobState.PENDING:
+        started_at = None
+    returning = event in {JobEvent.RETRY, JobEvent.RELEASE}
+    return Job(
+        id=job.id,
+        model=job.model,
+        request=job.request,
+        owner=job.owner,
+        lane=job.lane,
+        parent=job.parent,
+        reply_to=job.reply_to,
+        state=state,
+        seq=job.seq,
+        attempt=job.attempt + _ATTEMPTS.get(event, 0),
+        version=job.version + 1,
+        not_before=not_before if returning else job.not_before,
+        queued_at=job.queued_at,
+        started_at=started_at,
+        finished_at=now if state in FINAL else None,
+        backend=backend or job.backend,
+        suspect=suspect if returning else job.suspect,
+        error=error if error is not None else job.error,
+        acknowledged=job.acknowledged,
+    )
+
+
+_ATTEMPTS = {JobEvent.START: 1, JobEvent.RELEASE: -1}
+
+
+def file_rows(job_id: int, files: Sequence[File]) -> list[Row]:
+    """Return a row for each file, numbered from 1."""
+    return [(job_id, n, file.name, file.mime, file.data) for n, file in enumerate(files, 1)]
+
+
+def output_rows(job_id: int, output: Output) -> list[Row]:
+    """Return the text as row 0, then the files."""
+    text = (job_id, 0, "", _TEXT_MIME, output.text.encode())
+    return [text, *file_rows(job_id, output.files)]
+
+
+def files_from(rows: Sequence[Row]) -> tuple[File, ...]:
+    """Return the files of (name, mime, data) rows."""
+    return tuple(File(name=name, mime=mime, data=data) for name, mime, data in rows)
+
+
+def output_from(rows: Sequence[Row]) -> Output | None:
+    """Return the output of (number, name, mime, data) rows, None when there are none."""
+    if not rows:
+        return None
+    text = b"".join(data for number, _, _, data in rows if number == 0)
+    return Output(text=text.decode(), files=files_from([row[1:] for row in rows if row[0] != 0]))
+
+
+def jobs_of(connection: sqlite3.Connection, query: str, parameters: Row = ()) -> list[Job]:
+    """Return the jobs a query of `JOB_COLUMNS` finds."""
+    return [job_from(row) for row in connection.execute(query, parameters)]

@@ -1,0 +1,230 @@
+"""SqliteStore: the store of jobs on SQLite.
+
+Decides which statement runs when; the transactions are the database's, the counting is `Books`',
+the positions are `Places`'.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+from queueing.errors import NotAccepting, StaleJob
+from queueing.jobs import Job, JobEvent, NewJob
+from queueing.ports import Admission, Learned, Line
+from queueing.requests import File, Output
+from queueing.store import queries
+from queueing.store.changes import Arrival, Books, Change, load_places
+from queueing.store.database import Database
+from queueing.store.failures import DiskFull
+from queueing.store.heads import Heads
+from queueing.store.places import Places
+from queueing.store.retention import drop_bytes, purge_some
+from queueing.store.rows import changed, files_from, job_from, jobs_of, output_from
+from queueing.store.worker import Kind
+
+
+class SqliteStore:
+    """`ports.Store` on one SQLite database; at most one per database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database_id = database.id
+        self._database = database
+        self._books = Books()
+        self._places: Places | None = None
+        self._loading = asyncio.Lock()
+        self._heads = Heads()
+        self._accepting = Kind(
+            run=self._books.accept, committed=self._follow, undone=self._books.forget
+        )
+        self._changing = Kind(
+            run=self._books.change, committed=self._follow, undone=self._books.forget
+        )
+
+    # ------------------------------------------------------------ changes
+
+    async def add(self, new: NewJob, now: float, *, limits: Admission) -> Job:
+        """Accept a job: place, limits and idempotency key in one transaction."""
+        if self._places is None:
+            await self._load()
+        request = new.request.model_dump_json(exclude_none=True)
+        arrival = Arrival(new=new, request=request, now=now, limits=limits)
+        try:
+            return await self._database.submit(self._accepting, arrival)
+        except DiskFull as error:
+            raise NotAccepting(str(error), full_disk=True) from error
+
+    async def apply(
+        self,
+        job: Job,
+        event: JobEvent,
+        now: float,
+        *,
+        runner: str | None = None,
+        backend: str | None = None,
+        not_before: float = 0.0,
+        error: str | None = None,
+        output: Output | None = None,
+        suspect: bool = False,
+    ) -> Job:
+        """Change a job's state as `TRANSITIONS` says and return its new value.
+
+        `runner` and `backend` are kept where none is given; `not_before` and `suspect` count with
+        RETRY and RELEASE. Raises `StaleJob`.
+        """
+        if self._places is None:
+            await self._load()
+        if event is JobEvent.START and job.seq is None:
+            raise StaleJob(f"job {job.id} has no place in line yet")
+        after = changed(
+            job,
+            event,
+            now,
+            backend=backend,
+            not_before=not_before,
+            error=error,
+            suspect=suspect,
+        )
+        change = Change(event=event, before=job, after=after, runner=runner, output=output)
+        return await self._database.submit(self._changing, change)
+
+    async def acknowledge(self, job: Job, now: float) -> None:  # noqa: ARG002 - the port's
+        """Note that the person has the job's end. Idempotent."""
+        await self._database.write(
+            lambda connection: connection.execute(queries.ACKNOWLEDGE, (job.id,))
+        )
+
+    async def purge(self, before: float, *, keep_mb: int | None = None) -> int:
+        """Delete acknowledged ended jobs older than `before`, then bytes beyond `keep_mb`."""
+        deleted = 0
+        while some := await self._database.write(lambda connection: purge_some(connection, before)):
+            deleted += some
+        if keep_mb is not None:
+            await self._database.write(lambda connection: drop_bytes(connection, keep_mb))
+        return deleted
+
+    # ------------------------------------------------------------ lines
+
+    async def lines(self, now: float, *, per_line: int) -> list[Line]:
+        """Return every line that has waiting jobs; reads only lines that changed."""
+        places = self._places or await self._load()
+        stale = self._heads.stale(places, now, per_line)
+        if stale:
+            await self._database.read(
+                lambda connection: self._heads.read(connection, stale, now, per_line)
+            )
+        return self._heads.lines(places)
+
+    async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
+        """Return each waiting job's position, from memory."""
+        places = self._places or await self._load()
+        found = ((job_id, places.position(job_id)) for job_id in job_ids)
+        return {job_id: position for job_id, position in found if position is not None}
+
+    # ------------------------------------------------------------ reading
+
+    async def get(self, job_id: int) -> Job | None:
+        """Return a job, or None."""
+        return await self._one(queries.JOB, job_id)
+
+    async def find(self, key: str) -> Job | None:
+        """Return the job accepted under an idempotency key, or None."""
+        return await self._one(queries.JOB_BY_KEY, key)
+
+    async def open_jobs(self, owner: str | None = None) -> list[Job]:
+        """Return the open jobs of an owner, or of everybody, oldest first."""
+        if owner is None:
+            return await self._many(queries.OPEN_JOBS)
+        return await self._many(queries.OPEN_JOBS_OF, owner)
+
+    async def processing(self) -> list[Job]:
+        """Return the jobs in state processing, oldest start first."""
+        return await self._many(queries.PROCESSING)
+
+    async def unacknowledged(self) -> list[Job]:
+        """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
+
+        def query(connection: sqlite3.Connection) -> list[Job]:
+            undelivered = jobs_of(connection, queries.UNDELIVERED)
+            return sorted(
+                undelivered + jobs_of(connection, queries.OPEN_JOBS), key=lambda job: job.id
+            )
+
+        return await self._database.read(query)
+
+    async def inputs(self, job: Job) -> tuple[File, ...]:
+        """Return the files the job was accepted with."""
+        return await self._database.read(
+            lambda connection: files_from(connection.execute(queries.INPUTS, (job.id,)).fetchall())
+        )
+
+    async def output(self, job: Job) -> Output | None:
+        """Return what a completed job produced; None after retention removed it."""
+        return await self._database.read(
+            lambda connection: output_from(
+                connection.execute(queries.OUTPUTS, (job.id,)).fetchall()
+            )
+        )
+
+    async def _one(self, query: str, parameter: int | str) -> Job | None:
+        def first(connection: sqlite3.Connection) -> Job | None:
+            row = connection.execute(query, (parameter,)).fetchone()
+            return None if row is None else job_from(row)
+
+        return await self._database.read(first)
+
+    async def _many(self, query: str, *parameters: str) -> list[Job]:
+        return await self._database.read(lambda connection: jobs_of(connection, query, parameters))
+
+    # ------------------------------------------------------------ models and times
+
+    async def learned(self) -> list[Learned]:
+        """Return all learned durations."""
+        names = ("kind", "model", "host", "size", "samples", "median_s", "spread_s")
+        rows = await self._database.read(
+            lambda connection: connection.execute(queries.LEARNED).fetchall()
+        )
+        return [Learned(**dict(zip(names, row, strict=True))) for row in rows]
+
+    async def learn(self, learned: Sequence[Learned]) -> None:
+        """Replace learned durations."""
+        rows = [
+            (one.kind, one.model, one.host, one.size, one.samples, one.median_s, one.spread_s)
+            for one in learned
+        ]
+        await self._database.write(
+            lambda connection: connection.executemany(queries.LEARN, rows).close()
+        )
+
+    async def residency(self) -> list[tuple[str, str, bool]]:
+        """Return (model, backend, pinned) of the copies noted last."""
+        rows = await self._database.read(
+            lambda connection: connection.execute(queries.RESIDENCY).fetchall()
+        )
+        return [(model, backend, bool(pinned)) for model, backend, pinned in rows]
+
+    async def note_residency(self, copies: Sequence[tuple[str, str, str, str, bool]]) -> None:
+        """Replace the table of copies: (host, backend, model, residency, pinned)."""
+
+        def replace(connection: sqlite3.Connection) -> None:
+            connection.execute(queries.FORGET_RESIDENCY)
+            connection.executemany(queries.NOTE_RESIDENCY, copies)
+
+        await self._database.write(replace)
+
+    async def aclose(self) -> None:
+        """Flush and close the database. Idempotent."""
+        await self._database.aclose()
+
+    # ------------------------------------------------------------ following the commits
+
+    async def _load(self) -> Places:
+        async with self._loading:  # before the first change of ours, so nothing is missed
+            if self._places is None:
+                self._places = await self._database.write(load_places)
+        return self._places
+
+    def _follow(self) -> None:
+        if self._places is not None:
+            for move in self._books.moves:
+                self._places.move(move)
+        self._books.moves.clear()

@@ -1,0 +1,212 @@
+"""Runs changes many at a time on one connection: whatever waits becomes one transaction.
+
+Owns the only road to a connection, so nobody can leave a transaction open. Knows no tables.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar, cast
+
+import aiosqlite
+
+from queueing.errors import StoreError
+from queueing.store.failures import explain
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Kind(Generic[Item, Result]):
+    """A kind of change; all waiting items of one kind are handed over together.
+
+    `run` works inside the open transaction, in the connection's thread, and answers item by item
+    with a result or an exception; an item answered with an exception must have written nothing.
+    `committed` is called in the event loop after the commit, before anybody is answered;
+    `undone` in the connection's thread after a rollback.
+    """
+
+    run: Callable[[sqlite3.Connection, Sequence[Item]], Sequence[Result | Exception]]
+    committed: Callable[[], None] = _nothing
+    undone: Callable[[], None] = _nothing
+
+
+AnyKind = Kind[Any, Any]
+Batch = Mapping[AnyKind, Sequence[Any]]
+Outcomes = dict[AnyKind, Sequence[Any]]
+
+
+def run_batch(connection: sqlite3.Connection, begin: str, batch: Batch) -> Outcomes:
+    """Apply a batch in one transaction, or each item in its own when that fails.
+
+    So an item that cannot be written costs its neighbours some time and nothing else.
+    """
+    try:
+        return _transaction(connection, begin, batch)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it goes to the one who asked
+        if connection.in_transaction:  # a full disk makes SQLite roll back by itself
+            connection.execute("ROLLBACK")
+        for kind in batch:
+            kind.undone()
+        if sum(map(len, batch.values())) == 1:
+            return {kind: [explain(error)] for kind in batch}
+    return {
+        kind: [run_batch(connection, begin, {kind: [item]})[kind][0] for item in items]
+        for kind, items in batch.items()
+    }
+
+
+def _transaction(connection: sqlite3.Connection, begin: str, batch: Batch) -> Outcomes:
+    connection.execute(begin)
+    outcomes = {kind: kind.run(connection, items) for kind, items in batch.items()}
+    connection.execute("COMMIT")
+    return outcomes
+
+
+class Worker:
+    """One connection, its thread and the task that feeds it; make it with `open`.
+
+    `inline` works in the calling thread when the event loop next turns: the same batches without
+    a thread, for event loops that nothing outside may wake.
+    """
+
+    def __init__(self, begin: str) -> None:
+        self._begin = begin
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[AnyKind, list[tuple[Any, asyncio.Future[Any]]]] = {}
+        self._batch: Batch = {}
+        self._outcomes: Outcomes = {}
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+        self._inline: sqlite3.Connection | None = None
+
+    @classmethod
+    async def open(
+        cls, path: Path | str, *, begin: str, pragmas: Iterable[str], inline: bool
+    ) -> Self:
+        """Connect; raises `sqlite3.Error`."""
+        self = cls(begin)
+        if inline:
+            self._inline = sqlite3.connect(path, isolation_level=None)
+            for pragma in pragmas:
+                self._inline.execute(pragma)
+            return self
+        connection = await aiosqlite.connect(
+            path, isolation_level=None, factory=_committing_by(self._run_taken)
+        )
+        try:
+            for pragma in pragmas:
+                await connection.execute_fetchall(pragma)
+        except BaseException:
+            await connection.close()
+            raise
+        self._task = asyncio.create_task(self._turns(connection), name="store worker")
+        return self
+
+    async def submit(self, kind: Kind[Item, Result], item: Item) -> Result:
+        """Have an item applied with the next batch; return or raise what came of it.
+
+        A caller that is cancelled changes nothing: its item is applied whole or not at all.
+        """
+        if self._closing:
+            raise StoreError("the database is closed")
+        future: asyncio.Future[Result] = self._loop.create_future()
+        entries = self._waiting.get(kind)
+        if entries is None:
+            if not self._waiting:
+                self._call()
+            self._waiting[kind] = [(item, future)]
+        else:
+            entries.append((item, future))
+        return await future
+
+    async def aclose(self) -> None:
+        """Apply what waits, then close. Idempotent."""
+        if self._closing:
+            return
+        self._closing = True
+        if self._inline is not None:
+            self._turn_inline()
+            self._inline.close()
+        elif self._task is not None:
+            self._wake.set()
+            await self._task
+
+    def _call(self) -> None:
+        if self._inline is None:
+            self._wake.set()
+        else:
+            self._loop.call_soon(self._turn_inline)
+
+    def _turn_inline(self) -> None:
+        if self._waiting and self._inline is not None:
+            waiting = self._take()
+            self._run_taken(self._inline)
+            self._answer(waiting, None)
+
+    async def _turns(self, connection: aiosqlite.Connection) -> None:
+        try:
+            while self._waiting or not self._closing:
+                await self._wake.wait()
+                self._wake.clear()
+                if self._waiting:
+                    await self._turn(connection)
+        finally:
+            await connection.close()
+
+    async def _turn(self, connection: aiosqlite.Connection) -> None:
+        waiting = self._take()
+        failure = None
+        try:
+            await connection.commit()  # runs the batch: see _committing_by
+        except Exception as error:  # noqa: BLE001 - nobody may wait for ever
+            failure = error
+        self._answer(waiting, failure)
+
+    def _take(self) -> dict[AnyKind, list[tuple[Any, asyncio.Future[Any]]]]:
+        waiting, self._waiting = self._waiting, {}
+        self._batch = {kind: [item for item, _ in entries] for kind, entries in waiting.items()}
+        return waiting
+
+    def _run_taken(self, connection: sqlite3.Connection) -> None:
+        self._outcomes = run_batch(connection, self._begin, self._batch)
+
+    def _answer(
+        self,
+        waiting: Mapping[AnyKind, Sequence[tuple[Any, asyncio.Future[Any]]]],
+        failure: Exception | None,
+    ) -> None:
+        outcomes, self._outcomes, self._batch = self._outcomes, {}, {}
+        for kind in waiting:
+            kind.committed()
+        for kind, entries in waiting.items():
+            answers = outcomes.get(kind) or [failure] * len(entries)
+            for (_, future), answer in zip(entries, answers, strict=True):
+                if future.done():  # its caller was cancelled
+                    continue
+                if isinstance(answer, Exception):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
+
+
+def _committing_by(run: Callable[[sqlite3.Connection], None]) -> type[sqlite3.Connection]:
+    """Return a connection class whose `commit()` calls `run`.
+
+    `commit()` is the one public way to have a whole function run in the thread of an aiosqlite
+    connection, and a batch then costs one hop between threads.
+    """
+
+    class Committing(sqlite3.Connection):
+        def commit(self) -> None:
+            run(self)
+
+    return cast("type[sqlite3.Connection]", Committing)
