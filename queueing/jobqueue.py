@@ -1,12 +1,46 @@
 """JobQueue: the front door of the queue; the bot reaches the store only through it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from queueing.jobs import Job, NewJob
-from queueing.ports import Admission, Listener
-from queueing.requests import File, Output
-from queueing.world import Reason, Residency
+from queueing.catalog import Catalog, ModelSpec
+from queueing.errors import NotAccepting, Refused, StaleJob, Unavailable, UnknownModel
+from queueing.fleet import Fleet
+from queueing.health import Health
+from queueing.jobs import Job, JobEvent, JobState, NewJob
+from queueing.loader import Loader
+from queueing.ports import (
+    Admission,
+    Backend,
+    Clock,
+    Event,
+    JobChanged,
+    Listener,
+    MemoryProbe,
+    Store,
+)
+from queueing.processor import Processor
+from queueing.requests import Capability, Chat, File, Output, TextToImage
+from queueing.router import Router
+from queueing.times import Times
+from queueing.world import Blocked, Evict, Reason, Residency, Rules
+
+log = logging.getLogger(__name__)
+
+WAITS_FOR_MEMORY = frozenset(
+    {
+        Blocked.LOADING,
+        Blocked.ROOM_BUSY,
+        Blocked.LOADER_BUSY,
+        Blocked.RESERVED,
+        Blocked.NO_ROOM,
+        Blocked.PINNED,
+        Blocked.LOAD_PAUSE,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,71 +102,302 @@ class BackendStatus:
 class JobQueue:
     """Accepts, cancels and reports jobs; runs the router until cancelled."""
 
+    def __init__(
+        self,
+        *,
+        store: Store,
+        catalog: Catalog,
+        backends: Mapping[str, Backend],
+        clock: Clock,
+        rules: Rules | None = None,
+        memory: MemoryProbe | None = None,
+        runner: str,
+        grace_s: float = 8.0,
+    ) -> None:
+        self._store = store
+        self._backends = backends
+        self._clock = clock
+        self._grace_s = grace_s
+        self._listeners: list[Listener] = []
+        self._stopping = False
+        self._fleet = Fleet(catalog, backends, clock, changed=self._wake)
+        self._times = Times(self._fleet, clock)
+        self._health = Health(fleet=self._fleet, backends=backends, memory=memory)
+        self._processor = Processor(
+            store=store,
+            fleet=self._fleet,
+            backends=backends,
+            clock=clock,
+            publish=self._publish,
+            relieve=self._relieve,
+            ended=self._times.job_ended,
+            runner=runner,
+        )
+        self._loader = Loader(
+            fleet=self._fleet,
+            backends=backends,
+            measure=self._health.free_mb,
+            fail_waiting=self._processor.fail_waiting,
+            loaded=self._times.loaded,
+        )
+        self._router = Router(
+            store=store,
+            fleet=self._fleet,
+            loader=self._loader,
+            processor=self._processor,
+            times=self._times,
+            clock=clock,
+            rules=rules or Rules(),
+            publish=self._publish,
+        )
+
+    # ------------------------------------------------------------ accepting
+
+    @property
+    def catalog(self) -> Catalog:
+        """The models, hosts and backends known now."""
+        return self._fleet.catalog
+
+    def extend(self, models: Iterable[ModelSpec]) -> None:
+        """Add models found on servers; a name already known keeps its entry."""
+        known = self.catalog
+        new = {model.name: model for model in models if known.find(model.name) is None}
+        self._fleet.catalog = Catalog((*known.models.values(), *new.values()), known.hosts.values())
+        self._wake()
+
     async def submit(self, new: NewJob, *, limits: Admission) -> Job:
-        """Accept a job durably. Raises `Refused`. A known key returns the job it made before."""
-        raise NotImplementedError
+        """Accept a job durably. Raises `Refused`. A known key returns the job it made before.
+
+        The model may be given by an alias; its own bound on waiting jobs is added to the limits.
+        """
+        if self._stopping:
+            raise NotAccepting("the queue is stopping")
+        spec = self._able(new)
+        if limits.max_waiting is None or limits.max_waiting > spec.max_waiting:
+            limits = replace(limits, max_waiting=spec.max_waiting)
+        job = await self._store.add(replace(new, model=spec.name), self._clock.now(), limits=limits)
+        self._times.arrived(job)
+        self._publish(JobChanged(job=job, event=None))
+        return job
+
+    def _able(self, new: NewJob) -> ModelSpec:
+        spec = self.catalog.require(new.model, capability_of(new))
+        if not self._fleet.can_ever_serve(spec):
+            raise Refused(f"no server can run {spec.name}")
+        return spec
 
     async def cancel(self, job_id: int) -> Job | None:
         """End a job on a person's wish and stop its work on the server; idempotent.
 
         Returns the job as it is afterwards (perhaps completed: it was faster), None if unknown.
         """
-        raise NotImplementedError
+        while (job := await self._store.get(job_id)) is not None and not job.state.final:
+            try:
+                job = await self._store.apply(job, JobEvent.CANCEL, self._clock.now())
+            except StaleJob:
+                continue
+            self._publish(JobChanged(job=job, event=JobEvent.CANCEL))
+            self._processor.cancel(job_id)
+            break
+        return job
+
+    # ------------------------------------------------------------ models in memory
 
     async def preload(self, model: str, host: str | None) -> str:
         """Load a model and pin it; return the backend it is on. Raises `Refused`, `BackendError`.
 
         Waits until it is loaded. Idempotent: a copy already there is pinned.
         """
-        raise NotImplementedError
+        spec = self._known(model)
+        backend = self._place_for(spec, host)
+        if not self._fleet.health(backend).up:
+            raise Unavailable(f"{backend} is down: {self._fleet.health(backend).error}")
+        self._fleet.pin(spec.name, backend)
+        copy = self._fleet.copy(spec.name, backend)
+        if copy is None or copy.residency is not Residency.READY:
+            try:
+                await self._loader.outcome(spec.name, backend)
+            except Exception:
+                self._fleet.unpin(spec.name, backend)
+                raise
+        return backend
 
     async def unload(self, model: str, host: str | None) -> Sequence[str]:
-        """Unpin and unload a model's idle copies, busy ones as soon as they are idle.
+        """Unpin a model and unload its copies, busy ones as soon as they are idle.
 
-        Returns the backends it left. Raises `Refused`, `BackendError`.
+        Returns the backends it leaves; idle copies have left by then. Raises `Refused`.
         """
-        raise NotImplementedError
+        spec = self._known(model)
+        places = self._places(spec, host)
+        leaving = []
+        for backend in places:
+            self._fleet.unpin(spec.name, backend)
+            copy = self._fleet.copy(spec.name, backend)
+            if copy is None or copy.residency is not Residency.READY:
+                continue
+            leaving.append(backend)
+            if copy.running:
+                self._fleet.leaving(spec.name, backend)
+            else:
+                await self._loader.leave(Evict(model=spec.name, backend=backend))
+        return leaving
+
+    def _known(self, model: str) -> ModelSpec:
+        spec = self.catalog.find(model)
+        if spec is None:
+            raise UnknownModel(model, self.catalog.nearest(model))
+        return spec
+
+    def _places(self, spec: ModelSpec, host: str | None) -> list[str]:
+        places = [
+            name
+            for name in self._fleet.serving(spec)
+            if host is None or self.catalog.host_of[name] == host
+        ]
+        if not places:
+            raise Refused(f"{spec.name} cannot run on {host or 'any host'}")
+        return places
+
+    def _place_for(self, spec: ModelSpec, host: str | None) -> str:
+        """Return where to preload: where it is already, else the first backend that is up."""
+        places = self._places(spec, host)
+        here = {copy.backend for copy in self._fleet.copies_of(spec.name)}
+        up = [name for name in places if self._fleet.health(name).up]
+        return next((name for name in places if name in here), (up or places)[0])
+
+    # ------------------------------------------------------------ reporting
 
     async def get(self, job_id: int) -> Job | None:
         """Return a job, or None."""
-        raise NotImplementedError
+        return await self._store.get(job_id)
 
     async def open_jobs(self, owner: str | None = None) -> list[Job]:
         """Return the open jobs of an owner, or of everybody, oldest first."""
-        raise NotImplementedError
+        return await self._store.open_jobs(owner)
 
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
         """Return where each job stands, by job id."""
-        raise NotImplementedError
+        waiting = [job.id for job in jobs if job.state is JobState.PENDING]
+        positions = await self._store.positions(waiting) if waiting else {}
+        return {job.id: self._standing(job, positions.get(job.id)) for job in jobs}
+
+    def _standing(self, job: Job, position: int | None) -> Standing:
+        if job.state is not JobState.PENDING:
+            return Standing(job=job, shown=job.state.value)
+        reason = self._router.plan.reasons.get(job.model)
+        back_row = job.seq is None
+        shown = "pending" if back_row else self._shown(job.model, reason)
+        return Standing(job=job, shown=shown, position=position, back_row=back_row, reason=reason)
+
+    def _shown(self, model: str, reason: Reason | None) -> str:
+        if any(copy.residency is Residency.READY for copy in self._fleet.copies_of(model)):
+            return "ready"
+        return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
 
     def models(self) -> Sequence[ModelStatus]:
         """Return every model's status, in the configuration's order."""
-        raise NotImplementedError
+        running = Counter(slot.job.model for slot in self._fleet.slots.values())
+        return [self._model_status(spec, running) for spec in self.catalog.models.values()]
+
+    def _model_status(self, spec: ModelSpec, running: Mapping[str, int]) -> ModelStatus:
+        return ModelStatus(
+            name=spec.name,
+            waiting=self._router.waiting(spec.name),
+            running=running.get(spec.name, 0),
+            copies=tuple(
+                CopyStatus(
+                    backend=copy.backend,
+                    host=self.catalog.host_of[copy.backend],
+                    residency=copy.residency,
+                    pinned=copy.pinned,
+                    running=copy.running,
+                )
+                for copy in self._fleet.copies_of(spec.name)
+            ),
+            reason=self._router.plan.reasons.get(spec.name),
+            service_s=spec.service_s,
+            next_done_at=None,
+        )
 
     def backends(self) -> Sequence[BackendStatus]:
         """Return every backend's status."""
-        raise NotImplementedError
+        return [self._backend_status(name) for name in self._backends]
+
+    def _backend_status(self, name: str) -> BackendStatus:
+        health = self._fleet.health(name)
+        return BackendStatus(
+            name=name,
+            host=self.catalog.host_of[name],
+            kind=self.catalog.backends[name].kind,
+            up=health.up,
+            since=health.since,
+            description=health.description,
+            error=health.error,
+        )
 
     async def inputs(self, job: Job) -> tuple[File, ...]:
         """Return the files the job was accepted with."""
-        raise NotImplementedError
+        return await self._store.inputs(job)
 
     async def output(self, job: Job) -> Output | None:
         """Return what a completed job produced, None after retention removed it."""
-        raise NotImplementedError
+        return await self._store.output(job)
 
     async def unacknowledged(self) -> list[Job]:
         """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
-        raise NotImplementedError
+        return await self._store.unacknowledged()
 
     async def acknowledge(self, job: Job) -> None:
         """Note that the person has the job's end. Idempotent."""
-        raise NotImplementedError
+        await self._store.acknowledge(job, self._clock.now())
 
     def subscribe(self, listener: Listener) -> None:
         """Call the listener after every committed change and on progress."""
-        raise NotImplementedError
+        self._listeners.append(listener)
+
+    def _publish(self, event: Event) -> None:
+        if isinstance(event, JobChanged):
+            self._router.moved(event.job.model)
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed")
+
+    # ------------------------------------------------------------ running
 
     async def run(self) -> None:
         """Recover, then route until cancelled; then give running jobs their grace and stop."""
-        raise NotImplementedError
+        async with asyncio.TaskGroup() as work:
+            await self._recover(work)
+            try:
+                async with asyncio.TaskGroup() as services:
+                    services.create_task(self._router.run(work), name="router")
+                    for name in self._backends:
+                        services.create_task(self._health.watch(name), name=f"health of {name}")
+            finally:
+                self._stopping = True
+                await self._processor.stop(self._grace_s)
+                self._loader.stop()
+
+    async def _recover(self, work: asyncio.TaskGroup) -> None:
+        """Take up what the last run left: running jobs, and what servers hold in memory."""
+        self._times.restore(await self._store.learned())
+        for job in await self._store.processing():
+            self._processor.recover(job, work)
+        await self._health.first_look()
+
+    def _wake(self) -> None:
+        self._router.wake()
+
+    async def _relieve(self, host: str) -> None:
+        await self._loader.relieve(host)
+
+
+def capability_of(new: NewJob) -> Capability:
+    """Return what a model must be able to do for a request with its pictures."""
+    match new.request:
+        case TextToImage():
+            return Capability.IMAGE_TO_IMAGE if new.files else Capability.TEXT_TO_IMAGE
+        case Chat():
+            return Capability.VISION if new.files else Capability.TEXT_TO_TEXT

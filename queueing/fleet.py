@@ -1,0 +1,395 @@
+"""Fleet: what is in which memory, what runs where, and which servers are up.
+
+Memory only, changed by the loader, the processor and the health watch; the router reads it as
+part of a `World`. It never speaks to a server or to the store.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from queueing.catalog import Catalog, ModelSpec
+from queueing.jobs import Job
+from queueing.ports import Backend, Clock, ServerInfo
+from queueing.retry import pause_s
+from queueing.world import BackendView, Copy, HostView, Residency
+
+WEDGE_PAUSE_S = 60.0  # how long a server that never ran its work stays out, at first
+LONGEST_WEDGE_PAUSE_S = 1800.0
+JUST_LOADED_S = 30.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BackendHealth:
+    """Whether a backend can be used, since when, and what it said last.
+
+    `wedged_until` is set while it answers but was seen not to run what it accepted.
+    """
+
+    up: bool = False
+    since: float = 0.0
+    description: str = ""
+    error: str | None = None
+    wedges: int = 0
+    wedged_until: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadFailures:
+    """The failed loads of a model in a row, and when it may be tried again."""
+
+    count: int
+    until: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slot:
+    """A job's place on a backend, from before its start is written until the server is done."""
+
+    job: Job
+    backend: str
+    ends_at: float
+
+
+class Fleet:
+    """Keeps copies, running jobs, health and free memory; calls `changed` after every change."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        backends: Mapping[str, Backend],
+        clock: Clock,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.catalog = catalog
+        self.went_down: Callable[[str], None] = lambda _name: None
+        self.pins: set[tuple[str, str]] = set()  # (model, backend) an admin wants kept loaded
+        self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change
+        self.copies_changed = False  # since the router last wrote them down
+        self._backends = backends
+        self._clock = clock
+        self._changed = changed
+        self._copies: dict[tuple[str, str], Copy] = {}
+        self._slots: dict[int, Slot] = {}
+        self._health = {name: BackendHealth(since=clock.now()) for name in catalog.backends}
+        self._other_mb: dict[str, int] = {}
+        self._learned_mb: dict[str, int] = {}
+        self._left_at: dict[str, float] = {}
+        self._failures: dict[str, LoadFailures] = {}
+        self._unable: set[tuple[str, str]] = set()
+
+    # ------------------------------------------------------------ copies
+
+    @property
+    def copies(self) -> tuple[Copy, ...]:
+        """All copies, with what they run now."""
+        running = Counter((slot.job.model, slot.backend) for slot in self._slots.values())
+        return tuple(
+            replace(
+                copy, running=running[key], pinned=key in self.pins, ends_at=tuple(self._ends(key))
+            )
+            for key, copy in self._copies.items()
+        )
+
+    def _ends(self, key: tuple[str, str]) -> Iterator[float]:
+        for slot in self._slots.values():
+            if (slot.job.model, slot.backend) == key:
+                yield slot.ends_at
+
+    def copy(self, model: str, backend: str) -> Copy | None:
+        """Return the copy of a model on a backend, or None."""
+        return next((c for c in self.copies if (c.model, c.backend) == (model, backend)), None)
+
+    def copies_of(self, model: str) -> tuple[Copy, ...]:
+        """Return the copies of a model anywhere."""
+        return tuple(copy for copy in self.copies if copy.model == model)
+
+    def idle_copies(self, host: str) -> tuple[Copy, ...]:
+        """Return the ready copies of a host that run nothing and may be unloaded."""
+        return tuple(
+            copy
+            for copy in self.copies
+            if self.catalog.host_of[copy.backend] == host
+            and copy.residency is Residency.READY
+            and not copy.running
+            and not copy.pinned
+            and self._backends[copy.backend].can_unload
+        )
+
+    def loading(self, spec: ModelSpec, backend: str, *, expected_s: float) -> None:
+        """Note that a load begins; its memory counts from now on."""
+        self._put(spec, backend, Residency.LOADING, ready_at=self._clock.now() + expected_s)
+
+    def ready(self, spec: ModelSpec, backend: str) -> None:
+        """Note that a copy is usable: loaded now, or found in a server's memory."""
+        self._failures.pop(spec.name, None)
+        self._put(spec, backend, Residency.READY, ready_at=self._clock.now())
+
+    def leaving(self, model: str, backend: str) -> None:
+        """Note that a copy is being unloaded; nothing starts on it, its memory still counts."""
+        copy = self._copies.get((model, backend))
+        if copy is not None:
+            self._copies[model, backend] = replace(copy, residency=Residency.UNLOADING)
+            self._copies_moved(backend)
+
+    def gone(self, model: str, backend: str) -> None:
+        """Note that a copy is in memory no longer. Idempotent."""
+        copy = self._copies.pop((model, backend), None)
+        if copy is not None:
+            if copy.residency is not Residency.LOADING:
+                self._left_at[model] = self._clock.now()
+            self._copies_moved(backend)
+
+    def _put(self, spec: ModelSpec, backend: str, residency: Residency, *, ready_at: float) -> None:
+        self._copies[spec.name, backend] = Copy(
+            model=spec.name,
+            backend=backend,
+            residency=residency,
+            ready_at=ready_at,
+            vram_mb=self.vram_mb(spec),
+        )
+        self._copies_moved(backend)
+
+    def _copies_moved(self, backend: str) -> None:
+        self.epochs[backend] += 1
+        self.copies_changed = True
+        self._changed()
+
+    def pin(self, model: str, backend: str) -> None:
+        """Keep a model loaded there, and load it if it is not."""
+        self.pins.add((model, backend))
+        self._copies_moved(backend)
+
+    def unpin(self, model: str, backend: str) -> None:
+        """Let a model go when its memory is wanted. Idempotent."""
+        self.pins.discard((model, backend))
+        self._copies_moved(backend)
+
+    def residency(self) -> list[tuple[str, str, str, str, bool]]:
+        """Return the rows of the store's residency table: all copies, and pins without one."""
+        rows = [
+            (self.catalog.host_of[c.backend], c.backend, c.model, c.residency.value, c.pinned)
+            for c in self.copies
+        ]
+        waiting = sorted(self.pins - self._copies.keys())
+        return rows + [
+            (self.catalog.host_of[backend], backend, model, Residency.LOADING.value, True)
+            for model, backend in waiting
+        ]
+
+    # ------------------------------------------------------------ running jobs
+
+    def occupy(self, job: Job, backend: str, ends_at: float) -> None:
+        """Give a job a slot on a backend until it is vacated; `ends_at` is expected only."""
+        self._slots[job.id] = Slot(job=job, backend=backend, ends_at=ends_at)
+        self._changed()
+
+    def vacate(self, job_id: int) -> None:
+        """Free a job's slot. Idempotent."""
+        if self._slots.pop(job_id, None) is not None:
+            self._changed()
+
+    @property
+    def slots(self) -> Mapping[int, Slot]:
+        """The slots that are taken, by job id."""
+        return self._slots
+
+    def running_on(self, backend: str) -> tuple[Job, ...]:
+        """Return the jobs that occupy slots of a backend."""
+        return tuple(slot.job for slot in self._slots.values() if slot.backend == backend)
+
+    # ------------------------------------------------------------ health
+
+    def health(self, backend: str) -> BackendHealth:
+        """Return how a backend is."""
+        return self._health[backend]
+
+    def up(self, backend: str, info: ServerInfo) -> None:
+        """Note that a backend answered; one that is wedged stays out until its pause is over."""
+        now, health = self._clock.now(), self._health[backend]
+        if health.wedged_until is not None and now < health.wedged_until:
+            return
+        self._health[backend] = BackendHealth(
+            up=True,
+            since=health.since if health.up else now,
+            description=info.description,
+            wedges=health.wedges,
+        )
+        if not health.up:
+            self._changed()
+
+    def down(self, backend: str, error: str) -> None:
+        """Note that a backend does not answer; a restart also ends its being wedged."""
+        health = self._health[backend]
+        self._health[backend] = replace(
+            health,
+            up=False,
+            since=self._clock.now() if health.up else health.since,
+            error=error,
+            wedged_until=None,
+        )
+        if health.up:
+            self._changed()
+            self.went_down(backend)
+
+    def wedged(self, backend: str, error: str) -> None:
+        """Note that a backend answers but never ran what it accepted.
+
+        Its answers prove nothing then, so it comes back after a restart, or for a trial after a
+        pause that doubles each time.
+        """
+        now, health = self._clock.now(), self._health[backend]
+        pause = min(WEDGE_PAUSE_S * 2 ** min(health.wedges, 16), LONGEST_WEDGE_PAUSE_S)
+        self._health[backend] = replace(
+            health,
+            up=False,
+            since=now if health.up else health.since,
+            error=error,
+            wedges=health.wedges + 1,
+            wedged_until=now + pause,
+        )
+        self._changed()
+
+    def worked(self, backend: str) -> None:
+        """Note that a backend finished a job: it is not wedged."""
+        self._health[backend] = replace(self._health[backend], wedges=0)
+
+    # ------------------------------------------------------------ failed loads
+
+    def lost(self, model: str, backend: str) -> None:
+        """Note that a server says it does not hold a copy we thought ready.
+
+        One that was lost right after its load counts as a failed load: the pause keeps two owners
+        of one card from loading in turns for ever.
+        """
+        copy = self._copies.get((model, backend))
+        self.gone(model, backend)
+        if copy is not None and self._clock.now() - copy.ready_at < JUST_LOADED_S:
+            self.load_failed(model)
+
+    def load_failed(self, model: str) -> int:
+        """Note a failed load and begin its pause; return how many failed in a row."""
+        count = self.failures(model).count + 1
+        until = self._clock.now() + pause_s(count)
+        self._failures[model] = LoadFailures(count=count, until=until)
+        self._changed()
+        return count
+
+    def failures(self, model: str) -> LoadFailures:
+        """Return the failed loads of a model since its last good one."""
+        return self._failures.get(model, LoadFailures(count=0, until=0.0))
+
+    def unable(self, model: str, backend: str) -> None:
+        """Note that a backend can never serve a model as configured."""
+        self._unable.add((model, backend))
+        self._changed()
+
+    def serving(self, spec: ModelSpec) -> tuple[str, ...]:
+        """Return the backends that can serve a model, in the configuration's order."""
+        return tuple(
+            name
+            for name in spec.backends
+            if name in self._backends and (spec.name, name) not in self._unable
+        )
+
+    def can_ever_serve(self, spec: ModelSpec) -> bool:
+        """Return whether any configured host could run a model, were it empty and up."""
+        return bool(self.serving(spec))
+
+    def left_at(self, model: str) -> float:
+        """Return when a model was last evicted anywhere, 0 for never."""
+        return self._left_at.get(model, 0.0)
+
+    # ------------------------------------------------------------ memory
+
+    def measured(self, host: str, total_mb: int, free_mb: int) -> None:
+        """Take a measurement of a host's card into account.
+
+        What a running job takes for itself for a while is ours as well, so other programs can be
+        seen to grow only while nothing runs, loads or unloads there.
+        """
+        ours = [c for c in self.copies if self.catalog.host_of[c.backend] == host]
+        quiet = all(c.residency is Residency.READY and not c.running for c in ours)
+        other = max(0, total_mb - free_mb - sum(c.vram_mb for c in ours))
+        before = self._other_mb.get(host, 0)
+        if other < before or quiet:
+            self._other_mb[host] = other
+            if other != before:
+                self._changed()
+
+    def usable_mb(self, host: str) -> int:
+        """Return what models may take together now.
+
+        Half of the margin is there for desktops and the servers' own overhead; what other
+        programs hold beyond that shrinks the budget.
+        """
+        spec = self.catalog.hosts[host]
+        tolerated = (spec.vram_mb - spec.usable_mb) // 2
+        return max(0, spec.usable_mb - max(0, self._other_mb.get(host, 0) - tolerated))
+
+    def learn_vram(self, model: str, vram_mb: int) -> None:
+        """Correct what a model is believed to take, upwards only."""
+        self._learned_mb[model] = max(vram_mb, self._learned_mb.get(model, 0))
+
+    def vram_mb(self, spec: ModelSpec) -> int:
+        """Return what a copy takes; one of unknown size takes a whole host until it is measured."""
+        known = self._known_mb(spec)
+        if known is not None:
+            return known
+        hosts = {self.catalog.host_of[name] for name in self.serving(spec)}
+        return max((self.catalog.hosts[host].usable_mb for host in hosts), default=0)
+
+    def _known_mb(self, spec: ModelSpec) -> int | None:
+        learned = self._learned_mb.get(spec.name)
+        if spec.vram_mb is None or learned is None:
+            return spec.vram_mb if learned is None else learned
+        return max(spec.vram_mb, learned)
+
+    # ------------------------------------------------------------ views for the planner
+
+    def host_views(self) -> dict[str, HostView]:
+        """Return the hosts as the planner sees them."""
+        return {
+            host.name: HostView(
+                name=host.name, usable_mb=self.usable_mb(host.name), budget_mb=host.usable_mb
+            )
+            for host in self.catalog.hosts.values()
+        }
+
+    def backend_views(self) -> dict[str, BackendView]:
+        """Return the backends as the planner sees them."""
+        return {name: self._backend_view(name) for name in self._backends}
+
+    def _backend_view(self, name: str) -> BackendView:
+        spec, health, adapter = (
+            self.catalog.backends[name],
+            self._health[name],
+            self._backends[name],
+        )
+        running = self.running_on(name)
+        moving = spec.serial and any(
+            copy.backend == name and copy.residency is not Residency.READY
+            for copy in self._copies.values()
+        )
+        return BackendView(
+            name=name,
+            host=self.catalog.host_of[name],
+            up=health.up,
+            since=health.since,
+            serial=spec.serial,
+            parallel=spec.parallel,
+            busy=len(running) + moving,
+            max_models=1 if spec.serial else None,
+            unloads_together=adapter.unloads_together,
+            can_unload=adapter.can_unload,
+            alone=any(job.suspect for job in running),
+        )
+
+    def wishes(self, model: str) -> tuple[str, ...]:
+        """Return the backends on which an admin wants a model that is not there yet."""
+        return tuple(sorted(b for m, b in self.pins - self._copies.keys() if m == model))
+
+    def models_in_play(self, waiting: Iterable[str]) -> list[str]:
+        """Return the models that wait, have copies or are wished for, each once."""
+        copies = (copy.model for copy in self._copies.values())
+        return list(dict.fromkeys((*waiting, *copies, *sorted(m for m, _ in self.pins))))

@@ -1,0 +1,127 @@
+"""Health: asks every server regularly whether it answers, what it holds and what memory is free."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+
+from queueing.errors import BackendError, Unavailable
+from queueing.fleet import Fleet
+from queueing.ports import Backend, MemoryProbe, ServerInfo
+from queueing.world import Residency
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 10.0
+ANSWER_S = 5.0  # a server that needs longer to say who it is counts as not answering
+FIRST_DOWN_S = 1.0
+
+
+class Health:
+    """Keeps the fleet's knowledge of servers and cards fresh, one task per backend."""
+
+    def __init__(
+        self, *, fleet: Fleet, backends: Mapping[str, Backend], memory: MemoryProbe | None
+    ) -> None:
+        self._fleet = fleet
+        self._backends = backends
+        self._memory = memory
+        self._again = {name: asyncio.Event() for name in backends}
+        fleet.went_down = lambda name: self._again[name].set()
+
+    async def first_look(self) -> None:
+        """Look at every server once, all at the same time, before anything is planned."""
+        async with asyncio.TaskGroup() as looks:
+            for name in self._backends:
+                looks.create_task(self.look(name))
+
+    async def watch(self, name: str) -> None:
+        """Look at one server for ever, sooner and then with growing pauses while it is down."""
+        pause_s = FIRST_DOWN_S
+        while True:
+            up = self._fleet.health(name).up
+            pause_s = EVERY_S if up else min(pause_s, EVERY_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._again[name].wait()
+            woken = self._again[name].is_set()
+            self._again[name].clear()
+            if woken:
+                await asyncio.sleep(FIRST_DOWN_S)
+            pause_s = FIRST_DOWN_S if up or woken else pause_s * 2
+            await self.look(name)
+
+    async def look(self, name: str) -> None:
+        """Ask one server how it is and note the answer; never raises but `CancelledError`."""
+        server = self._backends[name]
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                info = await server.probe()
+            self._fleet.up(name, info)
+            await self._compare(name, server)
+        except (BackendError, TimeoutError) as error:
+            cause = str(error) or "it does not answer in time"
+            if self._fleet.health(name).up:
+                log.warning("%s is down: %s", name, cause)
+            self._fleet.down(name, cause)
+        except Exception as error:
+            log.exception("looking at %s failed", name)
+            self._fleet.down(name, repr(error))
+        else:
+            await self._weigh(name, info)
+
+    # ------------------------------------------------------------ copies
+
+    async def _compare(self, name: str, server: Backend) -> None:
+        """Notice models that somebody else loaded or evicted, or that a restart left or lost."""
+        specs = [spec for spec in self._fleet.catalog.models.values() if name in spec.backends]
+        epoch = self._fleet.epochs[name]
+        async with asyncio.timeout(ANSWER_S):
+            loaded = await server.loaded(specs)
+        if loaded is None or epoch != self._fleet.epochs[name]:
+            return  # it cannot tell, or copies moved meanwhile and the answer is old
+        here = {copy.model: copy for copy in self._fleet.copies if copy.backend == name}
+        for copy in here.values():
+            idle = copy.residency is Residency.READY and not copy.running
+            if idle and copy.model not in loaded:
+                log.info("%s is no longer loaded on %s", copy.model, name)
+                self._fleet.gone(copy.model, name)
+        for spec in specs:
+            if spec.name in loaded and spec.name not in here:
+                log.info("%s is loaded on %s already", spec.name, name)
+                self._fleet.ready(spec, name)
+
+    # ------------------------------------------------------------ memory
+
+    async def _weigh(self, name: str, info: ServerInfo) -> None:
+        host = self._fleet.catalog.host_of[name]
+        measured = await self._card(host)
+        if measured is None and info.total_mb is not None and info.free_mb is not None:
+            measured = (info.total_mb, info.free_mb)
+        if measured is not None:
+            self._fleet.measured(host, *measured)
+
+    async def _card(self, host: str) -> tuple[int, int] | None:
+        if self._memory is None:
+            return None
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await self._memory.free_mb(self._fleet.catalog.hosts[host])
+        except Exception as error:  # noqa: BLE001 - a sick driver must not stop the queue
+            log.warning("memory of %s cannot be measured: %r", host, error)
+            return None
+
+    async def free_mb(self, host: str) -> int | None:
+        """Return the free memory of a host in MB now, None where nothing can measure it."""
+        measured = await self._card(host)
+        if measured is not None:
+            return measured[1]
+        for spec in self._fleet.catalog.hosts[host].backends:
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    info = await self._backends[spec.name].probe()
+            except (Unavailable, TimeoutError):
+                continue
+            if info.free_mb is not None:
+                return info.free_mb
+        return None

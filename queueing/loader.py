@@ -1,0 +1,184 @@
+"""Loader: bring models into memory and out of it, and note what happened in the fleet.
+
+It never decides what is loaded where; the router and an admin do.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+
+from queueing.catalog import ModelSpec
+from queueing.errors import BackendError, OutOfMemory, Unavailable
+from queueing.fleet import Fleet
+from queueing.ports import Backend
+from queueing.retry import given_up_text
+from queueing.world import Evict, Load, Residency
+
+log = logging.getLogger(__name__)
+
+UNLOAD_S = 60.0  # a server that needs longer to unload is taken for unreachable
+ROOM_S = 30.0  # how long freed memory may take to show: drivers report it late
+ROOM_POLL_S = 0.5
+
+Measure = Callable[[str], Awaitable[int | None]]
+"""Returns the free memory of a host in MB now, None where it cannot be measured."""
+
+
+class Loader:
+    """Carries out loads and unloads, each in a task of its own."""
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        backends: Mapping[str, Backend],
+        measure: Measure,
+        fail_waiting: Callable[[str, str], Awaitable[None]],
+        loaded: Callable[[str, str, float], None],
+    ) -> None:
+        self._fleet = fleet
+        self._backends = backends
+        self._measure = measure
+        self._fail_waiting = fail_waiting
+        self._loaded = loaded
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiters: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
+
+    # ------------------------------------------------------------ loading
+
+    def begin(self, load: Load, expected_s: float, work: asyncio.TaskGroup) -> None:
+        """Take the memory into account now and load in a task of its own."""
+        for victim in load.evict:
+            self._fleet.leaving(victim.model, victim.backend)
+        spec = self._fleet.catalog.models[load.model]
+        self._fleet.loading(spec, load.backend, expected_s=expected_s)
+        self._spawn(self._load(spec, load), f"load {load.model} on {load.backend}", work)
+
+    def stop(self) -> None:
+        """Stop loads and unloads that are under way."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _spawn(
+        self, steps: Coroutine[None, None, None], name: str, work: asyncio.TaskGroup
+    ) -> None:
+        task = work.create_task(steps, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def outcome(self, model: str, backend: str) -> None:
+        """Wait for the next load of a model there to end. Raises `BackendError` when it failed."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault((model, backend), []).append(future)
+        await future
+
+    async def _load(self, spec: ModelSpec, load: Load) -> None:
+        began = asyncio.get_running_loop().time()
+        try:
+            await self._leave(load.evict)
+            await self._bring(spec, load.backend)
+        except asyncio.CancelledError:
+            self._fleet.gone(spec.name, load.backend)
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a load raises, it has failed
+            await self._failed(spec, load.backend, error)
+        else:
+            seconds = asyncio.get_running_loop().time() - began
+            log.info("loaded %s on %s in %.1f s", spec.name, load.backend, seconds)
+            self._fleet.ready(spec, load.backend)
+            self._loaded(spec.name, load.backend, seconds)
+            self._settle(spec.name, load.backend, None)
+
+    async def _bring(self, spec: ModelSpec, backend: str) -> None:
+        try:
+            await self._attempt(spec, backend)
+        except OutOfMemory as error:
+            log.warning("loading %s on %s: %s; emptying the card", spec.name, backend, error)
+            await self.relieve(self._fleet.catalog.host_of[backend])
+            await self._attempt(spec, backend)
+
+    async def _attempt(self, spec: ModelSpec, backend: str) -> None:
+        host = self._fleet.catalog.host_of[backend]
+        await self._room(host, min(self._fleet.vram_mb(spec), self._fleet.usable_mb(host)))
+        async with asyncio.timeout(spec.timeouts.load_s):
+            await self._backends[backend].load(spec)
+
+    async def _room(self, host: str, need_mb: int) -> None:
+        """Wait until the memory is really free; where nothing measures it, trust the plan."""
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + ROOM_S
+        while (free_mb := await self._measure(host)) is not None and free_mb < need_mb:
+            if loop.time() >= give_up_at:
+                raise OutOfMemory(f"{need_mb} MB needed on {host}, {free_mb} MB free")
+            await asyncio.sleep(ROOM_POLL_S)
+
+    # ------------------------------------------------------------ failed loads
+
+    async def _failed(self, spec: ModelSpec, backend: str, error: Exception) -> None:
+        if isinstance(error, BackendError | TimeoutError):
+            log.warning(
+                "loading %s on %s failed: %s: %s", spec.name, backend, type(error).__name__, error
+            )
+        else:
+            log.error("loading %s on %s failed", spec.name, backend, exc_info=error)
+        # The server may hold half of it, or finish the load later: no ghost copy may stay.
+        await self.leave(Evict(model=spec.name, backend=backend))
+        if isinstance(error, Unavailable):
+            self._fleet.down(backend, str(error))
+        if isinstance(error, BackendError) and not error.retryable:
+            self._fleet.unable(spec.name, backend)
+        failures = self._fleet.load_failed(spec.name)
+        self._settle(spec.name, backend, error)
+        hopeless = not self._fleet.serving(spec)
+        if hopeless or (failures >= spec.max_attempts and not self._fleet.copies_of(spec.name)):
+            text = f"{spec.name} could not be loaded. {given_up_text(error, failures)}"
+            await self._fail_waiting(spec.name, text)
+
+    def _settle(self, model: str, backend: str, error: Exception | None) -> None:
+        for waiter in self._waiters.pop((model, backend), []):
+            if waiter.done():
+                continue
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
+
+    # ------------------------------------------------------------ unloading
+
+    def begin_leaving(self, victims: Sequence[Evict], work: asyncio.TaskGroup) -> None:
+        """Mark idle copies as leaving now and unload them in a task of its own."""
+        for victim in victims:
+            self._fleet.leaving(victim.model, victim.backend)
+        self._spawn(self._leave(victims), "unload", work)
+
+    async def relieve(self, host: str) -> None:
+        """Unload every idle copy of a host that is not pinned."""
+        idle = self._fleet.idle_copies(host)
+        await self._leave([Evict(model=copy.model, backend=copy.backend) for copy in idle])
+
+    async def _leave(self, victims: Sequence[Evict]) -> None:
+        for victim in victims:
+            await self.leave(victim)
+
+    async def leave(self, victim: Evict) -> None:
+        """Unload a copy. Never fails: a server that cannot is noted as down. Idempotent."""
+        server = self._backends[victim.backend]
+        self._fleet.leaving(victim.model, victim.backend)
+        try:
+            if server.can_unload:
+                async with asyncio.timeout(UNLOAD_S):
+                    await server.unload(self._fleet.catalog.models[victim.model])
+        except (BackendError, TimeoutError) as error:
+            log.warning("unloading %s on %s failed: %s", victim.model, victim.backend, error)
+            self._fleet.down(victim.backend, str(error))
+        except Exception:
+            log.exception("unloading %s on %s failed", victim.model, victim.backend)
+        finally:
+            self._fleet.gone(victim.model, victim.backend)
+        if server.unloads_together:
+            self._forget_all(victim.backend)
+
+    def _forget_all(self, backend: str) -> None:
+        for copy in self._fleet.copies:
+            if copy.backend == backend and copy.residency is Residency.READY and not copy.running:
+                self._fleet.gone(copy.model, copy.backend)

@@ -1,0 +1,321 @@
+"""Processor: run one job on a backend and write down what became of it.
+
+It never decides what runs where; it is told by the router, and by recovery after a restart.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from uuid import uuid5
+
+from queueing.catalog import ModelSpec
+from queueing.errors import NotLoaded, OutOfMemory, StaleJob, StoreError, Unavailable
+from queueing.fleet import Fleet
+from queueing.jobs import Job, JobEvent, JobState
+from queueing.ports import Backend, Clock, Fetch, JobChanged, Progressed, Report, Store
+from queueing.requests import Output, Work
+from queueing.retry import NEUTRAL_TEXT, Fail, after_failure, pause_s
+from queueing.watch import NeverBegan, watched
+from queueing.world import Start
+
+log = logging.getLogger(__name__)
+
+FETCH_TRIES = 5
+RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it finished meanwhile
+LONGEST_STORE_PAUSE_S = 30.0
+
+LOST_TEXT = "It was interrupted again and again."
+
+Call = Callable[[Report], Awaitable[Fetch]]
+
+
+class _Lost(Exception):
+    """The server knows nothing of an attempt that was sent before a crash."""
+
+
+class Processor:
+    """Runs attempts, each in a task of its own, and owns their changes of state."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        fleet: Fleet,
+        backends: Mapping[str, Backend],
+        clock: Clock,
+        publish: Callable[[JobChanged | Progressed], None],
+        relieve: Callable[[str], Awaitable[None]],
+        ended: Callable[[Job, str], None],
+        runner: str,
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._backends = backends
+        self._clock = clock
+        self._publish = publish
+        self._relieve = relieve
+        self._ended = ended
+        self._runner = runner
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._crowded: set[int] = set()  # ran beside others when their server went away
+
+    # ------------------------------------------------------------ the way in
+
+    def begin(self, start: Start, ends_at: float, work: asyncio.TaskGroup) -> asyncio.Future[None]:
+        """Occupy the slot now and run the job in a task of its own.
+
+        The future is done when the store has noted the start, or somebody was faster; it carries
+        the `StoreError` when the store failed and the job therefore did not start.
+        """
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._fleet.occupy(start.job, start.backend, ends_at)
+        task = self._spawn(start.job, lambda: self._process(start, started), work)
+        task.add_done_callback(lambda _task: _resolve(started))
+        return started
+
+    def recover(self, job: Job, work: asyncio.TaskGroup) -> None:
+        """Go on with a job that was running when the last run of ours ended.
+
+        It occupies its slot while the server is asked and watched.
+        """
+        spec, backend = self._fleet.catalog.models.get(job.model), job.backend
+        if spec is None or backend is None or backend not in self._fleet.serving(spec):
+            self._spawn(job, lambda: self._lost(job, spec), work)
+            return
+        self._fleet.ready(spec, backend)
+        self._fleet.occupy(job, backend, self._clock.now() + spec.service_s)
+        self._spawn(
+            job, lambda: self._run(job, backend, lambda r: self._resumed(job, backend, r)), work
+        )
+
+    def cancel(self, job_id: int) -> None:
+        """Stop the work on a job whose end is already written down. Idempotent."""
+        task = self._tasks.get(job_id)
+        if task is not None:
+            task.cancel()
+
+    async def stop(self, grace_s: float) -> None:
+        """Give running jobs that long to end; then stop the rest and return them to their place."""
+        tasks = list(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def fail_waiting(self, model: str, text: str) -> None:
+        """Fail every waiting job of a model."""
+        waiting = [
+            job
+            for job in await self._store.open_jobs()
+            if job.model == model and job.state is JobState.PENDING
+        ]
+        await asyncio.gather(*(self._conclude(job, JobEvent.FAIL, error=text) for job in waiting))
+
+    def _spawn(
+        self, job: Job, steps: Callable[[], Awaitable[None]], work: asyncio.TaskGroup
+    ) -> asyncio.Task[None]:
+        task = work.create_task(self._guarded(job, steps), name=f"job {job.id}")
+        self._tasks[job.id] = task
+        # As a callback, because a task cancelled before its first step never enters its body.
+        task.add_done_callback(lambda _task: self._leave(job.id, task))
+        self._crowded.discard(job.id)
+        return task
+
+    def _leave(self, job_id: int, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(job_id) is task:  # not yet started again by the router
+            del self._tasks[job_id]
+            self._fleet.vacate(job_id)
+
+    async def _guarded(self, job: Job, steps: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await steps()
+        except asyncio.CancelledError:
+            await self._give_back(job, JobEvent.RELEASE, not_before=self._clock.now())
+            raise
+        except Exception:
+            log.exception("job %d: stopped by a fault of ours", job.id)
+            await self._give_back(job, JobEvent.FAIL, error=NEUTRAL_TEXT)
+
+    async def _give_back(
+        self, job: Job, event: JobEvent, *, not_before: float = 0.0, error: str | None = None
+    ) -> None:
+        """Return or end a job that was interrupted, unless its end is written down already.
+
+        Tries once only: what a failing database leaves in state processing is recovered at the
+        next start.
+        """
+        try:
+            current = await self._store.get(job.id)
+            if current is not None and current.state is JobState.PROCESSING:
+                changed = await self._store.apply(
+                    current,
+                    event,
+                    self._clock.now(),
+                    not_before=not_before,
+                    error=error,
+                    suspect=current.suspect,
+                )
+                self._publish(JobChanged(job=changed, event=event))
+        except (StaleJob, StoreError) as failure:
+            log.warning("job %d: could not be given back: %s", job.id, failure)
+
+    # ------------------------------------------------------------ the steps of an attempt
+
+    async def _process(self, start: Start, started: asyncio.Future[None]) -> None:
+        try:
+            job = await self._store.apply(
+                start.job,
+                JobEvent.START,
+                self._clock.now(),
+                runner=self._runner,
+                backend=start.backend,
+                suspect=start.job.suspect,
+            )
+        except StaleJob:
+            return
+        except StoreError as error:
+            started.set_exception(error)
+            return
+        _resolve(started)
+        self._publish(JobChanged(job=job, event=JobEvent.START))
+        await self._run(job, start.backend, lambda r: self._sent(job, start.backend, r))
+
+    async def _run(self, job: Job, backend: str, call: Call) -> None:
+        spec = self._fleet.catalog.models[job.model]
+        try:
+            fetch = await watched(
+                call, spec.timeouts, lambda p: self._publish(Progressed(job_id=job.id, progress=p))
+            )
+            # The server is done with it: the slot is free, and fetching overlaps the next job.
+            self._fleet.vacate(job.id)
+            self._fleet.worked(backend)
+            self._ended(job, backend)
+            output = await self._fetched(fetch, job)
+        except _Lost:
+            await self._lost(job, spec)
+        except Exception as error:  # noqa: BLE001 - every failure of an attempt is the job's outcome
+            await self._failed(job, spec, backend, error)
+        else:
+            await self._conclude(job, JobEvent.COMPLETE, output=output)
+
+    async def _work(self, job: Job) -> Work:
+        key = uuid5(self._store.database_id, f"{job.id}:{job.attempt}")
+        return Work(key=str(key), request=job.request, files=await self._store.inputs(job))
+
+    async def _sent(self, job: Job, backend: str, report: Report) -> Fetch:
+        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
+        work = await self._work(job)
+        if job.suspect:
+            # Its attempt was given back, so it has the same key: perhaps only the connection
+            # broke, and the server is at it still or has long finished.
+            fetch = await server.resume(spec, work, report)
+            if fetch is not None:
+                return fetch
+        return await server.run(spec, work, report)
+
+    async def _resumed(self, job: Job, backend: str, report: Report) -> Fetch:
+        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
+        work = await self._work(job)
+        give_up_at = self._clock.now() + RESUME_PATIENCE_S
+        while True:
+            try:
+                fetch = await server.resume(spec, work, report)
+            except Unavailable as error:
+                self._fleet.down(backend, str(error))
+                if self._clock.now() >= give_up_at:
+                    raise
+                await asyncio.sleep(2.0)
+            else:
+                if fetch is None:
+                    raise _Lost
+                return fetch
+
+    async def _fetched(self, fetch: Fetch, job: Job) -> Output:
+        """Bring the output; a broken connection is no reason to generate it again."""
+        for tries in range(1, FETCH_TRIES):
+            try:
+                return await fetch()
+            except Unavailable as error:
+                log.warning("job %d: fetching its output failed: %s", job.id, error)
+                await asyncio.sleep(pause_s(tries))
+        return await fetch()
+
+    # ------------------------------------------------------------ outcomes
+
+    async def _failed(self, job: Job, spec: ModelSpec, backend: str, error: Exception) -> None:
+        alone = self._notice(job, backend, error)
+        outcome = after_failure(job, error, spec, self._clock.now(), alone=alone)
+        self._fleet.vacate(job.id)
+        if isinstance(error, OutOfMemory):
+            await self._relieve(self._fleet.catalog.host_of[backend])
+        log.warning("job %d on %s: %s: %s", job.id, backend, type(error).__name__, error)
+        if isinstance(outcome, Fail):
+            await self._conclude(job, JobEvent.FAIL, error=outcome.text)
+            return
+        await self._conclude(
+            job,
+            JobEvent.RETRY if outcome.charged else JobEvent.RELEASE,
+            not_before=outcome.not_before,
+            suspect=outcome.suspect,
+        )
+
+    def _notice(self, job: Job, backend: str, error: Exception) -> bool:
+        """Tell the fleet what an error says of its server; return whether the job ran alone."""
+        match error:
+            case Unavailable():
+                others = {j.id for j in self._fleet.running_on(backend)} - {job.id}
+                alone = not others and job.id not in self._crowded
+                self._crowded |= others
+                self._fleet.down(backend, str(error))
+                return alone
+            case NotLoaded():
+                self._fleet.lost(job.model, backend)
+            case NeverBegan():
+                self._fleet.wedged(backend, str(error))
+        return True
+
+    async def _lost(self, job: Job, spec: ModelSpec | None) -> None:
+        if spec is not None and job.attempt >= spec.max_attempts:
+            await self._conclude(job, JobEvent.FAIL, error=LOST_TEXT)
+        else:
+            await self._conclude(job, JobEvent.RETRY, not_before=self._clock.now())
+
+    async def _conclude(
+        self,
+        job: Job,
+        event: JobEvent,
+        *,
+        not_before: float = 0.0,
+        error: str | None = None,
+        output: Output | None = None,
+        suspect: bool = False,
+    ) -> None:
+        """Write an outcome down, as often as it takes: a full disk must not lose finished work."""
+        for failures in itertools.count(1):
+            try:
+                changed = await self._store.apply(
+                    job,
+                    event,
+                    self._clock.now(),
+                    not_before=not_before,
+                    error=error,
+                    output=output,
+                    suspect=suspect,
+                )
+            except StaleJob:
+                log.info("job %d: somebody was faster than its %s", job.id, event.value)
+                return
+            except StoreError as failure:
+                log.warning("job %d: its %s is not stored yet: %s", job.id, event.value, failure)
+                await asyncio.sleep(min(pause_s(failures), LONGEST_STORE_PAUSE_S))
+            else:
+                self._publish(JobChanged(job=changed, event=event))
+                return
+
+
+def _resolve(started: asyncio.Future[None]) -> None:
+    if not started.done():
+        started.set_result(None)

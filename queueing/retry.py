@@ -1,0 +1,94 @@
+"""What happens to a job after a failed attempt; pure."""
+
+from dataclasses import dataclass
+
+from queueing.catalog import ModelSpec
+from queueing.errors import BackendError, NotLoaded, OutOfMemory, Unavailable
+from queueing.jobs import Job
+
+FIRST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 120.0
+
+NEUTRAL_TEXT = "Something went wrong on our side, and the operator has been told."
+UNAVAILABLE_TEXT = "The server stopped working while it ran this."
+MEMORY_TEXT = "The card ran out of memory for this request; a smaller one may work."
+LATE_TEXT = "The server took too long."
+REFUSED_TEXT = "The server cannot do this request."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retry:
+    """The job goes back to its place and may start again from `not_before` (UNIX seconds).
+
+    A failure that is not `charged` does not count as one of the job's attempts. A `suspect` may
+    have stopped its server and runs alone from now on.
+    """
+
+    not_before: float
+    charged: bool = True
+    suspect: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fail:
+    """The job has failed for good; `text` is one sentence or two for the person who asked."""
+
+    text: str
+
+
+def after_failure(
+    job: Job, error: Exception, spec: ModelSpec, now: float, *, alone: bool = True
+) -> Retry | Fail:
+    """Decide what becomes of a job in state processing whose attempt raised `error`.
+
+    `alone` is False when other jobs ran on the server as it became unavailable: then none of them
+    can be blamed, so none is charged, and each runs alone the next time.
+    """
+    # 1. Not the job's doing: back to its place, and the attempt is given back.
+    if isinstance(error, NotLoaded):
+        return Retry(not_before=now, charged=False, suspect=job.suspect)
+    if isinstance(error, Unavailable) and not alone:
+        return Retry(not_before=now, charged=False, suspect=True)
+    # 2. A bug of ours, or a request the server will never take.
+    text = _text(error)
+    if not isinstance(error, BackendError | TimeoutError):
+        return Fail(text=text)
+    if isinstance(error, BackendError) and not error.retryable:
+        return Fail(text=text)
+    # 3. Another attempt may help, as long as one is left.
+    if job.attempt >= spec.max_attempts:
+        return Fail(text=_given_up(text, job.attempt))
+    return Retry(
+        not_before=now + pause_s(job.attempt),
+        suspect=job.suspect or isinstance(error, Unavailable),
+    )
+
+
+def pause_s(failures: int) -> float:
+    """Return how long to wait after that many failures: 5, 10, 20 … 120 seconds."""
+    return float(min(FIRST_PAUSE_S * 2 ** min(failures - 1, 16), LONGEST_PAUSE_S))
+
+
+def given_up_text(error: Exception, attempts: int) -> str:
+    """Return the sentence for a person whose job failed after that many attempts."""
+    return _given_up(_text(error), attempts)
+
+
+def _given_up(text: str, attempts: int) -> str:
+    return text if attempts <= 1 else f"{text} It was tried {attempts} times."
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, BackendError) and error.user_text:
+        return error.user_text
+    match error:
+        case TimeoutError():
+            return LATE_TEXT
+        case OutOfMemory():
+            return MEMORY_TEXT
+        case Unavailable():
+            return UNAVAILABLE_TEXT
+        case BackendError():
+            return REFUSED_TEXT
+        case _:
+            return NEUTRAL_TEXT

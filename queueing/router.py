@@ -1,0 +1,192 @@
+"""Router: the one loop that looks at the world, asks `plan()` and carries out the answer.
+
+Level-triggered: every wake-up means "look again", so a lost signal costs no more than a tick. It
+decides nothing itself.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from queueing.errors import StoreError
+from queueing.fleet import Fleet
+from queueing.loader import Loader
+from queueing.planning import plan
+from queueing.ports import Clock, Line, LinesMoved, Store
+from queueing.processor import Processor
+from queueing.retry import pause_s
+from queueing.times import Times
+from queueing.world import ModelView, Plan, Reason, Rules, Waiting, World
+
+log = logging.getLogger(__name__)
+
+TICK_S = 5.0
+HEADS_PER_LINE = 8  # starts of one line in one step; the next step follows at once
+
+
+class Router:
+    """Runs steps until cancelled; keeps the last plan for those who ask why something waits."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        fleet: Fleet,
+        loader: Loader,
+        processor: Processor,
+        times: Times,
+        clock: Clock,
+        rules: Rules,
+        publish: Callable[[LinesMoved], None],
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._loader = loader
+        self._processor = processor
+        self._times = times
+        self._clock = clock
+        self._rules = rules
+        self._publish = publish
+        self._awake = asyncio.Event()
+        self._moved: set[str] = set()
+        self.plan = Plan()
+        self.world: World | None = None
+
+    def wake(self) -> None:
+        """Look again soon. Cheap and idempotent."""
+        self._awake.set()
+
+    def moved(self, model: str) -> None:
+        """Tell listeners with the next step that positions in this model's line changed."""
+        self._moved.add(model)
+        self._awake.set()
+
+    def waiting(self, model: str) -> int:
+        """Return how many jobs of a model had a place in line at the last step."""
+        view = self.world.models.get(model) if self.world else None
+        return sum(lane.count for lane in view.waiting) if view else 0
+
+    async def run(self, work: asyncio.TaskGroup) -> None:
+        """Take step after step; jobs and loads become tasks of `work`."""
+        failures = 0
+        while True:
+            self._awake.clear()
+            try:
+                await self._step(work)
+            except StoreError as error:
+                failures += 1
+                log.warning("the database cannot be used: %s", error)
+                await asyncio.sleep(pause_s(failures))
+            except Exception:
+                failures += 1
+                log.exception("a step of the router failed")
+                await asyncio.sleep(pause_s(failures))
+            else:
+                failures = 0
+                await self._rest()
+
+    async def _rest(self) -> None:
+        look_at = self.plan.look_at
+        rest_s = TICK_S if look_at is None else min(TICK_S, look_at - self._clock.now())
+        if rest_s > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(rest_s):
+                    await self._awake.wait()
+
+    async def _step(self, work: asyncio.TaskGroup) -> None:
+        now = self._clock.now()
+        lines = await self._store.lines(now, per_line=HEADS_PER_LINE)
+        before, world = self.plan, self._world(now, lines)
+        self.world, self.plan = world, plan(world)
+        self._carry_out_moves(work)
+        await self._carry_out_starts(work)
+        await self._write_down()
+        self._tell(before.reasons)
+
+    def _carry_out_moves(self, work: asyncio.TaskGroup) -> None:
+        if self.plan.evictions:
+            self._loader.begin_leaving(self.plan.evictions, work)
+        for load in self.plan.loads:
+            log.info(
+                "loading %s on %s, evicting %s", load.model, load.backend, load.evict or "none"
+            )
+            self._loader.begin(load, self._times.load_s(load.model, load.backend), work)
+
+    async def _carry_out_starts(self, work: asyncio.TaskGroup) -> None:
+        """Begin every start at once, so that the store can commit them together."""
+        now = self._clock.now()
+        pending = [
+            self._processor.begin(
+                start, now + self._times.service(start.job, start.backend).median_s, work
+            )
+            for start in self.plan.starts
+        ]
+        self._moved.update(start.job.model for start in self.plan.starts)
+        if pending:
+            self._awake.set()  # more of the same line may be startable than one step reads
+            await asyncio.gather(*pending)
+
+    async def _write_down(self) -> None:
+        """Keep what a restart should know: copies, pins and learned times."""
+        if self._fleet.copies_changed:
+            self._fleet.copies_changed = False
+            await self._store.note_residency(self._fleet.residency())
+        if learned := self._times.take_unsaved():
+            await self._store.learn(learned)
+
+    def _tell(self, before: Mapping[str, Reason]) -> None:
+        reasons = self.plan.reasons
+        for model in before.keys() | reasons.keys():
+            old, new = before.get(model), reasons.get(model)
+            if (old and (old.why, old.host, old.other)) != (new and (new.why, new.host, new.other)):
+                self._moved.add(model)
+        if self._moved:
+            self._publish(LinesMoved(models=frozenset(self._moved)))
+            self._moved.clear()
+
+    # ------------------------------------------------------------ the snapshot
+
+    def _world(self, now: float, lines: Sequence[Line]) -> World:
+        waiting: dict[str, list[Waiting]] = {}
+        for line in lines:
+            if line.model in self._fleet.catalog.models:
+                waiting.setdefault(line.model, []).append(_waiting(line))
+        models = self._fleet.models_in_play(waiting)
+        return World(
+            now=now,
+            models={name: self._model(name, tuple(waiting.get(name, ()))) for name in models},
+            hosts=self._fleet.host_views(),
+            backends=self._fleet.backend_views(),
+            copies=self._fleet.copies,
+            reservations=self.plan.reservations,
+            lane_credit=self.plan.lane_credit,
+            rules=self._rules,
+        )
+
+    def _model(self, name: str, waiting: tuple[Waiting, ...]) -> ModelView:
+        spec = self._fleet.catalog.models[name]
+        backends = self._fleet.serving(spec)
+        return ModelView(
+            name=name,
+            vram_mb=self._fleet.vram_mb(spec),
+            backends=backends,
+            parallel=spec.parallel,
+            load_s=self._times.loads_s(spec, backends),
+            service_s=self._times.services_s(spec, backends),
+            rate_per_s=self._times.rate_per_s(name),
+            left_at=self._fleet.left_at(name),
+            load_after=self._fleet.failures(name).until,
+            waiting=waiting,
+            wanted_by_admin=self._fleet.wishes(name),
+        )
+
+
+def _waiting(line: Line) -> Waiting:
+    return Waiting(
+        lane=line.lane,
+        count=line.waiting,
+        heads=line.heads,
+        oldest_at=line.first_queued_at,
+        next_start_at=line.next_start_at,
+    )

@@ -1,0 +1,87 @@
+"""Times: what has been learned about durations and arrivals here, as the others ask for it.
+
+Keeps the estimates and the rows the store has not got yet; never waits and never writes itself.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from queueing.catalog import ModelSpec
+from queueing.estimates import Durations, Rates, Usual, size_class
+from queueing.fleet import Fleet
+from queueing.jobs import Job
+from queueing.ports import Clock, Learned
+
+
+class Times:
+    """Learned durations by model and backend; the configured ones stand in until then."""
+
+    def __init__(self, fleet: Fleet, clock: Clock) -> None:
+        self._fleet = fleet
+        self._clock = clock
+        self.durations = Durations()
+        self.rates = Rates()
+        self._unsaved: dict[tuple[str, str, str, str], Learned] = {}
+
+    def restore(self, learned: Sequence[Learned]) -> None:
+        """Begin with what an earlier run learned."""
+        self.durations = Durations(learned)
+
+    def take_unsaved(self) -> list[Learned]:
+        """Return what was learned since the last call, for the store."""
+        rows = list(self._unsaved.values())
+        self._unsaved.clear()
+        return rows
+
+    # ------------------------------------------------------------ asking
+
+    def load_s(self, model: str, backend: str) -> float:
+        """Return how long a load of a model usually takes there."""
+        spec = self._fleet.catalog.models[model]
+        return self.durations.load(spec, self._host(backend)).median_s
+
+    def service(self, job: Job, backend: str) -> Usual:
+        """Return how long this job will take there."""
+        spec = self._fleet.catalog.models[job.model]
+        return self.durations.service(spec, self._host(backend), size_class(job.request))
+
+    def loads_s(self, spec: ModelSpec, backends: Sequence[str]) -> Mapping[str, float]:
+        """Return the load times of a model by backend, and for any of them under ""."""
+        return {
+            name: self.durations.load(spec, self._host(name)).median_s for name in ("", *backends)
+        }
+
+    def services_s(self, spec: ModelSpec, backends: Sequence[str]) -> Mapping[str, float]:
+        """Return the service times of a model's usual jobs by backend, and for any under ""."""
+        return {
+            name: self.durations.typical_service(spec, self._host(name)).mean_s
+            for name in ("", *backends)
+        }
+
+    def rate_per_s(self, model: str) -> float:
+        """Return how often a model is asked for lately."""
+        return self.rates.per_s(model, self._clock.now())
+
+    # ------------------------------------------------------------ learning
+
+    def arrived(self, job: Job) -> None:
+        """Learn from an accepted job how often its model is asked for."""
+        self.rates.arrived(job.model, self._clock.now())
+
+    def job_ended(self, job: Job, backend: str) -> None:
+        """Learn from a job the server is done with."""
+        if job.started_at is not None:
+            seconds = self._clock.now() - job.started_at
+            size = size_class(job.request)
+            self._keep(
+                self.durations.observe_service(job.model, self._host(backend), size, seconds)
+            )
+
+    def loaded(self, model: str, backend: str, seconds: float) -> None:
+        """Learn from a load."""
+        self._keep(self.durations.observe_load(model, self._host(backend), seconds))
+
+    def _keep(self, row: Learned) -> None:
+        self._unsaved[row.kind, row.model, row.host, row.size] = row
+
+    def _host(self, backend: str) -> str:
+        return self._fleet.catalog.host_of.get(backend, "")

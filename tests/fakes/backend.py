@@ -1,0 +1,308 @@
+"""A scripted inference server, its card, and the adapter through which the queue speaks to it.
+
+The server lives outside the queue: it goes on when a queue is stopped or killed, so that what a
+restart finds is what a real restart would find. It writes down whatever a queue must never do.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from queueing.catalog import HostSpec, ModelSpec
+from queueing.errors import NotLoaded, OutOfMemory, Unavailable
+from queueing.ports import Fetch, Report, ServerInfo
+from queueing.requests import Capability, Output, Progress, TextToImage, Work
+
+ALL = frozenset(Capability)
+
+
+@dataclass
+class Card:
+    """The memory several servers share; `other_mb` is held by programs that are not ours."""
+
+    total_mb: int
+    budget_mb: int
+    other_mb: int = 0
+    held: dict[tuple[str, str], int] = field(default_factory=dict)
+    violations: list[str] = field(default_factory=list)
+    peak_mb: int = 0
+
+    def take(self, server: str, model: str, vram_mb: int) -> None:
+        self.held[server, model] = vram_mb
+        self.peak_mb = max(self.peak_mb, self.used_mb)
+        if self.used_mb > self.budget_mb and len(self.held) > 1:
+            self.violations.append(f"over budget: {self.held}")
+
+    def give(self, server: str, model: str) -> None:
+        self.held.pop((server, model), None)
+
+    @property
+    def used_mb(self) -> int:
+        return sum(self.held.values())
+
+    @property
+    def free_mb(self) -> int:
+        return max(0, self.total_mb - self.used_mb - self.other_mb)
+
+
+@dataclass
+class Fate:
+    """What one attempt will meet: an error after its service time, silence, or a dying server."""
+
+    service_s: float | None = None
+    error: Exception | None = None
+    hang: bool = False
+    crash: bool = False
+
+
+@dataclass
+class Attempt:
+    """An attempt as the server knows it."""
+
+    model: str
+    work: Work
+    done: asyncio.Future[None]
+    began: float
+    running: bool = True
+    timer: asyncio.TimerHandle | None = None
+
+
+def prompt_of(work: Work) -> str:
+    request = work.request
+    return request.prompt if isinstance(request, TextToImage) else request.messages[-1].text
+
+
+class FakeServer:
+    """Loads and runs in virtual time; `fates` says what an attempt meets, by default nothing bad."""
+
+    def __init__(
+        self,
+        name: str,
+        card: Card,
+        *,
+        load_s: float = 10.0,
+        unload_s: float = 0.0,
+        service_s: float = 5.0,
+        slots: int = 64,
+    ) -> None:
+        self.name = name
+        self.card = card
+        self.load_s = load_s
+        self.unload_s = unload_s
+        self.service_s = service_s
+        self.slots = slots
+        self.memory: set[str] = set()
+        self.attempts: dict[str, Attempt] = {}
+        self.up = True
+        self.wedged = False
+        self.tells_memory = False
+        self.tells_loaded = True
+        self.fates: Callable[[Work], Fate] = lambda _work: Fate()
+        self.load_errors: deque[Exception] = deque()
+        self.fetch_errors: deque[Exception] = deque()
+        self.restart_s = 20.0
+        self.loads: list[tuple[float, str]] = []
+        self.unloads: list[tuple[float, str]] = []
+        self.starts: list[tuple[float, str, str]] = []  # (moment, model, prompt)
+        self.finished: Counter[str] = Counter()  # by prompt
+        self.cancelled: list[str] = []
+        self.violations: list[str] = []
+
+    # ------------------------------------------------------------ what happens to it
+
+    def die(self, restart_s: float | None = None) -> None:
+        """Lose everything now; come back after `restart_s`, or never by itself when negative."""
+        self.up, self.wedged = False, False
+        for attempt in list(self.attempts.values()):
+            self._end(attempt, Unavailable(f"{self.name}: connection lost"))
+        self.attempts.clear()
+        for model in list(self.memory):
+            self.evict(model)
+        pause = self.restart_s if restart_s is None else restart_s
+        if pause >= 0:
+            asyncio.get_running_loop().call_later(pause, self.revive)
+
+    def revive(self) -> None:
+        self.up = True
+
+    def evict(self, model: str) -> None:
+        """Drop a model as an outsider would: without asking the queue."""
+        self.memory.discard(model)
+        self.card.give(self.name, model)
+
+    @property
+    def running(self) -> list[Attempt]:
+        return [attempt for attempt in self.attempts.values() if attempt.running]
+
+    # ------------------------------------------------------------ what it is asked
+
+    def reach(self) -> None:
+        if not self.up:
+            raise Unavailable(f"{self.name}: connection refused")
+
+    def accept(self, model: str, work: Work) -> Attempt:
+        """Take an attempt on and work at it, whoever listens."""
+        loop = asyncio.get_running_loop()
+        if work.key in self.attempts and self.attempts[work.key].running:
+            self.violations.append(f"{prompt_of(work)} sent twice")
+        if len(self.running) >= self.slots:
+            self.violations.append(f"more than {self.slots} at once on {self.name}")
+        attempt = Attempt(model=model, work=work, done=loop.create_future(), began=loop.time())
+        attempt.done.add_done_callback(_retrieve)
+        self.attempts[work.key] = attempt
+        self.starts.append((loop.time(), model, prompt_of(work)))
+        fate = self.fates(work)
+        if not (fate.hang or self.wedged):
+            service_s = self.service_s if fate.service_s is None else fate.service_s
+            attempt.timer = loop.call_later(service_s, self._finish, attempt, fate)
+        return attempt
+
+    def _finish(self, attempt: Attempt, fate: Fate) -> None:
+        if fate.crash:
+            self.die()
+        elif not attempt.done.done():
+            if fate.error is None:
+                self.finished[prompt_of(attempt.work)] += 1
+            self._end(attempt, fate.error)
+
+    def _end(self, attempt: Attempt, error: Exception | None) -> None:
+        attempt.running = False
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+        if attempt.done.done():
+            return
+        if error is None:
+            attempt.done.set_result(None)
+        else:
+            attempt.done.set_exception(error)
+
+    def interrupt(self, attempt: Attempt) -> None:
+        """Stop an attempt on a client's wish."""
+        self.cancelled.append(prompt_of(attempt.work))
+        self.attempts.pop(attempt.work.key, None)
+        attempt.running = False
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+        attempt.done.cancel()
+
+
+class FakeBackend:
+    """The adapter of one process; once `dead`, nothing it does reaches the server any more."""
+
+    capabilities = ALL
+
+    def __init__(
+        self, server: FakeServer, *, unloads_together: bool = False, can_unload: bool = True
+    ) -> None:
+        self.server = server
+        self.dead = False
+        self.unloads_together = unloads_together
+        self.can_unload = can_unload
+
+    def check(self, model: ModelSpec) -> None:
+        return None
+
+    async def probe(self) -> ServerInfo:
+        self.server.reach()
+        card = self.server.card
+        if not self.server.tells_memory:
+            return ServerInfo(description="fake 1.0")
+        return ServerInfo(description="fake 1.0", total_mb=card.total_mb, free_mb=card.free_mb)
+
+    async def verify(self, model: ModelSpec) -> None:
+        self.server.reach()
+
+    async def discover(self) -> tuple[ModelSpec, ...]:
+        return ()
+
+    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
+        await asyncio.sleep(0.01)
+        self.server.reach()
+        if model.name not in self.server.memory:
+            raise NotLoaded(f"{model.name} is not loaded on {self.server.name}")
+        return await self._follow(self.server.accept(model.name, work), report)
+
+    async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
+        await asyncio.sleep(0.01)
+        self.server.reach()
+        attempt = self.server.attempts.get(work.key)
+        return None if attempt is None else await self._follow(attempt, report)
+
+    async def _follow(self, attempt: Attempt, report: Report) -> Fetch:
+        if attempt.running and attempt.timer is not None:
+            report(Progress(fraction=0.0))
+        try:
+            await asyncio.shield(attempt.done)
+        except asyncio.CancelledError:
+            if not self.dead:
+                self.server.interrupt(attempt)
+            raise
+
+        async def fetch() -> Output:
+            await asyncio.sleep(0.5)
+            self.server.reach()
+            if self.server.fetch_errors:
+                raise self.server.fetch_errors.popleft()
+            return Output(text=f"result of {prompt_of(attempt.work)}")
+
+        return fetch
+
+    async def load(self, model: ModelSpec) -> None:
+        server = self.server
+        server.reach()
+        if model.name in server.memory:
+            return
+        server.loads.append((asyncio.get_running_loop().time(), model.name))
+        server.card.take(server.name, model.name, model.vram_mb or 0)
+        loaded = False
+        try:
+            await asyncio.sleep(server.load_s)
+            server.reach()
+            if server.load_errors:
+                raise server.load_errors.popleft()
+            if server.card.used_mb + server.card.other_mb > server.card.total_mb:
+                raise OutOfMemory(f"{server.name}: out of memory")
+            server.memory.add(model.name)
+            loaded = True
+        finally:
+            if not loaded:
+                server.card.give(server.name, model.name)
+
+    async def unload(self, model: ModelSpec) -> None:
+        server = self.server
+        server.reach()
+        gone = set(server.memory) if self.unloads_together else {model.name}
+        busy = {attempt.model for attempt in server.running} & gone
+        if busy:
+            server.violations.append(f"unloaded {busy} while it ran")
+        await asyncio.sleep(server.unload_s)
+        for name in gone & server.memory:
+            server.unloads.append((asyncio.get_running_loop().time(), name))
+            server.evict(name)
+
+    async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
+        self.server.reach()
+        if not self.server.tells_loaded:
+            return None
+        return frozenset(model.name for model in models) & self.server.memory
+
+    async def aclose(self) -> None:
+        return None
+
+
+class FakeProbe:
+    """Measures the fake cards as NVML measures real ones."""
+
+    def __init__(self, cards: Mapping[str, Card]) -> None:
+        self.cards = cards
+
+    async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
+        card = self.cards.get(host.name)
+        return None if card is None else (card.total_mb, card.free_mb)
+
+
+def _retrieve(done: asyncio.Future[None]) -> None:
+    """Look at an outcome nobody may be listening for, so that asyncio does not complain."""
+    if not done.cancelled():
+        done.exception()

@@ -1,0 +1,126 @@
+"""Builds a queue with fake servers and a real SQLite store for tests in virtual time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.jobqueue import JobQueue
+from queueing.jobs import Job, JobEvent, JobState, NewJob
+from queueing.ports import Admission, Event, JobChanged, MemoryProbe
+from queueing.requests import Capability, TextToImage
+from queueing.store import SqliteStore, open_database
+from queueing.world import Rules
+from tests.fakes.backend import Card, FakeBackend, FakeServer
+from tests.fakes.clock import VirtualClock
+
+NO_LIMITS = Admission()
+
+
+def image_model(name: str, *backends: str, vram_mb: int | None = 8000, **fields: Any) -> ModelSpec:
+    given: dict[str, Any] = {"load_s": 10.0, "service_s": 5.0} | fields
+    return ModelSpec(
+        name=name,
+        backends=backends or ("comfy",),
+        capabilities=frozenset({Capability.TEXT_TO_IMAGE}),
+        vram_mb=vram_mb,
+        **given,
+    )
+
+
+def host(name: str, *backends: str, vram_mb: int = 24000, serial: bool = False) -> HostSpec:
+    specs = tuple(BackendSpec(name=b, kind="fake", serial=serial) for b in backends)
+    return HostSpec(name=name, vram_mb=vram_mb, backends=specs, margin=1.0)
+
+
+@dataclass
+class House:
+    """Hosts, servers and models outside a queue; queues come and go on the same database."""
+
+    catalog: Catalog
+    cards: dict[str, Card]
+    servers: dict[str, FakeServer]
+    url: str = "sqlite://"
+    rules: Rules | None = None
+    memory: MemoryProbe | None = None
+    grace_s: float = 8.0
+    events: list[Event] = field(default_factory=list)
+    keys: int = 0
+
+    @classmethod
+    def of(cls, models: Iterable[ModelSpec], hosts: Iterable[HostSpec], **fields: Any) -> "House":
+        catalog = Catalog(models, hosts)
+        cards = {
+            h.name: Card(total_mb=h.vram_mb, budget_mb=h.usable_mb) for h in catalog.hosts.values()
+        }
+        servers = {b: FakeServer(b, cards[h]) for b, h in catalog.host_of.items()}
+        return cls(catalog=catalog, cards=cards, servers=servers, **fields)
+
+    @property
+    def violations(self) -> list[str]:
+        """What a queue must never do and did."""
+        cards = [v for card in self.cards.values() for v in card.violations]
+        return cards + [v for server in self.servers.values() for v in server.violations]
+
+    def new(self, model: str, prompt: str, **fields: Any) -> NewJob:
+        self.keys += 1
+        given = {"owner": "web:1", "key": f"k{self.keys}", "reply_to": "web"} | fields
+        return NewJob(model=model, request=TextToImage(prompt=prompt), **given)
+
+    @asynccontextmanager
+    async def queue(self, store: SqliteStore | None = None) -> AsyncIterator[JobQueue]:
+        """Run a queue until the block ends; then stop it in order."""
+        own = store or SqliteStore(await open_database(self.url, inline=True))
+        queue = self.build(own, {name: FakeBackend(s) for name, s in self.servers.items()})
+        task = asyncio.create_task(queue.run())
+        try:
+            yield queue
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            if store is None:
+                await own.aclose()
+            if not task.cancelled():
+                task.result()
+
+    def build(self, store: Any, backends: Mapping[str, FakeBackend]) -> JobQueue:
+        queue = JobQueue(
+            store=store,
+            catalog=self.catalog,
+            backends=backends,
+            clock=VirtualClock(),
+            rules=self.rules,
+            memory=self.memory,
+            runner="test",
+            grace_s=self.grace_s,
+        )
+        queue.subscribe(self.events.append)
+        return queue
+
+    def history(self, job_id: int) -> list[JobEvent | None]:
+        """Return what happened to a job, in order."""
+        return [e.event for e in self.events if isinstance(e, JobChanged) and e.job.id == job_id]
+
+
+async def ended(queue: JobQueue, job: Job, *, within_s: float = 3600.0) -> Job:
+    """Wait in virtual time until a job has ended and return it."""
+    async with asyncio.timeout(within_s):
+        while True:
+            current = await queue.get(job.id)
+            assert current is not None
+            if current.state.final:
+                return current
+            await asyncio.sleep(0.25)
+
+
+async def until(condition: Any, *, within_s: float = 3600.0) -> None:
+    """Wait in virtual time until a condition holds."""
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110 - virtual time: polling costs nothing
+            await asyncio.sleep(0.05)
+
+
+def states(jobs: Iterable[Job]) -> list[JobState]:
+    return [job.state for job in jobs]
