@@ -1,21 +1,31 @@
 """Inference servers: one file a kind. Know no chat and no store."""
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from backends.demo import Demo
+from backends.openai import OpenAI
 from queueing.catalog import BackendSpec
 from queueing.errors import BadModel
 from queueing.ports import Backend
 
-Kind = type[Demo]
+
+class Kind(Protocol):
+    """A class of backends: makes one from a specification, and knows what its servers are like."""
+
+    serial: bool
+    max_models: int | None
+    parallel: int
+
+    def __call__(self, spec: BackendSpec) -> Backend:
+        """Return a backend; opens no connection yet. Raises `BadModel` naming the setting."""
+
 
 KINDS: Mapping[str, Kind] = {
     "demo": Demo,
+    "openai": OpenAI,
 }
-"""Every kind of backend by its name in the configuration.
-
-Each class carries the defaults its servers have: `serial`, `parallel` and `max_models`.
-"""
+"""Every kind of backend by its name in the configuration."""
 
 
 def connect(spec: BackendSpec) -> Backend:
@@ -25,7 +35,6 @@ def connect(spec: BackendSpec) -> Backend:
     """
     kind = KINDS.get(spec.kind)
     if kind is None:
-        raise BadModel(
-            f"backends.{spec.name}.kind: unknown kind (known: {', '.join(sorted(KINDS))})"
-        )
+        known = ", ".join(sorted(KINDS))
+        raise BadModel(f"backends.{spec.name}.kind: unknown kind (known: {known})")
     return kind(spec)

@@ -1,0 +1,138 @@
+"""What text servers answer to control calls, as validated records, and how to ask for them.
+
+Unknown keys are left out; an answer that lacks what is needed is a failure of the server, whatever
+its status said.
+"""
+
+from typing import TypeVar
+
+from pydantic import JsonValue, ValidationError
+
+from backends.http import Http, HttpRefused
+from backends.llm_stream import Reply
+from queueing.errors import Unavailable
+
+Answer = TypeVar("Answer", bound=Reply)
+
+
+class Listed(Reply):
+    """An entry of /v1/models, with llama.cpp's additions."""
+
+    class Status(Reply):
+        """llama.cpp's router and llama-swap: unloaded, loading, loaded, sleeping."""
+
+        value: str = ""
+        failed: bool = False
+        exit_code: int | None = None
+
+    class Architecture(Reply):
+        """llama.cpp's router: what goes in."""
+
+        input_modalities: tuple[str, ...] = ()
+
+    class Meta(Reply):
+        """llama.cpp: facts of the file, `size` in bytes."""
+
+        size: int | None = None
+
+    id: str
+    aliases: tuple[str, ...] | None = None
+    owned_by: str | None = None
+    status: Status | None = None
+    architecture: Architecture | None = None
+    meta: Meta | None = None
+
+
+class Listing(Reply):
+    """GET /v1/models."""
+
+    data: tuple[Listed, ...]
+
+
+class Props(Reply):
+    """GET /props of llama.cpp; `role` is "router" where one process serves many models."""
+
+    class Modalities(Reply):
+        """What goes in besides text."""
+
+        vision: bool = False
+
+    default_generation_settings: JsonValue
+    role: str | None = None
+    build_info: str = ""
+    total_slots: int | None = None
+    modalities: Modalities = Modalities()
+
+
+class Version(Reply):
+    """GET /api/version (Ollama; llama-swap adds build_date) and /version (vLLM)."""
+
+    version: str
+    build_date: str | None = None
+
+
+class OllamaModel(Reply):
+    """An entry of /api/tags and /api/ps; sizes in bytes."""
+
+    name: str
+    model: str = ""
+    size: int | None = None
+    capabilities: tuple[str, ...] = ()
+
+
+class OllamaModels(Reply):
+    """GET /api/tags and /api/ps."""
+
+    models: tuple[OllamaModel, ...]
+
+
+class OllamaShow(Reply):
+    """POST /api/show."""
+
+    capabilities: tuple[str, ...] = ()
+
+
+class Running(Reply):
+    """GET /running of llama-swap."""
+
+    class Process(Reply):
+        """One upstream; its command is never shown, it holds paths."""
+
+        model: str
+        state: str
+
+    running: tuple[Process, ...]
+
+
+def read(record: type[Answer], body: JsonValue) -> Answer:
+    """Return an answer as a record; raise `Unavailable` when it is none."""
+    try:
+        return record.model_validate(body)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise Unavailable(f"unexpected answer: {where}: {fault['msg']}") from None
+
+
+async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
+    """Return a GET's answer as a record, or None when the server has no such call.
+
+    Statuses do not tell: LM Studio answers 200 with an error to any path.
+    """
+    try:
+        body = await http.get_json(path)
+    except HttpRefused as error:
+        if error.status in {401, 403}:
+            raise Unavailable(
+                "the server refuses the token, or wants one (option `token`)"
+            ) from error
+        return None
+    try:
+        return record.model_validate(body)
+    except ValidationError:
+        return None
+
+
+async def listing(http: Http) -> tuple[Listed, ...]:
+    """Return GET /v1/models, which every server has."""
+    return read(Listing, await http.get_json("/v1/models")).data
