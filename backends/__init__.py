@@ -8,6 +8,7 @@ from backends.openai import OpenAI
 from queueing.catalog import BackendSpec
 from queueing.errors import BadModel
 from queueing.ports import Backend
+from queueing.requests import Capability
 
 
 class Kind(Protocol):
@@ -16,6 +17,7 @@ class Kind(Protocol):
     serial: bool
     max_models: int | None
     parallel: int
+    capabilities: frozenset[Capability]
 
     def __call__(self, spec: BackendSpec) -> Backend:
         """Return a backend; opens no connection yet. Raises `BadModel` naming the setting."""

@@ -17,6 +17,7 @@ from typing import Any
 
 from bot import heartbeat, logs
 from bot.config import Config, ConfigError, load
+from bot.platforms.base import ChatRefused
 from queueing.errors import BadModel, StoreError
 
 UNUSABLE = 1
@@ -45,12 +46,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
-    except (ConfigError, BadModel, StoreError, ExceptionGroup) as error:
+    except (ConfigError, BadModel, StoreError, ChatRefused, ExceptionGroup) as error:
         cause = _first_cause(error)
-        if not isinstance(cause, (ConfigError, BadModel, StoreError)):
+        if not isinstance(cause, (ConfigError, BadModel, StoreError, ChatRefused)):
             raise
         print(logs.Redactor()(str(cause)), file=sys.stderr)
-        return BROKEN if isinstance(cause, StoreError) else UNUSABLE
+        return UNUSABLE if isinstance(cause, (ConfigError, BadModel)) else BROKEN
 
 
 def _first_cause(error: Exception) -> Exception:

@@ -122,8 +122,8 @@ def settings_at(path: config_yaml.Path) -> frozenset[str]:
     schema = Config.model_json_schema()
     group: Mapping[str, Any] = schema
     for part in path:
-        within = group.get("properties", {}).get(part) or group.get("additionalProperties")
-        group = _resolved(within if isinstance(within, dict) else {}, schema)
+        named: Mapping[str, Any] = next(iter(group.get("patternProperties", {}).values()), {})
+        group = _resolved(group.get("properties", {}).get(part, named), schema)
     return frozenset(group.get("properties", {}))
 
 

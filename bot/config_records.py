@@ -5,7 +5,6 @@ Each record is right in itself; what must fit together is checked in `bot.config
 
 import re
 from collections.abc import Iterable, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit
@@ -24,10 +23,9 @@ from pydantic import (
     model_validator,
 )
 
-from backends import KINDS
+from backends import KINDS, Kind
 from bot.access import Limits
 from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, Timeouts
-from queueing.ports import Backend
 from queueing.requests import Capability
 from queueing.world import Rules
 
@@ -36,6 +34,7 @@ _HOST = HostSpec(name="", vram_mb=0, backends=())
 _TIMEOUTS = Timeouts()
 _RULES = Rules()
 _LIMITS = Limits()
+_PARALLEL = 4  # of one model, where its servers could do more: what they do unasked
 
 
 # ---------------------------------------------------------------- values
@@ -200,19 +199,15 @@ class TelegramConfig(Section):
 
 
 class WebConfig(Section):
-    """The web chat; beyond this machine it needs a token."""
+    """The web chat; beyond this machine it needs a token.
+
+    `names` are further host names it is reached by, such as a proxy's.
+    """
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    names: tuple[str, ...] = ()
     token: SecretStr | None = Field(default=None, min_length=8)
-
-    @property
-    def is_local(self) -> bool:
-        """Return whether only this machine can reach it."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
 
 
 class ChatsConfig(Section):
@@ -357,7 +352,7 @@ def _model_spec(name: str, model: ModelConfig, kind_of: Mapping[str, str]) -> Mo
         capabilities=model.capabilities or _usual_capabilities(kinds),
         aliases=model.aliases,
         vram_mb=model.vram_mb,
-        parallel=model.parallel or min(kind.parallel for kind in kinds),
+        parallel=model.parallel or min(_PARALLEL, *(kind.parallel for kind in kinds)),
         load_s=model.load_s,
         service_s=model.service_s,
         max_attempts=model.max_attempts,
@@ -368,7 +363,7 @@ def _model_spec(name: str, model: ModelConfig, kind_of: Mapping[str, str]) -> Mo
     )
 
 
-def _usual_capabilities(kinds: Iterable[type[Backend]]) -> frozenset[Capability]:
+def _usual_capabilities(kinds: Iterable[Kind]) -> frozenset[Capability]:
     """Return what models of these kinds can surely do; seeing pictures must be stated."""
-    able = frozenset.intersection(*(frozenset(kind.capabilities) for kind in kinds))
+    able = frozenset.intersection(*(kind.capabilities for kind in kinds))
     return able & {Capability.TEXT_TO_IMAGE, Capability.TEXT_TO_TEXT}

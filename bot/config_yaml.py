@@ -122,7 +122,7 @@ class _Reader:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != f"{_TAG}str":
-                self._complain(path, f"the name {key_node.value!r} must be text: quote it", line)
+                self._complain(path, _unquoted(key_node), line)
                 continue
             key = key_node.value
             if key in found:
@@ -171,6 +171,11 @@ class _Reader:
 
     def _complain(self, path: Path, text: str, line: int | None = None) -> None:
         self._document.problems.append(Problem(path=path, text=text, line=line))
+
+
+def _unquoted(key: yaml.Node) -> str:
+    named = f" {key.value!r}" if isinstance(key, yaml.ScalarNode) else ""
+    return f"the name{named} must be text: quote it"
 
 
 def sentences(document: Document, file: str, problems: Iterable[Problem]) -> tuple[str, ...]:

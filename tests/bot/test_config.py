@@ -1,0 +1,392 @@
+"""What an operator may write, what it becomes, and how mistakes are told."""
+
+import json
+import textwrap
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.config import ConfigError, load, parse
+from queueing.catalog import ModelSpec, Timeouts
+from queueing.requests import Capability
+from queueing.world import Rules
+
+SMALL = """\
+hosts:
+  home:
+    vram: 24GB
+    backends:
+      stand-in: {kind: demo}
+models:
+  flux: {backends: [stand-in]}
+chats:
+  web:
+"""
+
+
+def problems(text: str, **environ: str) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        parse(textwrap.dedent(text), environ)
+    return caught.value.problems
+
+
+def with_lines(*lines: str) -> str:
+    """Return the small configuration with further lines; they begin at line 10."""
+    return SMALL + "".join(f"{line}\n" for line in lines)
+
+
+# ---------------------------------------------------------------- what it becomes
+
+
+def test_a_small_configuration_becomes_a_catalog_with_the_defaults() -> None:
+    """Nine lines would not be enough to start, or a default would differ from the queue's own."""
+    config = parse(SMALL, {})
+    catalog = config.catalog()
+    flux = catalog.models["flux"]
+    usual = ModelSpec(name="", backends=(), capabilities=frozenset())
+    assert flux.backends == ("stand-in",)
+    assert flux.capabilities == {Capability.TEXT_TO_IMAGE, Capability.TEXT_TO_TEXT}
+    assert (flux.vram_mb, flux.timeouts) == (None, Timeouts())
+    assert (flux.load_s, flux.service_s) == (usual.load_s, usual.service_s)
+    assert (flux.max_attempts, flux.max_waiting) == (usual.max_attempts, usual.max_waiting)
+    assert catalog.hosts["home"].usable_mb == int(24 * 1024 * 0.8)
+    assert catalog.host_of["stand-in"] == "home"
+    assert config.scheduling.rules() == Rules()
+    assert config.chats.web is not None
+    assert config.chats.web.host == "127.0.0.1"
+    assert config.chats.discord is None
+    assert config.warnings == ()
+
+
+def test_every_setting_of_a_model_reaches_the_queue() -> None:
+    """A setting of a model would be accepted and then do nothing."""
+    config = parse(
+        with_lines("scheduling: {patience: 2, lane_weights: {vip: 9}}").replace(
+            "{backends: [stand-in]}",
+            "{backends: [stand-in], capabilities: [text-to-image], aliases: [f], vram: 8GB,"
+            " parallel: 3, load_s: 1, service_s: 2, max_attempts: 5, max_waiting: 6,"
+            " preload: true, step_s: 0.5,"
+            " timeouts: {load_s: 7, first_s: none, idle_s: 8, total_s: none}}",
+        ),
+        {},
+    )
+    assert config.catalog().models["flux"] == ModelSpec(
+        name="flux",
+        backends=("stand-in",),
+        capabilities=frozenset({Capability.TEXT_TO_IMAGE}),
+        aliases=("f",),
+        vram_mb=8192,
+        parallel=3,
+        load_s=1,
+        service_s=2,
+        max_attempts=5,
+        max_waiting=6,
+        preload=True,
+        timeouts=Timeouts(load_s=7, first_s=None, idle_s=8, total_s=None),
+        options={"step_s": 0.5},
+    )
+    rules = config.scheduling.rules()
+    assert (rules.patience, rules.lane_weights) == (2, {"vip": 9, "normal": 2, "relaxed": 1})
+
+
+@pytest.mark.parametrize(
+    ("written", "size_mb"),
+    [("24GB", 24576), ("24 GB", 24576), ("7.5gb", 7680), ("512MiB", 512), ("auto", None)],
+)
+def test_sizes_are_read_with_their_unit(written: str, size_mb: int | None) -> None:
+    """A card's size as its maker writes it would be refused or misread."""
+    config = parse(SMALL.replace("24GB", "99GB").replace("]}", f"], vram: {written}}}"), {})
+    assert config.catalog().models["flux"].vram_mb == size_mb
+
+
+def test_relative_files_lie_beside_the_configuration(tmp_path: Path) -> None:
+    """Started from another folder, the bot would open another database."""
+    file = tmp_path / "config.yaml"
+    file.write_text(SMALL + "database: data/jobs.sqlite\n", encoding="utf-8")
+    config = load(file, {})
+    assert config.database == tmp_path / "data" / "jobs.sqlite"
+    assert config.database_url == f"sqlite:///{tmp_path}/data/jobs.sqlite"
+
+
+def test_a_file_saved_by_a_windows_editor_is_read(tmp_path: Path) -> None:
+    """A byte order mark and carriage returns would make the first name unknown."""
+    file = tmp_path / "config.yaml"
+    file.write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
+    assert load(file, {}).catalog().models.keys() == {"flux"}
+
+
+def test_yaml_of_another_decade_holds_no_traps() -> None:
+    """`on`, 12:30 or 010 would silently become something else than what is written."""
+    config = parse(
+        SMALL.replace("flux:", "on:").replace("]}", "], aliases: [12:30, yes], max_waiting: 010}"),
+        {},
+    )
+    model = config.catalog().models["on"]
+    assert (model.aliases, model.max_waiting) == (("12:30", "yes"), 10)
+
+
+# ---------------------------------------------------------------- secrets
+
+
+def test_secrets_come_from_named_environment_variables() -> None:
+    """A token would have to stand in the file."""
+    text = with_lines("  discord: {token: '${D}'}", "  telegram: {token: '${T:-7:other}'}")
+    config = parse(text, {"D": "top-secret"})
+    assert config.chats.discord is not None
+    assert config.chats.discord.token.get_secret_value() == "top-secret"
+    assert config.secrets() == {"top-secret", "7:other"}
+    assert "top-secret" not in repr(config)
+    assert config.warnings == ()
+
+
+def test_a_missing_variable_is_told_with_its_line() -> None:
+    """The bot would try to log in with an empty or literal token."""
+    text = with_lines("  discord: {token: '${D}'}", "  telegram: {token: '${T}'}")
+    assert problems(text, T="") == (
+        "config.yaml:10: chats.discord.token: the environment variable D is not set",
+        "config.yaml:11: chats.telegram.token: the environment variable T is not set",
+    )
+
+
+def test_variables_stand_only_where_secrets_belong() -> None:
+    """A prompt or a name could draw a secret out of the environment."""
+    assert problems(with_lines("defaults: {image: '${HOME}'}"), HOME="x") == (
+        "config.yaml:10: defaults.image: ${NAME} stands for a variable only in api_url, token, url",
+    )
+    assert problems(with_lines("  discord: {token: '${not a name}'}")) == (
+        "config.yaml:10: chats.discord.token: a variable must read ${NAME} or ${NAME:-otherwise}",
+    )
+
+
+def test_a_token_in_the_file_works_but_is_warned_about() -> None:
+    """A token would be copied around with the file without anybody noticing."""
+    config = parse(with_lines("  telegram: {token: '12345:secret'}"), {})
+    assert len(config.warnings) == 1
+    assert config.warnings[0].startswith("config.yaml:10: chats.telegram.token: stands in the file")
+    assert "secret" not in config.warnings[0].removeprefix("config.yaml:10")
+    assert "12345:secret" in config.secrets()
+
+
+def test_a_password_within_an_address_is_a_secret() -> None:
+    """The log would show it with the first failed request."""
+    text = SMALL.replace("{kind: demo}", "{kind: demo, url: 'http://me:pass-word@gpu:1'}")
+    assert parse(text, {}).secrets() == {"pass-word"}
+
+
+def test_no_problem_ever_shows_a_secret() -> None:
+    """A validation error would print the token it complains about."""
+    text = with_lines("  telegram: {token: ['${T}']}", "  web: {token: '${S}'}").replace(
+        "  web:\n", ""
+    )
+    found = problems(text, T="canary-one", S="canary2")
+    assert len(found) == 2
+    assert not any("canary" in each for each in found)
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
+    """An operator would mend one error after the other, each with a new start."""
+    found = problems(
+        """\
+        hosts:
+          home:
+            vram: 24
+            margin: 1.5
+            backends:
+              stand-in: {kind: demo, paralel: x, parallel: x}
+        models:
+          flux:
+            backends: stand-in
+            timeouts:
+              load_s: soon
+              idle: 3
+        limits: {open_per_person: 0}
+        chats: {telegram: {}}
+        admins: [42]
+        logging: {level: loud}
+        """
+    )
+    assert found == (
+        "config.yaml:3: hosts.home.vram: must be a size with its unit, such as 24GB or 8192MB",
+        "config.yaml:4: hosts.home.margin: must be at most 1.0",
+        "config.yaml:6: hosts.home.backends.stand-in.parallel: must be a whole number",
+        "config.yaml:9: models.flux.backends: must be a list, such as [one, two]",
+        "config.yaml:11: models.flux.timeouts.load_s: must be a number",
+        "config.yaml:12: models.flux.timeouts.idle: is no setting; did you mean idle_s?",
+        "config.yaml:13: limits.open_per_person: must be at least 1",
+        "config.yaml:14: chats.telegram.token: is missing",
+        "config.yaml:15: admins[0]: must name platform and id, such as telegram:42",
+        "config.yaml:16: logging.level: must be one of 'debug', 'info', 'warning' or 'error'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["models: {}"], "config.yaml:10: models: is given twice (first in line 6)"),
+        (["defaults: {1: x}"], "config.yaml:10: defaults: the name '1' must be text: quote it"),
+        (["defaults: {[1]: x}"], "config.yaml:10: defaults: the name must be text"),
+        (["a: &x 1", "b: *x"], "config.yaml:11: cannot be read: references (*name)"),
+        (["limits: {", "a"], "config.yaml:12: cannot be read:"),
+        (["\tlimits:"], "config.yaml:10: cannot be read:"),
+        (["---", "x: 1"], "config.yaml:10: cannot be read:"),
+        (["limits: !!python/name:os.system x"], "config.yaml:10: limits: the tag"),
+        (["x: " + "9" * 5000], "config.yaml:10: x: this is not a usable number"),
+        (["x: " + "[" * 3000], "config.yaml: cannot be read: nested too deeply"),
+        (["x: \x00"], "config.yaml: cannot be read: unacceptable character"),
+        (["nonsense: 1"], "config.yaml:10: nonsense: is no setting; there are admins"),
+        (["defaults: {image: 7}"], "config.yaml:10: defaults.image: must be text"),
+        (["retention: {days: .inf}"], "config.yaml:10: retention.days: must be a number"),
+        (["retention: {days: nan}"], "config.yaml:10: retention.days: must be a number"),
+        (["limits: 7"], "config.yaml:10: limits: must be a group of settings"),
+    ],
+)
+def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str) -> None:
+    """A slip of the pen would crash, hang, or silently change what is configured."""
+    assert any(each.startswith(expected) for each in problems(with_lines(*lines)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "[stand-in]",
+            "[stand-out]",
+            "config.yaml:7: models.flux.backends[0]: no host has a backend 'stand-out'; did you mean stand-in?",
+        ),
+        (
+            "{kind: demo}",
+            "{kind: dmo}",
+            "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'dmo'",
+        ),
+        (
+            "models:",
+            "  away: {vram: 8GB, backends: {stand-in: {kind: demo}}}\nmodels:",
+            "config.yaml:6: hosts.away.backends.stand-in: home has a backend of this name",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in]}\n  Sdxl: {backends: [stand-in], aliases: [FLUX]}",
+            "config.yaml:8: models.Sdxl.aliases[0]: 'FLUX' already means the model flux",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in]}\n  FLUX: {backends: [stand-in]}",
+            "config.yaml:8: models.FLUX: 'FLUX' already means the model flux",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in], vram: 20GB}",
+            "config.yaml:7: models.flux.vram: larger than any of its hosts can offer (19660 MB)",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in], stepz: 4}",
+            "config.yaml:7: models.flux.stepz: ",
+        ),
+        (
+            "{kind: demo}",
+            "{kind: demo, fail_rate: 3}",
+            "config.yaml:5: hosts.home.backends.stand-in.fail_rate: ",
+        ),
+        ("flux:", "flu x:", "config.yaml:7: models.flu x: must be a name without blanks"),
+        ("flux:", "--raw:", "config.yaml:7: models.--raw: must be a name without blanks"),
+        ("  web:", "  web: {host: 0.0.0.0}", "config.yaml:9: chats.web.host: 0.0.0.0 is open"),
+        ("  web:", "  web: {token: short}", "config.yaml:9: chats.web.token: "),
+        (
+            "  web:",
+            "  web:\ndefaults: {image: fluks}",
+            "config.yaml:10: defaults.image: no model is called 'fluks'; able to do it: flux",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in], capabilities: [text-to-text]}\ndefaults: {image: flux}",
+            "config.yaml:8: defaults.image: flux cannot do text-to-image",
+        ),
+        (
+            "  web:",
+            "  web:\nlimits: {in_line_per_person: 11}",
+            "config.yaml:10: limits.in_line_per_person: cannot be more than",
+        ),
+        (
+            "{kind: demo}",
+            "{kind: demo, url: 'gpu:8188'}",
+            "config.yaml:5: hosts.home.backends.stand-in.url: must be an address",
+        ),
+        ("flux: {backends: [stand-in]}", "", "config.yaml:6: models: no models"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_with_the_line(
+    old: str, new: str, expected: str
+) -> None:
+    """A name that means nothing would only be noticed when a person asks for it."""
+    found = problems(SMALL.replace(old, new))
+    assert [each for each in found if each.startswith(expected)], found
+
+
+def test_an_admin_of_a_chat_that_is_off_is_warned_about() -> None:
+    """A misspelt platform would leave the bot without its admin, silently."""
+    config = parse(with_lines("admins: [web:local, discord:1, irc:me]"), {})
+    assert config.warnings == (
+        "config.yaml:10: admins[1]: chats.discord is not configured",
+        "config.yaml:10: admins[2]: chats.irc is not configured",
+    )
+
+
+def test_discovery_makes_models_and_unknown_defaults_legitimate() -> None:
+    """`discover: true` alone would not be enough to offer what a server has."""
+    text = SMALL.replace("{kind: demo}", "{kind: demo, discover: true}")
+    text = (
+        text.replace("  flux: {backends: [stand-in]}\n", "") + "defaults: {image: demo-painter}\n"
+    )
+    assert parse(text, {}).defaults.image == "demo-painter"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", b""])
+def test_a_file_that_cannot_be_read_is_told_in_one_sentence(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    """A missing, binary or empty file would end in a traceback."""
+    file = tmp_path / "config.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"cannot be read|not UTF-8|hosts: is missing"):
+        load(file, {})
+
+
+@given(st.text(max_size=200) | st.text(alphabet="{}[]:-,&*!|>'\"\n\t #%@`~a0", max_size=60))
+def test_no_text_does_anything_but_load_or_be_refused(text: str) -> None:
+    """Some text would crash the reader or keep it busy for ever."""
+    with suppress(ConfigError):
+        parse(text, {})
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.floats(allow_nan=False)
+        | st.integers()
+        | st.text(max_size=9),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["hosts", "models", "chats", "web", "a", "backends", "vram", "kind", "timeouts"]
+                ),
+                inner,
+                max_size=5,
+            )
+        ),
+        max_leaves=20,
+    )
+)
+def test_no_structure_does_anything_but_load_or_be_refused(value: object) -> None:
+    """A group where a value is expected, or the reverse, would crash the checks."""
+    with suppress(ConfigError):
+        parse(json.dumps(value), {})  # every JSON text is YAML
