@@ -1,0 +1,271 @@
+"""The web chat: a page served from this process, on the same footing as Discord and Telegram.
+
+Owns its people's chats (one for each person) and the server; it keeps messages in a `ChatLog`, so
+a message reaches a person whether or not a page of theirs is open.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Collection, Sequence
+from hashlib import sha256
+
+from aiohttp import web
+
+from bot.platforms.base import (
+    ChatGone,
+    ChatRefused,
+    ChatUnavailable,
+    Content,
+    Door,
+    Limits,
+    MessageGone,
+    MessageRef,
+    Respond,
+    TooLarge,
+)
+from bot.platforms.web_calls import Calls
+from bot.platforms.web_guard import is_loopback
+from bot.platforms.web_log import ChatLog, MemoryLog, Shown
+from bot.platforms.web_people import LOCAL, FixedPeople, OnlyLocal, People, Person
+from bot.platforms.web_server import Server
+from bot.platforms.web_wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows, shown_of
+from queueing.ports import Clock
+
+OVERVIEW_EVERY_S = 1.0
+MAX_SENT = 100 * 1024 * 1024  # bytes of one message's files
+EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, never bound by default
+
+
+class SystemClock:
+    """Tells the machine's time."""
+
+    def now(self) -> float:
+        """Return UNIX seconds."""
+        return time.time()
+
+
+class Web:
+    """The web chat as a `ChatPlatform`. A chat's notation is its person's id.
+
+    Without `token` and `people` everybody who reaches the address is the person "local", which is
+    allowed on a loopback address only. `names` are further host names the page is reached by, such
+    as a proxy's. `overview` gives the lines of the page's live overview, from memory; `is_admin`
+    tells whom to offer the admins' commands (a user such as "web:local").
+
+    Raises `ValueError` for an address open to others without a token.
+    """
+
+    limits = Limits(
+        text=400_000,
+        caption=400_000,
+        upload=MAX_SENT,
+        picture=MAX_SENT,
+        download=MAX_UPLOAD,
+        edit_every_s=0.25,
+        chat_every_s=0.05,
+        overall_per_s=200.0,
+        previews=True,
+        inline_moments=True,
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "web",
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        token: str | None = None,
+        people: People | None = None,
+        names: Collection[str] = (),
+        log: ChatLog | None = None,
+        overview: Callable[[], Sequence[ModelLine]] | None = None,
+        is_admin: Callable[[str], bool] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if token is not None and people is not None:
+            raise ValueError("the web chat takes a token or people with tokens, not both")
+        if token is None and people is None and not is_loopback(host):
+            raise ValueError(
+                f"the web chat at {host} is open to other machines: give it a token, "
+                "or let it listen on 127.0.0.1"
+            )
+        self.name = name
+        self.started = asyncio.Event()
+        self._host = host
+        self._port = port
+        self._people = people or (FixedPeople({token: LOCAL}) if token else OnlyLocal())
+        self._names = frozenset(word.casefold() for word in names) | {host.casefold()}
+        self._log = log or MemoryLog()
+        self._overview = overview
+        self._lines: Sequence[ModelLine] = ()
+        self._is_admin = is_admin
+        self._clock = clock or SystemClock()
+        self._server: Server | None = None
+
+    @property
+    def url(self) -> str:
+        """The page's address. Port 0 is replaced by the real one once `started` is set."""
+        host = "localhost" if self._host in EVERYWHERE else self._host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self._port}/"
+
+    # ------------------------------------------------------------ coming in
+
+    async def run(self, door: Door) -> None:
+        """Serve the page until cancelled. Raises `ChatRefused` where the address is taken."""
+        server = self._serve(door)
+        runner = web.AppRunner(
+            server.app(),
+            access_log=None,  # it would write the tokens of sign-in links down
+            shutdown_timeout=2.0,
+        )
+        await runner.setup()
+        try:
+            await self._listen(runner)
+            self._server = server
+            self.started.set()
+            await self._watch_overview(server)
+        finally:
+            self.started.clear()
+            self._server = None
+            await runner.cleanup()
+
+    async def check(self) -> str:
+        """Listen on the address for a moment. Raises `ChatRefused` where it is taken."""
+        runner = web.AppRunner(web.Application())
+        await runner.setup()
+        try:
+            await self._listen(runner)
+        finally:
+            await runner.cleanup()
+        return f"the page can be served at {self.url}"
+
+    def _serve(self, door: Door) -> Server:
+        def commands(person: Person, language: str | None) -> tuple[CommandRow, ...]:
+            admin = self._is_admin is None or self._is_admin(f"{self.name}:{person.id}")
+            return command_rows(door.commands, language, admin=admin)
+
+        calls = Calls(
+            platform=self.name,
+            door=door,
+            log=self._log,
+            clock=self._clock,
+            respond=self._responder,
+            posted=self._wake,
+        )
+        return Server(
+            people=self._people,
+            calls=calls,
+            commands=commands,
+            overview=lambda: self._lines,
+            loopback=is_loopback(self._host),
+            names=self._names,
+        )
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        try:
+            await web.TCPSite(runner, self._host or None, self._port).start()
+        except OSError as error:
+            raise ChatRefused(f"cannot listen on {self._host}:{self._port}: {error}") from error
+        if self._port == 0:
+            self._port = runner.addresses[0][1]
+
+    async def _watch_overview(self, server: Server) -> None:
+        while True:
+            if self._overview is not None and server.tabs:
+                lines = tuple(self._overview())
+                if lines != self._lines:
+                    self._lines = lines
+                    for tab in server.tabs:
+                        tab.wake()
+            await asyncio.sleep(OVERVIEW_EVERY_S)
+
+    # ------------------------------------------------------------ going out
+
+    async def send(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,
+        nonce: str | None = None,
+    ) -> MessageRef:
+        """Put a message into a person's chat. With `nonce`, repeating it changes nothing."""
+        answered = reply_to.message if reply_to is not None else None
+        return await self._post(chat, content, nonce=nonce, reply_to=answered)
+
+    async def edit(self, ref: MessageRef, content: Content) -> None:
+        """Make a message show this. Idempotent."""
+        self._require(ref.chat, content)
+        old = await self._log.get(ref.chat, ref.message)
+        if old is None or old.shown is None:
+            raise MessageGone(f"message {ref.message} is not in the log")
+        shown = await _shown(ref, content, quiet=old.shown.quiet, reply_to=old.shown.reply_to)
+        if await self._log.edit(ref.chat, ref.message, shown, content.files) is None:
+            raise MessageGone(f"message {ref.message} is not in the log")
+        self._wake(ref.chat)
+
+    async def delete(self, ref: MessageRef) -> None:
+        """Remove a message; fine where it is gone. Idempotent."""
+        self._require_up()
+        await self._log.delete(ref.chat, ref.message)
+        self._wake(ref.chat)
+
+    def is_group(self, chat: str) -> bool:  # noqa: ARG002 - the protocol's
+        """Return False: every person has a chat of their own."""
+        return False
+
+    def age_of(self, ref: MessageRef, now: float) -> float | None:  # noqa: ARG002 - the protocol's
+        """Return None: ids tell no age, and nothing here depends on one."""
+        return None
+
+    async def _post(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        nonce: str | None = None,
+        reply_to: str | None = None,
+        quiet: bool = False,
+    ) -> MessageRef:
+        self._require(chat, content)
+        message = f"msg-{secrets.token_hex(10)}" if nonce is None else _nonce_id(nonce)
+        ref = MessageRef(platform=self.name, chat=chat, message=message)
+        shown = await _shown(ref, content, quiet=quiet, reply_to=reply_to)
+        await self._log.put(chat, message, self._clock.now(), shown, content.files)
+        self._wake(chat)
+        return ref
+
+    def _responder(self, chat: str) -> Respond:
+        async def respond(content: Content, private: bool) -> MessageRef | None:
+            return await self._post(chat, content, quiet=private)
+
+        return respond
+
+    def _wake(self, chat: str) -> None:
+        for tab in self._server.tabs if self._server is not None else ():
+            if tab.person.id == chat:
+                tab.wake()
+
+    def _require(self, chat: str, content: Content) -> None:
+        self._require_up()
+        if self._people.by_id(chat) is None:
+            raise ChatGone(f"nobody of the web chat is known as {chat!r}")
+        if sum(len(file.data) for file in content.files) > MAX_SENT:
+            raise TooLarge(f"files of more than {MAX_SENT} bytes")
+
+    def _require_up(self) -> None:
+        if self._server is None:
+            raise ChatUnavailable("the web chat's server is not running")
+
+
+async def _shown(ref: MessageRef, content: Content, *, quiet: bool, reply_to: str | None) -> Shown:
+    if not content.files:  # nothing to decode and hash: not worth a thread
+        return shown_of(ref.chat, ref.message, content, quiet=quiet, reply_to=reply_to)
+    return await asyncio.to_thread(
+        shown_of, ref.chat, ref.message, content, quiet=quiet, reply_to=reply_to
+    )
+
+
+def _nonce_id(nonce: str) -> str:
+    return f"msg-{sha256(nonce.encode()).hexdigest()[:20]}"

@@ -1,0 +1,219 @@
+"""Turns what a person types or presses on the page into calls at the door, each exactly once.
+
+Knows no HTTP. A page repeats what was not confirmed to it; the same key is then the same call.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from bot.platforms.base import (
+    Attachment,
+    ChatError,
+    Door,
+    Invocation,
+    MessageRef,
+    Respond,
+)
+from bot.platforms.web_guard import Bucket
+from bot.platforms.web_log import ChatLog, Shown, ShownButton, ShownFile, TextPart
+from bot.platforms.web_people import Person
+from bot.platforms.web_wire import MAX_FILES, NotTaken, Press, Say, Taken, shown_file, split_command
+from queueing.ports import Clock
+from queueing.requests import File
+
+DONE_KEPT = 200  # calls per person; a page repeats only its newest ones
+CALLS_PER_S = 2.0
+CALLS_BURST = 20
+UPLOADS_KEPT_BYTES = 256 * 1024 * 1024  # of all people together, before the oldest are dropped
+
+
+@dataclass(slots=True)
+class _Caller:
+    """What is remembered of a person: calls already made, how fast they come, what they uploaded.
+
+    The lock keeps one person's calls in the order they were sent and makes a repeated one wait
+    for the first.
+    """
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    bucket: Bucket = field(default_factory=lambda: Bucket(per_s=CALLS_PER_S, burst=CALLS_BURST))
+    done: OrderedDict[str, None] = field(default_factory=OrderedDict)
+
+    def remember(self, key: str) -> None:
+        self.done[key] = None
+        if len(self.done) > DONE_KEPT:
+            self.done.popitem(last=False)
+
+
+class Calls:
+    """Makes calls for the people of one web chat; `posted` is told of chats with a new message.
+
+    `respond` makes the function a call is answered with, for a person and the message that asked.
+    """
+
+    def __init__(
+        self,
+        *,
+        platform: str,
+        door: Door,
+        log: ChatLog,
+        clock: Clock,
+        respond: Callable[[str], Respond],
+        posted: Callable[[str], None],
+    ) -> None:
+        self.door = door
+        self.log = log
+        self.platform = platform
+        self._clock = clock
+        self._respond = respond
+        self._posted = posted
+        self._callers: dict[str, _Caller] = {}
+        self._uploads: OrderedDict[tuple[str, str], File] = OrderedDict()
+
+    def allowed(self, person: Person) -> bool:
+        """Count one more call or upload of a person; False when they come too fast."""
+        return self._caller(person).bucket.take(asyncio.get_running_loop().time())
+
+    async def say(self, person: Person, say: Say, language: str | None) -> Taken | NotTaken:
+        """Show what the person said in their chat and carry it out.
+
+        Idempotent by `say.key`: within this process nothing is called twice, and after a restart
+        the call has the same key as before.
+        """
+        caller = self._caller(person)
+        async with caller.lock:
+            if say.key in caller.done:
+                return Taken(key=say.key)
+            shown = await self._put_line(person, say)
+            if isinstance(shown, NotTaken):
+                return shown
+            await self.door.call(self._line_call(person, say, shown, language))
+            caller.remember(say.key)
+            return Taken(key=say.key)
+
+    async def press(self, person: Person, press: Press, language: str | None) -> Taken | NotTaken:
+        """Carry out a button of a message in the person's own chat. Idempotent by `press.key`."""
+        caller = self._caller(person)
+        async with caller.lock:
+            if press.key in caller.done:
+                return Taken(key=press.key)
+            if not await self._has_button(person.id, press):
+                return NotTaken(key=press.key, reason="button-gone")
+            if not self.allowed(person):
+                return NotTaken(key=press.key, reason="too-fast")
+            await self.door.call(self._press_call(person, press, language))
+            caller.remember(press.key)
+            return Taken(key=press.key)
+
+    def upload(self, person: Person, file: File) -> str:
+        """Keep a file until the person's next line names it, and return its id."""
+        upload = uuid4().hex
+        self._uploads[person.id, upload] = file
+        own = [key for key in self._uploads if key[0] == person.id]
+        for key in own[:-MAX_FILES]:
+            del self._uploads[key]
+        while sum(len(kept.data) for kept in self._uploads.values()) > UPLOADS_KEPT_BYTES:
+            self._uploads.popitem(last=False)
+        return upload
+
+    def _caller(self, person: Person) -> _Caller:
+        return self._callers.setdefault(person.id, _Caller())
+
+    async def _put_line(self, person: Person, say: Say) -> Shown | NotTaken:
+        message = line_id(say.key)
+        there = await self.log.get(person.id, message)
+        if (
+            there is not None and there.shown is not None
+        ):  # sent before a restart, and not confirmed
+            return there.shown
+        keys = [(person.id, upload) for upload in say.uploads]
+        if not say.text.strip() and not keys:
+            return NotTaken(key=say.key, reason="empty")
+        if any(key not in self._uploads for key in keys):
+            return NotTaken(key=say.key, reason="upload-gone")
+        if not self.allowed(person):
+            return NotTaken(key=say.key, reason="too-fast")
+        files = [self._uploads.pop(key) for key in keys]
+        shown = await asyncio.to_thread(_shown_line, person.id, message, say, files)
+        await self.log.put(person.id, message, self._clock.now(), shown, files)
+        self._posted(person.id)
+        return shown
+
+    def _line_call(
+        self, person: Person, say: Say, shown: Shown, language: str | None
+    ) -> Invocation:
+        command, text = split_command(say.text)
+        return Invocation(
+            key=self._key(person, say.key),
+            platform=self.platform,
+            user=f"{self.platform}:{person.id}",
+            user_name=person.name,
+            chat=person.id,
+            group=False,
+            command=command,
+            text=text,
+            files=tuple(self._attachment(person.id, file) for file in shown.files),
+            language=language,
+            request=self._ref(person.id, line_id(say.key)),
+            replied_to=self._ref(person.id, say.reply_to) if say.reply_to else None,
+            respond=self._respond(person.id),
+        )
+
+    def _press_call(self, person: Person, press: Press, language: str | None) -> Invocation:
+        return Invocation(
+            key=self._key(person, press.key),
+            platform=self.platform,
+            user=f"{self.platform}:{person.id}",
+            user_name=person.name,
+            chat=person.id,
+            group=False,
+            command=press.command,
+            text=str(press.job),
+            language=language,
+            replied_to=self._ref(person.id, press.message),
+            button=True,
+            respond=self._respond(person.id),
+        )
+
+    def _key(self, person: Person, key: str) -> str:
+        # The page chooses its keys: only with the person in them can nobody reuse another's.
+        return f"{self.platform}:{person.id}:{key}"
+
+    def _ref(self, chat: str, message: str) -> MessageRef:
+        return MessageRef(platform=self.platform, chat=chat, message=message)
+
+    def _attachment(self, chat: str, file: ShownFile) -> Attachment:
+        async def read() -> bytes:
+            kept = await self.log.file(chat, file.id)
+            if kept is None:
+                raise ChatError(f"file {file.name!r} is no longer in the log")
+            return kept.data
+
+        return Attachment(name=file.name, mime=file.mime, size=file.size, read=read)
+
+    async def _has_button(self, chat: str, press: Press) -> bool:
+        entry = await self.log.get(chat, press.message)
+        if entry is None or entry.shown is None:
+            return False
+        return any(_is(button, press) for row in entry.shown.buttons for button in row)
+
+
+def line_id(key: str) -> str:
+    """Return the id of the message a person's line becomes; the page knows it before us."""
+    return f"line-{key}"
+
+
+def _shown_line(chat: str, message: str, say: Say, files: list[File]) -> Shown:
+    return Shown(
+        author="person",
+        body=(TextPart(text=say.text),) if say.text else (),
+        files=tuple(shown_file(chat, message, file) for file in files),
+        reply_to=say.reply_to,
+    )
+
+
+def _is(button: ShownButton, press: Press) -> bool:
+    return (button.command, button.job) == (press.command, press.job)

@@ -1,0 +1,103 @@
+"""What the web chat lets in: names it answers to, pages it listens to, how much and how often.
+
+Pure: it judges headers and counts, and does nothing.
+"""
+
+from collections.abc import Collection
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+PAGE_POLICY = (
+    "default-src 'none'; "
+    "script-src 'self'; "
+    "style-src 'self'; "
+    "img-src 'self' blob:; "  # blob: shows a picture before it is sent
+    "connect-src 'self'; "
+    "base-uri 'none'; "
+    "form-action 'none'; "
+    "frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"  # Chromium then refuses innerHTML altogether
+)
+FILE_POLICY = "default-src 'none'; sandbox"
+
+HEADERS = {
+    "Content-Security-Policy": PAGE_POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",  # no other page embeds our pictures
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cache-Control": "no-store",
+}
+
+# Shown in the page; anything else is only ever offered as a download, SVG and HTML above all.
+INLINE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif", "image/avif"})
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address or name to listen on is reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def host_allowed(header: str, *, loopback: bool, names: Collection[str]) -> bool:
+    """Return whether a request's Host header names us.
+
+    A hostile site can point its own name at our address (DNS rebinding) and would then be our
+    origin; it cannot do that with an address, so addresses are safe where we listen on one.
+    """
+    name = _name_of(header)
+    if name is None:
+        return False
+    if name == "localhost" or name in names:
+        return True
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return False
+    return address.is_loopback or not loopback
+
+
+def origin_allowed(origin: str | None, host: str) -> bool:
+    """Return whether a request comes from our own page.
+
+    Browsers name the page's origin on every WebSocket and POST; another site's, or another
+    port's, is not ours, and neither is a client that names none.
+    """
+    if origin is None:
+        return False
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and parts.netloc == host
+
+
+def _name_of(header: str) -> str | None:
+    try:
+        return urlsplit(f"//{header}").hostname
+    except ValueError:
+        return None
+
+
+class Bucket:
+    """Lets `burst` things through at once and `per_s` a second after that."""
+
+    def __init__(self, *, per_s: float, burst: int) -> None:
+        self._per_s = per_s
+        self._burst = burst
+        self._level = float(burst)
+        self._at = 0.0
+
+    def take(self, now: float) -> bool:
+        """Return whether one more may pass at `now`, in seconds of any steady clock."""
+        self._level = min(self._burst, self._level + (now - self._at) * self._per_s)
+        self._at = now
+        if self._level < 1:
+            return False
+        self._level -= 1
+        return True

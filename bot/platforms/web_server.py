@@ -1,0 +1,222 @@
+"""The web chat over HTTP: the page, its WebSocket, uploads and files; who is let in.
+
+Everything that is not the bare page needs a known person; every request must name us as its
+host, and what changes something must come from our own page.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from urllib.parse import quote, unquote
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from bot.platforms.web_calls import Calls
+from bot.platforms.web_guard import (
+    FILE_POLICY,
+    HEADERS,
+    INLINE_TYPES,
+    host_allowed,
+    origin_allowed,
+)
+from bot.platforms.web_people import People, Person
+from bot.platforms.web_tab import Tab
+from bot.platforms.web_wire import MAX_FRAME, MAX_UPLOAD, CommandRow, ModelLine
+from bot.web import page_files
+from queueing.requests import File
+
+COOKIE = "usher"
+COOKIE_S = 400 * 24 * 3600  # the longest a browser keeps one
+HEARTBEAT_S = 20.0
+MAX_TABS = 20  # open pages of one person
+NOT_KNOWN = 4401  # close codes for the page: browsers hide the status of a refused handshake
+TOO_MANY_TABS = 4429
+
+
+class Server:
+    """The routes of one web chat. `tabs` are the open pages.
+
+    `commands` makes the rows a person is offered, by person and language.
+    """
+
+    def __init__(
+        self,
+        *,
+        people: People,
+        calls: Calls,
+        commands: Callable[[Person, str | None], tuple[CommandRow, ...]],
+        overview: Callable[[], Sequence[ModelLine]],
+        loopback: bool,
+        names: Collection[str],
+    ) -> None:
+        self.tabs: set[Tab] = set()
+        self._people = people
+        self._calls = calls
+        self._commands = commands
+        self._overview = overview
+        self._loopback = loopback
+        self._names = names
+        self._page = page_files()
+
+    def app(self) -> web.Application:
+        """Return the application that serves them."""
+
+        @web.middleware
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if not host_allowed(request.host, loopback=self._loopback, names=self._names):
+                raise web.HTTPForbidden(text="This address is not one the web chat answers to.")
+            return await handler(request)
+
+        app = web.Application(middlewares=[guard])
+        app.on_response_prepare.append(_add_headers)
+        app.on_shutdown.append(self._close_tabs)
+        app.router.add_get("/", self._index)
+        app.router.add_get("/static/{name}", self._static)
+        app.router.add_get("/socket", self._socket)
+        app.router.add_post("/upload", self._upload)
+        app.router.add_get("/files/{file}", self._file)
+        return app
+
+    # ------------------------------------------------------------ the page
+
+    async def _index(self, request: web.Request) -> web.Response:
+        # The page itself holds nothing of anybody. It is served to strangers too, because a link
+        # followed from another site comes without our SameSite=Strict cookie.
+        token = request.query.get("token")
+        if token is None:
+            return self._asset(request, "index.html")
+        response = web.Response(status=303, headers={"Location": "/"})
+        if self._people.by_token(token) is not None:
+            response.set_cookie(
+                COOKIE,
+                token,
+                max_age=COOKIE_S,
+                httponly=True,
+                samesite="Strict",
+                secure=request.headers.get("X-Forwarded-Proto", request.scheme) == "https",
+            )
+        else:
+            response.headers["Location"] = "/#refused"
+        return response
+
+    async def _static(self, request: web.Request) -> web.Response:
+        return self._asset(request, request.match_info["name"])
+
+    def _asset(self, request: web.Request, name: str) -> web.Response:
+        # Looked up among the files read at start: no path is ever made from a request.
+        if name not in self._page:
+            raise web.HTTPNotFound
+        kind, body = self._page[name]
+        tag = hashlib.sha256(body).hexdigest()[:16]
+        headers = {"Cache-Control": "no-cache", "ETag": f'"{tag}"'}
+        if any(known.value == tag for known in request.if_none_match or ()):
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+
+    # ------------------------------------------------------------ the person's own
+
+    def _person(self, request: web.Request) -> Person | None:
+        return self._people.by_token(request.cookies.get(COOKIE, ""))
+
+    def _require_person(self, request: web.Request) -> Person:
+        person = self._person(request)
+        if person is None:
+            raise web.HTTPUnauthorized(text="Open the link you were given to sign in.")
+        return person
+
+    async def _socket(self, request: web.Request) -> web.WebSocketResponse:
+        _require_own_page(request)
+        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MAX_FRAME)
+        await socket.prepare(request)
+        person = self._person(request)
+        if person is None:
+            await socket.close(code=NOT_KNOWN)
+        elif sum(tab.person == person for tab in self.tabs) >= MAX_TABS:
+            await socket.close(code=TOO_MANY_TABS)
+        else:
+            await self._serve(socket, person, _language(request))
+        return socket
+
+    async def _serve(
+        self, socket: web.WebSocketResponse, person: Person, language: str | None
+    ) -> None:
+        tab = Tab(
+            socket,
+            person,
+            self._calls,
+            language=language,
+            commands=self._commands(person, language),
+            overview=self._overview,
+        )
+        self.tabs.add(tab)
+        try:
+            await tab.run()
+        finally:
+            self.tabs.discard(tab)
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        _require_own_page(request)
+        person = self._require_person(request)
+        if not self._calls.allowed(person):
+            raise web.HTTPTooManyRequests
+        data = await _read_body(request)
+        name = unquote(request.headers.get("X-File-Name", ""))
+        file = File(name=_bare_name(name), mime=request.content_type, data=data)
+        return web.json_response({"id": self._calls.upload(person, file)})
+
+    async def _file(self, request: web.Request) -> web.Response:
+        person = self._require_person(request)
+        file = await self._calls.log.file(person.id, request.match_info["file"])
+        if file is None:
+            raise web.HTTPNotFound
+        inline = file.mime in INLINE_TYPES and "download" not in request.query
+        headers = {
+            "Cache-Control": "private, max-age=31536000, immutable",
+            "Content-Disposition": "inline" if inline else _attachment(file.name),
+            "Content-Security-Policy": FILE_POLICY,
+        }
+        kind = file.mime if file.mime in INLINE_TYPES else "application/octet-stream"
+        return web.Response(body=file.data, content_type=kind, headers=headers)
+
+    async def _close_tabs(self, _app: web.Application) -> None:
+        async with asyncio.TaskGroup() as group:
+            for tab in self.tabs:
+                group.create_task(tab.close())
+
+
+async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
+def _require_own_page(request: web.Request) -> None:
+    if not origin_allowed(request.headers.get("Origin"), request.host):
+        raise web.HTTPForbidden(text="Only the web chat's own page may do that.")
+
+
+async def _read_body(request: web.Request) -> bytes:
+    too_large = web.HTTPRequestEntityTooLarge(max_size=MAX_UPLOAD, actual_size=MAX_UPLOAD + 1)
+    if (request.content_length or 0) > MAX_UPLOAD:
+        raise too_large
+    data = bytearray()
+    async for chunk in request.content.iter_chunked(64 * 1024):
+        data += chunk
+        if len(data) > MAX_UPLOAD:  # the announced length may be missing
+            raise too_large
+    return bytes(data)
+
+
+def _bare_name(name: str) -> str:
+    bare = name.replace("\\", "/").rpartition("/")[2]
+    printable = "".join(char for char in bare if char.isprintable())
+    return printable.strip(". ")[-100:] or "file"
+
+
+def _attachment(name: str) -> str:
+    return f"attachment; filename*=UTF-8''{quote(_bare_name(name), safe='')}"
+
+
+def _language(request: web.Request) -> str | None:
+    first = request.headers.get("Accept-Language", "").split(",")[0].split(";")[0].strip()
+    return first[:20] or None

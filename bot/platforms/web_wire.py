@@ -1,0 +1,311 @@
+"""What the page and the server say to each other over the WebSocket, as validated records.
+
+Also what a typed line means (`split_command`) and what a `Content` looks like on the page.
+"""
+
+import re
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Annotated, Literal
+
+from PIL import Image
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from bot.commands.table import Command, ParamKind
+from bot.platforms.base import Content, Markdown, Moment, Part
+from bot.platforms.web_log import (
+    Entry,
+    MarkdownPart,
+    MomentPart,
+    Shown,
+    ShownButton,
+    ShownFile,
+    ShownPart,
+    TextPart,
+    file_id,
+)
+from bot.texts import describe
+from queueing.requests import File, Record
+
+MAX_FRAME = 2 * 1024 * 1024  # bytes; holds 100,000 characters however they are escaped
+MAX_TEXT = 250_000  # characters; the bot's own limit is far lower and explains itself
+MAX_UPLOAD = 25 * 1024 * 1024  # bytes
+MAX_FILES = 4  # per message
+
+# ---------------------------------------------------------------- from the page
+
+Id = Annotated[str, Field(min_length=1, max_length=80)]
+Key = Annotated[str, Field(pattern=r"^[0-9a-zA-Z-]{16,64}$")]
+
+
+class _FromPage(Record):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Hello(_FromPage):
+    """Opens the conversation: which log's numbers the page knows, and up to which."""
+
+    type: Literal["hello"]
+    log: str = Field(default="", max_length=80)
+    since: int = Field(default=0, ge=0)
+
+
+class Say(_FromPage):
+    """A line typed by the person; `key` is the page's own and the same when it is sent again."""
+
+    type: Literal["say"]
+    key: Key
+    text: str = Field(max_length=MAX_TEXT)
+    uploads: list[Id] = Field(default=[], max_length=MAX_FILES)
+    reply_to: Id | None = None
+
+
+class Press(_FromPage):
+    """A button of a message was pressed."""
+
+    type: Literal["press"]
+    key: Key
+    message: Id
+    command: Id
+    job: int
+
+
+class Suggest(_FromPage):
+    """Asks for values of a parameter while the person types."""
+
+    type: Literal["suggest"]
+    id: int
+    command: Id
+    param: Id
+    typed: str = Field(max_length=200)
+
+
+class Earlier(_FromPage):
+    """Asks for messages before the first one the page shows."""
+
+    type: Literal["earlier"]
+    before: int
+
+
+FromPage = Annotated[Hello | Say | Press | Suggest | Earlier, Field(discriminator="type")]
+FROM_PAGE: TypeAdapter[Hello | Say | Press | Suggest | Earlier] = TypeAdapter(FromPage)
+
+# ---------------------------------------------------------------- to the page
+
+
+class ParamRow(Record):
+    """A parameter as the page completes it; `help` is a sentence."""
+
+    name: str
+    kind: ParamKind
+    help: str
+    required: bool
+    positional: bool
+    choices: tuple[str, ...]
+
+
+class CommandRow(Record):
+    """A command as the page offers it."""
+
+    name: str
+    help: str
+    params: tuple[ParamRow, ...]
+
+
+class Welcome(Record):
+    """Answers `Hello`; the page forgets what it shows when `fresh`."""
+
+    type: Literal["welcome"] = "welcome"
+    log: str
+    fresh: bool
+    person: str
+    name: str
+    commands: tuple[CommandRow, ...]
+    max_upload: int = MAX_UPLOAD
+    max_files: int = MAX_FILES
+    max_text: int = MAX_TEXT
+
+
+class EntryRow(Record):
+    """A message as of its newest change; deleted where `shown` is None."""
+
+    message: str
+    number: int
+    place: int
+    at: float
+    shown: Shown | None
+
+
+class Messages(Record):
+    """Messages that are new or changed; `more` tells that the page may ask for earlier ones."""
+
+    type: Literal["messages"] = "messages"
+    entries: tuple[EntryRow, ...]
+    fresh: bool = False
+    more: bool = False
+
+
+class EarlierMessages(Record):
+    """Answers `Earlier`."""
+
+    type: Literal["earlier"] = "earlier"
+    entries: tuple[EntryRow, ...]
+    more: bool
+
+
+class Taken(Record):
+    """A `Say` or `Press` of that key is durable: the page need not send it again."""
+
+    type: Literal["taken"] = "taken"
+    key: str
+
+
+class NotTaken(Record):
+    """A `Say` or `Press` was not taken; the page has a sentence for each reason."""
+
+    type: Literal["refused"] = "refused"
+    key: str | None
+    reason: Literal["empty", "invalid", "too-fast", "upload-gone", "button-gone"]
+
+
+class Values(Record):
+    """Answers `Suggest`."""
+
+    type: Literal["values"] = "values"
+    id: int
+    values: tuple[str, ...]
+
+
+class ModelLine(Record):
+    """A model in the page's live overview: jobs waiting and running, and where its memory is."""
+
+    model: str
+    waiting: int
+    running: int = 0
+    memory: Literal["absent", "loading", "ready"]
+
+
+class Overview(Record):
+    """The live overview, sent when it changes."""
+
+    type: Literal["overview"] = "overview"
+    lines: tuple[ModelLine, ...]
+
+
+def entry_row(entry: Entry) -> EntryRow:
+    """Return an entry as the page gets it."""
+    return EntryRow(
+        message=entry.message,
+        number=entry.number,
+        place=entry.place,
+        at=entry.at,
+        shown=entry.shown,
+    )
+
+
+def command_rows(
+    commands: Sequence[Command], language: str | None, *, admin: bool
+) -> tuple[CommandRow, ...]:
+    """Return the commands to offer a person in their language; buttons' own are left out."""
+    return tuple(
+        CommandRow(
+            name=command.name,
+            help=describe(command.help, language),
+            params=tuple(
+                ParamRow(
+                    name=param.name,
+                    kind=param.kind,
+                    help=describe(param.help, language),
+                    required=param.required,
+                    positional=param.positional,
+                    choices=param.choices,
+                )
+                for param in command.params
+            ),
+        )
+        for command in commands
+        if not command.hidden and (admin or not command.admin)
+    )
+
+
+# ---------------------------------------------------------------- meaning
+
+
+_COMMAND = re.compile(r"/([A-Za-z][\w-]*)(=|(?=\s|$))", re.ASCII)
+
+
+def split_command(line: str) -> tuple[str, str]:
+    """Return the command and the rest of a line: "/image flux cat" is ("image", "flux cat").
+
+    "/image=flux=cat" means the same. A line without a command asks a model, for that is what a
+    person means on a chat page.
+    """
+    text = line.strip()
+    found = _COMMAND.match(text)
+    if found is None:
+        return "ask", text
+    rest = text[found.end() :]
+    if found[2] == "=":
+        rest = rest.replace("=", " ", 1)
+    return found[1].lower(), rest.strip()
+
+
+def shown_of(
+    chat: str, message: str, content: Content, *, quiet: bool = False, reply_to: str | None = None
+) -> Shown:
+    """Return what a message of the bot shows. Reads the heads of pictures: not for the loop."""
+    return Shown(
+        author="usher",
+        body=tuple(_part(part) for part in content.body),
+        files=tuple(shown_file(chat, message, file) for file in content.files),
+        buttons=tuple(
+            tuple(
+                ShownButton(
+                    command=button.command,
+                    job=button.job_id,
+                    label=_clean(button.label),
+                    danger=button.danger,
+                )
+                for button in row
+            )
+            for row in content.buttons
+        ),
+        quiet=quiet,
+        reply_to=reply_to,
+    )
+
+
+def shown_file(chat: str, message: str, file: File) -> ShownFile:
+    """Describe a file, with the size of a picture so that the page can keep its place free."""
+    width, height = _size_of(file.data) if file.mime.startswith("image/") else (None, None)
+    return ShownFile(
+        id=file_id(chat, message, file),
+        name=_clean(file.name),
+        mime=file.mime,
+        size=len(file.data),
+        width=width,
+        height=height,
+    )
+
+
+def _part(part: Part) -> ShownPart:
+    match part:
+        case Moment(at):
+            return MomentPart(at=at)
+        case Markdown(text):
+            return MarkdownPart(text=_clean(text))
+        case str():
+            return TextPart(text=_clean(part))
+
+
+def _clean(text: str) -> str:
+    # Half a surrogate pair cannot be written as UTF-8; a model's stream may be cut in one.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _size_of(data: bytes) -> tuple[int | None, int | None]:
+    try:
+        with Image.open(BytesIO(data)) as picture:  # reads the head only, never the pixels
+            return picture.size
+    except (OSError, ValueError, Image.DecompressionBombError, SyntaxError):
+        return None, None

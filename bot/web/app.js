@@ -1,0 +1,133 @@
+// Puts the page together: the connection, the conversation, the composer and the overview.
+
+import { Composer } from "./composer.js";
+import { Connection } from "./connection.js";
+import { Conversation } from "./conversation.js";
+import { byId, make } from "./dom.js";
+import { language, say } from "./texts.js";
+
+const lineId = (key) => `line-${key}`; // the server names a person's message so, too
+
+const presses = new Map(); // message by key, until answered
+
+const conversation = new Conversation({
+  press(message, button) {
+    const key = newKey();
+    presses.set(key, message);
+    connection.deliver({ type: "press", key, message, command: button.command, job: button.job });
+  },
+  reply: (message, text) => composer.reply(message, text),
+  edit: (text) => composer.write(text),
+  earlier: (place) => connection.earlier(place),
+});
+
+const composer = new Composer({
+  send({ text, uploads, pictures, replyTo }) {
+    const key = newKey();
+    conversation.pending(lineId(key), text, pictures, sendingNote());
+    connection.deliver({ type: "say", key, text, uploads, reply_to: replyTo });
+  },
+  suggest: (command, param, typed) => connection.suggest(command, param, typed),
+  lines: () => conversation.lines(),
+});
+
+const connection = new Connection({
+  state: showState,
+  welcome(welcome) {
+    composer.commands = welcome.commands;
+    composer.limits = welcome;
+    composer.complete();
+    showEmptyPage(welcome.commands);
+  },
+  messages: (message) => conversation.apply(message.entries, message),
+  earlier: (message) => conversation.applyEarlier(message.entries, message.more),
+  overview: (message) => showOverview(message.lines),
+  taken: free,
+  refused(message, sent) {
+    const reason = say(`refused.${message.reason}`);
+    free(message.key);
+    if (sent?.type !== "say") composer.notice(reason);
+    else if (message.reason === "too-fast") conversation.pendingNote(lineId(sent.key), reason);
+    else conversation.failed(lineId(sent.key), reason, sent.text);
+  },
+});
+
+function free(key) {
+  conversation.freeButtons(presses.get(key));
+  presses.delete(key);
+}
+
+function newKey() {
+  // randomUUID exists on secure pages only, and a page on the local network is none.
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+const sendingNote = () => (connection.open ? say("sending") : say("waiting"));
+
+// ---------------------------------------------------------------- the page around it
+
+function showState(state) {
+  byId("connection").dataset.state = state;
+  const text = { connecting: "connecting", connected: "connected", full: "tabsFull" }[state] ?? "lost";
+  byId("connection-text").textContent = state === "unknown" ? "" : say(text);
+  byId("signin").hidden = state !== "unknown";
+  byId("bottom").hidden = byId("scroll").hidden = state === "unknown";
+  if (state === "unknown") showSignIn();
+}
+
+function showSignIn() {
+  byId("signin-title").textContent = say("signinTitle");
+  byId("signin-text").textContent = say("signinText");
+  byId("signin-label").textContent = say("signinLabel");
+  byId("signin-go").textContent = say("signinGo");
+  byId("signin-error").textContent = location.hash === "#refused" ? say("signinWrong") : "";
+  byId("signin-form").onsubmit = (event) => {
+    event.preventDefault();
+    location.replace(`/?token=${encodeURIComponent(byId("signin-token").value.trim())}`);
+  };
+  byId("signin-token").focus();
+}
+
+function showOverview(lines) {
+  const list = byId("overview");
+  list.hidden = lines.length === 0;
+  list.setAttribute("aria-label", say("overview"));
+  list.replaceChildren(...lines.map(overviewRow));
+}
+
+function overviewRow(line) {
+  const memory = say({ absent: "modelAbsent", loading: "modelLoading", ready: "modelReady" }[line.memory]);
+  const label = `${line.model}: ${memory}, ${say("modelCount", line)}`;
+  const count = line.waiting + line.running;
+  return make("li", { title: label, "data-memory": line.memory },
+    make("span", { className: "dot", "aria-hidden": "true" }),
+    make("span", { "aria-hidden": "true" }, line.model),
+    count ? make("b", { "aria-hidden": "true" }, String(count)) : null,
+    make("span", { className: "unseen" }, label));
+}
+
+function showEmptyPage(commands) {
+  const buttons = commands.slice(0, 6).map((command) => {
+    const button = make("button", { type: "button", className: "start" },
+      make("b", {}, `/${command.name}`), make("span", {}, command.help));
+    button.addEventListener("click", () => composer.write(`/${command.name} `));
+    return button;
+  });
+  byId("empty").replaceChildren(
+    make("h2", {}, say("emptyTitle")), make("p", {}, say("emptyText")),
+    make("div", { className: "starts" }, ...buttons));
+}
+
+// Typing anywhere goes to the text, as in other chats; keys that act on something do not.
+addEventListener("keydown", (event) => {
+  const busy = event.target.closest?.("input, textarea, dialog, button, a, pre");
+  if (busy || event.ctrlKey || event.metaKey || event.altKey || event.key.length !== 1 || event.key === " ") return;
+  byId("text").focus();
+});
+
+document.documentElement.lang = language;
+for (const message of connection.outbox) {
+  if (message.type === "say") conversation.pending(lineId(message.key), message.text, [], say("waiting"));
+}
+connection.connect();

@@ -1,0 +1,351 @@
+// Where the person writes: the text, its completion, attached pictures, and what it replies to.
+
+import { byId, make, sizeText } from "./dom.js";
+import { say } from "./texts.js";
+
+const DRAFT = "usher-draft";
+const COMPLETED_BY_SERVER = new Set(["model", "host", "job", "size"]);
+
+export class Composer {
+  /**
+   * `on` has `send({ text, uploads, pictures, replyTo })`, `suggest(command, param, typed)` and
+   * `lines()`, the lines sent before.
+   */
+  constructor(on) {
+    this.on = on;
+    this.commands = [];
+    this.limits = { max_upload: Infinity, max_files: 4, max_text: Infinity };
+    this.files = [];
+    this.replyTo = null;
+    this.back = 0; // how many lines back in the history
+    this.text = byId("text");
+    this.choices = new Choices(this.text, (choice) => this.take(choice));
+    this.label();
+    this.listen();
+    this.text.value = sessionStorage.getItem(DRAFT) ?? "";
+    this.changed();
+  }
+
+  label() {
+    this.text.placeholder = say("placeholder");
+    this.text.setAttribute("aria-label", say("message"));
+    byId("send").setAttribute("aria-label", say("send"));
+    byId("attach").setAttribute("aria-label", say("attach"));
+    byId("attach").title = say("attach");
+    byId("reply-off").setAttribute("aria-label", say("replyOff"));
+    byId("drop").textContent = say("drop");
+  }
+
+  listen() {
+    byId("composer").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.send();
+    });
+    this.text.addEventListener("input", () => this.changed());
+    this.text.addEventListener("keydown", (event) => this.key(event));
+    this.text.addEventListener("blur", () => this.choices.hide());
+    this.text.addEventListener("paste", (event) => this.attachFrom(event, event.clipboardData));
+    byId("attach").addEventListener("click", () => byId("file").click());
+    byId("file").addEventListener("change", () => {
+      this.attach([...byId("file").files]);
+      byId("file").value = "";
+    });
+    byId("reply-off").addEventListener("click", () => this.reply(null));
+    this.listenForDrops();
+  }
+
+  listenForDrops() {
+    const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+    addEventListener("dragover", (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      byId("drop").hidden = false;
+    });
+    addEventListener("dragleave", (event) => event.relatedTarget === null && (byId("drop").hidden = true));
+    addEventListener("drop", (event) => {
+      byId("drop").hidden = true;
+      if (hasFiles(event)) this.attachFrom(event, event.dataTransfer);
+    });
+  }
+
+  // ---------------------------------------------------------------- sending
+
+  send() {
+    const text = this.text.value.trim().toWellFormed();
+    if (!text && !this.files.length) return this.text.focus();
+    if (text.length > this.limits.max_text) return this.notice(say("tooLong", { count: this.limits.max_text }));
+    const broken = this.files.find((file) => file.failed);
+    if (broken) return this.notice(broken.failed);
+    if (this.files.some((file) => !file.upload)) return this.notice(say("waitForUpload"));
+    this.on.send({
+      text,
+      uploads: this.files.map((file) => file.upload),
+      pictures: this.files.map((file) => file.url),
+      replyTo: this.replyTo,
+    });
+    this.files = [];
+    this.drawFiles();
+    this.reply(null);
+    this.write("");
+  }
+
+  /** Put a text where the person writes. */
+  write(text) {
+    this.text.value = text;
+    this.back = 0;
+    this.changed();
+    this.text.focus();
+  }
+
+  notice(text) {
+    byId("notice").textContent = text;
+  }
+
+  reply(message, text = "") {
+    this.replyTo = message;
+    byId("reply").hidden = !message;
+    byId("reply-text").textContent = say("replyTo", { text });
+    if (message) this.text.focus();
+  }
+
+  // ---------------------------------------------------------------- keys
+
+  key(event) {
+    if (event.isComposing) return; // Enter then chooses a character, in Japanese for example
+    if (this.choices.key(event)) return event.preventDefault();
+    if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      this.send();
+    } else if (event.key === "Escape" && this.replyTo) {
+      this.reply(null);
+    } else if (event.key === "ArrowUp" && this.recalls(0)) {
+      this.recall(event, 1);
+    } else if (event.key === "ArrowDown" && this.back && this.recalls(this.text.value.length)) {
+      this.recall(event, -1);
+    }
+  }
+
+  recalls(at) {
+    return this.text.selectionStart === at && this.text.selectionEnd === at || this.back > 0;
+  }
+
+  recall(event, step) {
+    const lines = this.on.lines().reverse();
+    const back = this.back + step;
+    if (back > lines.length) return;
+    event.preventDefault();
+    if (this.back === 0) this.unsent = this.text.value;
+    const text = back === 0 ? this.unsent : lines[back - 1];
+    this.write(text);
+    this.back = back;
+    this.choices.hide();
+    this.text.setSelectionRange(text.length, text.length);
+  }
+
+  // ---------------------------------------------------------------- completion
+
+  changed() {
+    this.notice("");
+    this.back = 0;
+    sessionStorage.setItem(DRAFT, this.text.value);
+    this.text.style.height = "auto";
+    this.text.style.height = `${this.text.scrollHeight}px`;
+    this.complete();
+  }
+
+  async complete() {
+    const text = this.text.value.slice(0, this.text.selectionStart);
+    const first = /^\/([\w-]*)$/.exec(text);
+    this.hint(/^\/([\w-]+)/.exec(text)?.[1]);
+    if (first) return this.completeCommand(first[1].toLowerCase());
+    const found = paramAt(text, this.commands);
+    if (!found) return this.choices.hide();
+    const { param, typed, from } = found;
+    if (param.kind === "option") return this.choices.show(optionChoices(found, from), false);
+    const values = param.choices.length
+      ? param.choices.filter((choice) => choice.startsWith(typed))
+      : COMPLETED_BY_SERVER.has(param.kind)
+        ? await this.on.suggest(found.command.name, param.name, typed)
+        : [];
+    if (this.text.value.slice(0, this.text.selectionStart) !== text) return; // written on meanwhile
+    const rows = values.filter((value) => value !== typed).map((value) => ({ value, help: "", from, after: " " }));
+    this.choices.show(rows, false);
+  }
+
+  completeCommand(typed) {
+    const exact = this.commands.some((command) => command.name === typed);
+    const rows = this.commands
+      .filter((command) => command.name.startsWith(typed) && command.name !== typed)
+      .map((command) => ({ value: `/${command.name}`, help: command.help, from: 0, after: " " }));
+    this.choices.show(rows, !exact && typed !== "");
+  }
+
+  hint(name) {
+    const command = this.commands.find((known) => known.name === name);
+    byId("hint").hidden = !command;
+    if (command) byId("hint").replaceChildren(make("b", {}, usage(command)), ` ${command.help}`);
+  }
+
+  take({ value, from, after }) {
+    const at = this.text.selectionStart;
+    const rest = this.text.value.slice(at);
+    const head = this.text.value.slice(0, from) + value + (rest.startsWith(after) ? "" : after);
+    this.text.value = head + rest;
+    this.text.setSelectionRange(head.length, head.length);
+    this.changed();
+  }
+
+  // ---------------------------------------------------------------- pictures
+
+  attachFrom(event, data) {
+    const files = [...(data?.files ?? [])];
+    if (!files.length) return;
+    event.preventDefault();
+    this.attach(files);
+  }
+
+  attach(files) {
+    for (const file of files) {
+      if (this.files.length >= this.limits.max_files) {
+        this.notice(say("tooManyFiles", { count: this.limits.max_files }));
+        break;
+      }
+      const name = file.name || say("picture");
+      if (file.size > this.limits.max_upload) {
+        this.notice(say("uploadTooLarge", { name, size: sizeText(this.limits.max_upload) }));
+        continue;
+      }
+      const attached = { name, url: URL.createObjectURL(file), upload: null, failed: null };
+      this.files.push(attached);
+      this.upload(attached, file);
+    }
+    this.drawFiles();
+    this.text.focus();
+  }
+
+  async upload(attached, file) {
+    try {
+      const answer = await fetch("/upload", {
+        method: "POST",
+        headers: {
+          "Content-Type": file.type || "application/octet-stream",
+          "X-File-Name": encodeURIComponent(attached.name.toWellFormed()),
+        },
+        body: file,
+      });
+      if (!answer.ok) throw new Error(String(answer.status));
+      attached.upload = (await answer.json()).id;
+      this.notice("");
+    } catch {
+      attached.failed = say("uploadFailed", { name: attached.name });
+      this.notice(attached.failed);
+    }
+    this.drawFiles();
+  }
+
+  drawFiles() {
+    byId("attached").hidden = this.files.length === 0;
+    byId("attached").replaceChildren(...this.files.map((file) => this.attachedNode(file)));
+  }
+
+  attachedNode(file) {
+    const off = make("button", { type: "button", className: "icon", textContent: "×",
+      "aria-label": say("removeFile", { name: file.name }) });
+    off.addEventListener("click", () => {
+      URL.revokeObjectURL(file.url);
+      this.files = this.files.filter((kept) => kept !== file);
+      this.notice("");
+      this.drawFiles();
+      this.text.focus();
+    });
+    const state = file.failed ? "failed" : file.upload ? "done" : "busy";
+    const label = state === "busy" ? say("uploading", { name: file.name }) : file.name;
+    return make("li", { className: state, title: label }, make("img", { src: file.url, alt: label }), off);
+  }
+}
+
+// ---------------------------------------------------------------- which parameter is being typed
+
+const usage = (command) =>
+  [`/${command.name}`, ...command.params.filter((param) => param.positional)
+    .map((param) => (param.required ? `<${param.name}>` : `[${param.name}]`))].join(" ");
+
+/** Return the parameter the end of a text belongs to, what is typed of it, and where that starts. */
+function paramAt(text, commands) {
+  const words = text.split(/\s+/);
+  const command = commands.find((known) => `/${known.name}` === words[0]);
+  if (!command || words.length < 2) return null;
+  const typed = words.at(-1);
+  const from = text.length - typed.length;
+  if (typed.startsWith("--")) return { command, typed, from, param: { kind: "option" } };
+  const named = /^--([\w-]+)$/.exec(words.at(-2))?.[1];
+  const param = named
+    ? command.params.find((known) => known.name === named)
+    : command.params.filter((known) => known.positional)[words.length - 2];
+  return param ? { command, typed, from, param } : null;
+}
+
+function optionChoices({ command, typed }, from) {
+  return command.params
+    .filter((param) => !param.positional && param.kind !== "picture" && `--${param.name}`.startsWith(typed))
+    .filter((param) => `--${param.name}` !== typed)
+    .map((param) => ({ value: `--${param.name}`, help: param.help, from, after: " " }));
+}
+
+// ---------------------------------------------------------------- the list of choices
+
+/** A listbox over the text; the text keeps the focus and names the active choice. */
+class Choices {
+  constructor(text, take) {
+    this.text = text;
+    this.take = take;
+    this.list = byId("choices");
+    this.list.setAttribute("aria-label", say("commands"));
+    this.rows = [];
+    // Pressing a choice must not take the focus from the text.
+    this.list.addEventListener("pointerdown", (event) => event.preventDefault());
+  }
+
+  show(rows, choose) {
+    this.rows = rows;
+    this.list.hidden = rows.length === 0;
+    this.list.replaceChildren(...rows.map((row, index) => this.rowNode(row, index)));
+    this.text.setAttribute("aria-expanded", String(rows.length > 0));
+    this.mark(choose && rows.length ? 0 : -1);
+  }
+
+  hide() {
+    if (!this.list.hidden) this.show([], false);
+  }
+
+  rowNode(row, index) {
+    const node = make("li", { role: "option", id: `choice-${index}`, "aria-selected": "false" },
+      make("span", { className: "value" }, row.value), make("span", { className: "help" }, row.help));
+    node.addEventListener("click", () => this.take(row));
+    return node;
+  }
+
+  mark(index) {
+    this.at = index;
+    [...this.list.children].forEach((node, at) => node.setAttribute("aria-selected", String(at === index)));
+    if (index >= 0) {
+      this.text.setAttribute("aria-activedescendant", `choice-${index}`);
+      this.list.children[index].scrollIntoView({ block: "nearest" });
+    } else {
+      this.text.removeAttribute("aria-activedescendant");
+    }
+  }
+
+  /** Act on a key; false where it is not for the list. Enter is, only once a choice is marked. */
+  key(event) {
+    const count = this.rows.length;
+    if (!count) return false;
+    if (event.key === "ArrowDown") this.mark((this.at + 1) % count);
+    else if (event.key === "ArrowUp") this.mark(this.at <= 0 ? count - 1 : this.at - 1);
+    else if (event.key === "Escape") this.hide();
+    else if (event.key === "Tab" && !event.shiftKey) this.take(this.rows[Math.max(this.at, 0)]);
+    else if (event.key === "Enter" && !event.shiftKey && this.at >= 0) this.take(this.rows[this.at]);
+    else return false;
+    return true;
+  }
+}

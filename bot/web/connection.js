@@ -1,0 +1,152 @@
+// The WebSocket: connects again by itself, asks only for what it missed, and sends what the person
+// said until the server has confirmed it, across reloads of the page.
+
+const OUTBOX = "usher-outbox";
+const CONFIRM_MS = 10_000; // without an answer for that long the connection is taken for dead
+const RETRY_LEAST_MS = 400;
+const RETRY_MOST_MS = 8_000;
+const NOT_KNOWN = 4401;
+const TOO_MANY_TABS = 4429;
+
+export class Connection {
+  /** `on` has a method for each message type, and `state(name)` for each change of the connection. */
+  constructor(on) {
+    this.on = on;
+    this.log = "";
+    this.number = 0;
+    this.outbox = loadOutbox();
+    this.waiting = new Map(); // suggestions asked for, by id
+    this.nextId = 1;
+    this.delay = RETRY_LEAST_MS;
+    addEventListener("online", () => this.connect());
+    addEventListener("offline", () => this.on.state("lost"));
+  }
+
+  get open() {
+    return this.socket?.readyState === WebSocket.OPEN && this.welcomed;
+  }
+
+  connect() {
+    clearTimeout(this.retry);
+    if (this.socket && this.socket.readyState <= WebSocket.OPEN) return;
+    this.welcomed = false;
+    this.on.state("connecting");
+    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(`${scheme}//${location.host}/socket`);
+    this.socket = socket;
+    socket.onopen = () => this.write({ type: "hello", log: this.log, since: this.number });
+    socket.onmessage = (event) => this.take(JSON.parse(event.data));
+    socket.onclose = (event) => socket === this.socket && this.closed(event.code);
+  }
+
+  closed(code) {
+    this.welcomed = false;
+    clearTimeout(this.confirm);
+    if (code === NOT_KNOWN) return this.on.state("unknown");
+    if (code === TOO_MANY_TABS) return this.on.state("full");
+    this.on.state("lost");
+    // Spread out, so that a restarted server is not met by everybody in the same moment.
+    this.retry = setTimeout(() => this.connect(), this.delay * (0.5 + Math.random() / 2));
+    this.delay = Math.min(this.delay * 2, RETRY_MOST_MS);
+  }
+
+  take(message) {
+    switch (message.type) {
+      case "welcome":
+        this.welcomed = true;
+        this.delay = RETRY_LEAST_MS;
+        if (message.fresh) this.number = 0;
+        this.log = message.log;
+        this.on.welcome(message);
+        this.on.state("connected");
+        this.flush();
+        break;
+      case "messages":
+        for (const entry of message.entries) this.number = Math.max(this.number, entry.number);
+        this.on.messages(message);
+        break;
+      case "taken":
+        this.settle(message.key);
+        this.on.taken(message.key);
+        break;
+      case "refused":
+        this.refused(message);
+        break;
+      case "values":
+        this.waiting.get(message.id)?.(message.values);
+        this.waiting.delete(message.id);
+        break;
+      default:
+        this.on[message.type]?.(message);
+    }
+  }
+
+  /** Send a line or a press until it is confirmed. */
+  deliver(message) {
+    this.outbox.push(message);
+    saveOutbox(this.outbox);
+    if (this.open) this.write(message);
+    this.watch();
+  }
+
+  flush() {
+    for (const message of this.outbox) this.write(message);
+    this.watch();
+  }
+
+  watch() {
+    clearTimeout(this.confirm);
+    if (this.outbox.length && this.open) this.confirm = setTimeout(() => this.socket.close(), CONFIRM_MS);
+  }
+
+  settle(key) {
+    this.outbox = this.outbox.filter((message) => message.key !== key);
+    saveOutbox(this.outbox);
+    this.watch();
+  }
+
+  refused(message) {
+    const refused = this.outbox.find((sent) => sent.key === message.key);
+    if (message.reason === "too-fast" && refused) {
+      setTimeout(() => this.outbox.includes(refused) && this.open && this.write(refused), 2000);
+    } else if (message.key) {
+      this.settle(message.key);
+    }
+    this.watch();
+    this.on.refused(message, refused);
+  }
+
+  /** Ask for values of a parameter; resolves to a list, never if the connection breaks first. */
+  suggest(command, param, typed) {
+    const id = this.nextId++;
+    this.waiting.clear(); // only the newest question matters
+    return new Promise((resolve) => {
+      this.waiting.set(id, resolve);
+      if (this.open) this.write({ type: "suggest", id, command, param, typed: typed.slice(0, 200) });
+    });
+  }
+
+  earlier(before) {
+    if (this.open) this.write({ type: "earlier", before });
+  }
+
+  write(message) {
+    this.socket.send(JSON.stringify(message));
+  }
+}
+
+function loadOutbox() {
+  try {
+    return JSON.parse(sessionStorage.getItem(OUTBOX)) ?? [];
+  } catch {
+    return [];
+  }
+}
+
+function saveOutbox(outbox) {
+  try {
+    sessionStorage.setItem(OUTBOX, JSON.stringify(outbox));
+  } catch {
+    // Full or not allowed: the line then lasts as long as the page, which is what it would without us.
+  }
+}

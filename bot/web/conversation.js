@@ -1,0 +1,367 @@
+// The messages on the page. Each is one element that changes in place; only the parts of it that
+// differ are touched, so nothing flickers, and focus, selection and scroll position stay.
+
+import { byId, make, sizeText } from "./dom.js";
+import { copyText, showMarkdown } from "./markdown.js";
+import { clockText, fullText, moment } from "./moments.js";
+import { say } from "./texts.js";
+
+const NEAR_END_PX = 80;
+const SETTLED_MS = 1500; // a text that stays that long is read out; progress that runs on is not
+
+export class Conversation {
+  /** `on` has `press(message, button)`, `reply(message, text)`, `edit(text)`, `earlier(place)`. */
+  constructor(on) {
+    this.on = on;
+    this.list = byId("messages");
+    this.scroll = byId("scroll");
+    this.views = new Map(); // by message id: { entry, node, … }
+    this.first = Infinity; // the place of the earliest message that was sent to us in a row
+    this.unread = 0;
+    this.large = new Large();
+    byId("earlier").textContent = say("earlier");
+    byId("earlier").addEventListener("click", () => this.on.earlier(this.first));
+    byId("to-end").textContent = say("toEnd");
+    byId("to-end").addEventListener("click", () => this.toEnd());
+    this.scroll.addEventListener("scroll", () => this.atEnd() && this.seen(), { passive: true });
+    // Pictures and streamed text grow after they were put in: stay at the end if we were there.
+    new ResizeObserver(() => this.stick && this.toEnd()).observe(this.list);
+    this.scroll.addEventListener("scroll", () => (this.stick = this.atEnd()), { passive: true });
+    this.stick = true;
+    addEventListener("focus", () => this.seen());
+  }
+
+  // ---------------------------------------------------------------- what comes in
+
+  clear() {
+    for (const [id, view] of this.views) {
+      if (view.entry.pending) continue; // not confirmed yet, so not the log's
+      view.node.remove();
+      this.views.delete(id);
+    }
+    this.first = Infinity;
+  }
+
+  apply(entries, { fresh, more }) {
+    if (fresh) {
+      this.clear();
+      this.first = Math.min(Infinity, ...entries.map((entry) => entry.place));
+      byId("earlier").hidden = !more;
+    }
+    for (const entry of entries) this.applyOne(entry, fresh);
+    this.showEmpty();
+    if (this.stick) this.toEnd();
+  }
+
+  applyEarlier(entries, more) {
+    const height = this.scroll.scrollHeight;
+    this.first = Math.min(this.first, ...entries.map((entry) => entry.place));
+    for (const entry of entries) this.applyOne(entry, true);
+    byId("earlier").hidden = !more;
+    this.scroll.scrollTop += this.scroll.scrollHeight - height; // what was in view stays in view
+  }
+
+  applyOne(entry, old) {
+    if (entry.place < this.first && this.first !== Infinity) return; // comes with "earlier"
+    if (this.first === Infinity) this.first = entry.place;
+    const view = this.views.get(entry.message);
+    if (view && !view.entry.pending && view.entry.number >= entry.number) return;
+    if (!entry.shown) return this.remove(entry.message);
+    const shown = view ?? this.addView(entry.message);
+    shown.node.classList.remove("pending", "failed");
+    this.show(shown, entry);
+    this.place(shown);
+    if (!old) this.notice(shown, !view);
+  }
+
+  /** Show what the person just sent, before the server has it. */
+  pending(message, text, pictures, note) {
+    const view = this.views.get(message) ?? this.addView(message);
+    const shown = { author: "person", body: [{ kind: "text", text }], files: [], buttons: [] };
+    this.show(view, { message, place: Infinity, number: -1, at: Date.now() / 1000, shown, pending: true });
+    view.node.classList.add("pending");
+    view.files.replaceChildren(...pictures.map((url) => make("img", { src: url, alt: "", className: "sent" })));
+    view.meta.textContent = note;
+    this.place(view);
+    this.showEmpty();
+    this.toEnd();
+  }
+
+  pendingNote(message, note) {
+    const view = this.views.get(message);
+    if (view?.entry.pending) view.meta.textContent = note;
+  }
+
+  /** Say that a line was not taken, and offer it for another try. */
+  failed(message, reason, text) {
+    const view = this.views.get(message);
+    if (!view?.entry.pending) return;
+    view.node.classList.add("failed");
+    const again = make("button", { type: "button", className: "plain", textContent: say("editAgain") });
+    again.addEventListener("click", () => {
+      this.remove(message);
+      this.on.edit(text);
+    });
+    view.meta.replaceChildren(`${say("notSent")} ${reason} `, again);
+    announce(`${say("notSent")} ${reason}`);
+  }
+
+  remove(message) {
+    const view = this.views.get(message);
+    if (!view) return;
+    clearTimeout(view.settle);
+    view.node.remove();
+    this.views.delete(message);
+    this.showEmpty();
+  }
+
+  /** The lines the person sent, oldest first. */
+  lines() {
+    return [...this.list.children]
+      .map((node) => this.views.get(node.dataset.message)?.entry.shown)
+      .filter((shown) => shown?.author === "person")
+      .map((shown) => bodyText(shown.body))
+      .filter(Boolean);
+  }
+
+  /** Free the buttons of a message whose press was answered or refused. */
+  freeButtons(message) {
+    for (const button of this.views.get(message)?.buttons.querySelectorAll("button") ?? []) {
+      button.removeAttribute("aria-busy");
+    }
+  }
+
+  // ---------------------------------------------------------------- one message
+
+  addView(message) {
+    const quote = make("button", { type: "button", className: "plain quote", hidden: true });
+    const body = make("div", { className: "body" });
+    const files = make("div", { className: "files", hidden: true });
+    const buttons = make("div", { className: "buttons", hidden: true });
+    const meta = make("p", { className: "meta" });
+    const node = make("li", { className: "message", tabIndex: -1, "data-message": message },
+      make("div", { className: "bubble" }, quote, body, files, buttons), meta);
+    const view = { node, quote, body, files, buttons, meta, entry: { place: Infinity }, drawn: {} };
+    quote.addEventListener("click", () => this.goTo(view.entry.shown.reply_to));
+    this.views.set(message, view);
+    return view;
+  }
+
+  show(view, entry) {
+    view.entry = entry;
+    const { shown } = entry;
+    view.node.classList.toggle("mine", shown.author === "person");
+    view.node.classList.toggle("quiet", Boolean(shown.quiet));
+    const sections = {
+      quote: [shown.reply_to, () => this.drawQuote(view, shown.reply_to)],
+      body: [shown.body, () => drawBody(view.body, shown.body)],
+      files: [shown.files, () => this.drawFiles(view, shown.files)],
+      buttons: [shown.buttons, () => this.drawButtons(view, entry)],
+      meta: [[entry.at, entry.pending, hasMarkdown(shown)], () => this.drawMeta(view, entry)],
+    };
+    for (const [name, [value, draw]] of Object.entries(sections)) {
+      const key = JSON.stringify(value ?? null);
+      if (view.drawn[name] !== key || entry.pending) draw();
+      view.drawn[name] = entry.pending ? undefined : key;
+    }
+  }
+
+  drawQuote(view, message) {
+    const answered = message && this.views.get(message);
+    view.quote.hidden = !answered;
+    if (answered) view.quote.textContent = `↰ ${shortText(answered.entry.shown)}`;
+  }
+
+  drawFiles(view, files) {
+    const old = new Map([...view.files.children].map((node) => [node.dataset.file, node]));
+    const pictures = files.filter(isPicture);
+    view.files.hidden = files.length === 0;
+    view.files.classList.toggle("several", pictures.length > 1);
+    const nodes = files.map((file) => old.get(file.id) ?? this.fileNode(file, view));
+    if (pictures.length === 1 && files.length === 1) swapWhenLoaded(view.files, nodes[0]);
+    else view.files.replaceChildren(...nodes);
+  }
+
+  fileNode(file, view) {
+    const address = `/files/${encodeURIComponent(file.id)}`;
+    if (!isPicture(file)) {
+      return make("a", { className: "file", href: `${address}?download=1`, download: file.name, "data-file": file.id },
+        make("span", { className: "file-name" }, file.name), make("span", { className: "file-size" }, sizeText(file.size)));
+    }
+    const picture = make("img", { src: address, alt: file.name || say("picture"), decoding: "async" });
+    if (file.width) Object.assign(picture, { width: file.width, height: file.height });
+    const open = make("button", { type: "button", className: "picture", "data-file": file.id,
+      "aria-label": say("openPicture", { name: file.name || say("picture") }) }, picture);
+    open.addEventListener("click", () => this.large.show(view.entry.shown.files.filter(isPicture), file.id));
+    return open;
+  }
+
+  drawButtons(view, entry) {
+    const had = view.buttons.contains(document.activeElement);
+    const rows = entry.shown.buttons.map((row) =>
+      make("div", { className: "button-row" }, ...row.map((button) => this.buttonNode(button, entry.message))));
+    view.buttons.replaceChildren(...rows);
+    view.buttons.hidden = rows.length === 0;
+    if (had) (view.buttons.querySelector("button") ?? view.node).focus({ preventScroll: true });
+  }
+
+  buttonNode(button, message) {
+    const node = make("button", { type: "button", className: button.danger ? "button danger" : "button" }, button.label);
+    node.addEventListener("click", () => {
+      if (node.getAttribute("aria-busy")) return;
+      node.setAttribute("aria-busy", "true");
+      this.on.press(message, button);
+    });
+    return node;
+  }
+
+  drawMeta(view, entry) {
+    const { shown } = entry;
+    const at = make("time", { title: fullText(entry.at), dateTime: new Date(entry.at * 1000).toISOString() }, clockText(entry.at));
+    view.meta.replaceChildren(at);
+    if (shown.author !== "usher" || shown.quiet) return;
+    const reply = make("button", { type: "button", className: "plain", textContent: say("reply") });
+    reply.addEventListener("click", () => this.on.reply(entry.message, shortText(view.entry.shown)));
+    view.meta.append(reply);
+    if (!hasMarkdown(shown)) return;
+    const copy = make("button", { type: "button", className: "plain", textContent: say("copy") });
+    copy.addEventListener("click", () => copyText(markdownText(view.entry.shown.body), copy));
+    view.meta.append(copy);
+  }
+
+  /** Put a message where its place says; what waits to be sent stays last. */
+  place(view) {
+    const { place } = view.entry;
+    let before = this.list.lastElementChild;
+    while (before && (before === view.node || this.views.get(before.dataset.message).entry.place > place)) {
+      before = before.previousElementSibling;
+    }
+    const next = before ? before.nextElementSibling : this.list.firstElementChild;
+    if (next !== view.node && !(view.node.isConnected && view.node.nextElementSibling === next)) {
+      this.list.insertBefore(view.node, next);
+    }
+  }
+
+  // ---------------------------------------------------------------- the reader
+
+  notice(view, isNew) {
+    const { shown } = view.entry;
+    if (shown.author !== "usher") return;
+    clearTimeout(view.settle);
+    view.settle = setTimeout(() => announce(bodyText(view.entry.shown.body)), SETTLED_MS);
+    if (isNew && !this.stick) byId("to-end").hidden = false;
+    if (document.hidden || !document.hasFocus()) {
+      this.unread += isNew || shown.files.length > 0 ? 1 : 0;
+      document.title = this.unread ? "● Usher" : "Usher";
+    }
+  }
+
+  seen() {
+    byId("to-end").hidden = true;
+    this.unread = 0;
+    document.title = "Usher";
+  }
+
+  atEnd() {
+    const { scrollTop, clientHeight, scrollHeight } = this.scroll;
+    return scrollTop + clientHeight >= scrollHeight - NEAR_END_PX;
+  }
+
+  toEnd() {
+    this.scroll.scrollTop = this.scroll.scrollHeight;
+    this.stick = true;
+    this.seen();
+  }
+
+  goTo(message) {
+    const view = this.views.get(message);
+    view?.node.scrollIntoView({ block: "center" });
+    view?.node.focus({ preventScroll: true });
+  }
+
+  showEmpty() {
+    byId("empty").hidden = this.views.size > 0;
+  }
+}
+
+// ---------------------------------------------------------------- drawing
+
+function drawBody(node, body) {
+  const blocks = [];
+  for (const part of body) {
+    const joins = part.kind !== "markdown" && blocks.at(-1)?.[0].kind !== "markdown";
+    if (joins && blocks.length) blocks.at(-1).push(part);
+    else blocks.push([part]);
+  }
+  blocks.forEach((block, index) => {
+    const markdown = block[0].kind === "markdown";
+    const name = markdown ? "markdown" : "line";
+    let child = node.children[index];
+    if (child?.className !== name) {
+      const fresh = make("div", { className: name });
+      if (child) child.replaceWith(fresh);
+      else node.append(fresh);
+      child = fresh;
+    }
+    if (markdown) showMarkdown(child, block[0].text);
+    else child.replaceChildren(...block.map((part) => (part.kind === "moment" ? moment(part.at) : part.text)));
+  });
+  while (node.children.length > blocks.length) node.lastElementChild.remove();
+  node.hidden = blocks.length === 0;
+}
+
+/** Show a picture in the place of the one before, once it is there: previews then never flicker. */
+function swapWhenLoaded(box, node) {
+  const picture = node.querySelector("img");
+  if (!box.firstElementChild || node === box.firstElementChild || picture.complete) {
+    box.dataset.coming = "";
+    return box.replaceChildren(node);
+  }
+  box.dataset.coming = node.dataset.file;
+  const swap = () => box.dataset.coming === node.dataset.file && box.replaceChildren(node);
+  picture.addEventListener("load", swap, { once: true });
+  picture.addEventListener("error", swap, { once: true });
+}
+
+const isPicture = (file) => /^image\/(png|jpeg|webp|gif|avif)$/.test(file.mime);
+const hasMarkdown = (shown) => shown.body.some((part) => part.kind === "markdown");
+const markdownText = (body) => body.filter((part) => part.kind === "markdown").map((part) => part.text).join("\n\n");
+const bodyText = (body) => body.map((part) => (part.kind === "moment" ? clockText(part.at) : part.text)).join("");
+const shortText = (shown) => bodyText(shown.body).replace(/\s+/g, " ").slice(0, 80) || say("picture");
+
+function announce(text) {
+  byId("announce").textContent = text.slice(0, 500);
+}
+
+// ---------------------------------------------------------------- a picture large
+
+class Large {
+  constructor() {
+    this.dialog = byId("large");
+    byId("large-close").textContent = say("close");
+    byId("large-download").textContent = say("download");
+    byId("large-close").addEventListener("click", () => this.dialog.close());
+    byId("large-picture").addEventListener("click", () => this.dialog.close());
+    this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
+    this.dialog.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (step) this.draw((this.at + step + this.files.length) % this.files.length);
+    });
+  }
+
+  show(files, id) {
+    this.files = files;
+    this.draw(files.findIndex((file) => file.id === id));
+    this.dialog.showModal();
+  }
+
+  draw(at) {
+    this.at = at;
+    const file = this.files[at];
+    const address = `/files/${encodeURIComponent(file.id)}`;
+    const of = this.files.length > 1 ? `${at + 1}/${this.files.length} · ` : "";
+    byId("large-name").textContent = `${of}${file.name} · ${sizeText(file.size)}`;
+    Object.assign(byId("large-picture"), { src: address, alt: file.name });
+    Object.assign(byId("large-download"), { href: `${address}?download=1`, download: file.name });
+  }
+}
