@@ -1,0 +1,352 @@
+"""Forecast: when will each waiting job be done, found by running the planner forward.
+
+Pure and bounded: it looks only as far ahead as it is asked, a few hundred starts at most, and
+continues long lines at the pace it has seen. It assumes no further arrivals and no failures.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+from math import sqrt
+
+from queueing.estimates import Usual
+from queueing.jobs import Job, JobState
+from queueing.planning import plan
+from queueing.planning.board import DEFAULT_LOAD_S, DEFAULT_SERVICE_S
+from queueing.requests import TextToImage
+from queueing.world import Copy, Load, ModelView, Plan, Residency, Waiting, World
+
+MOST_STARTS = 300
+MOST_PLANS = 600  # timers that change nothing must not keep the forecast busy
+OVERDUE_SHARE = 0.15  # of the usual time: the rest of a job or load that should be done by now
+LEAVING_S = 2.0  # an unload under way
+HEADS = 3  # heads shown to the planner; more only start in the same moment
+
+Service = Callable[[Job, str], Usual]
+"""How long this job takes on that backend."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expected:
+    """When a job is expected to end, and how far that may be off."""
+
+    start_at: float
+    done_at: float
+    spread_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A start that will come: when, and on which backend."""
+
+    at: float
+    backend: str
+
+
+@dataclass(slots=True)
+class _Line:
+    """The future of one line: its jobs before they start, and the starts that are known."""
+
+    view: Waiting
+    starts: list[_Started] = field(default_factory=list)
+
+    def job(self, index: int, now: float, model: str) -> Job:
+        """Return the job at that place; beyond the known heads one that stands in for it."""
+        heads = self.view.heads
+        if index < len(heads):
+            return heads[index]
+        first_at = heads[-1].queued_at if heads else self.view.oldest_at
+        share = (index + 1 - len(heads)) / max(1, self.view.count - len(heads))
+        queued_at = first_at + min(1.0, share) * (now - first_at)
+        return _stand_in(model, self.view.lane, queued_at)
+
+
+class Forecast:
+    """The expected course of one world; asks `plan()` for every step and remembers the answers.
+
+    Questions may come in any order; each costs only what no earlier question has found out.
+    """
+
+    def __init__(self, world: World, service: Service, *, most_starts: int = MOST_STARTS) -> None:
+        self._origin = world
+        self._service = service
+        self._starts_left = most_starts
+        self._plans_left = max(MOST_PLANS, 2 * most_starts)
+        self._world = world
+        self._lines = {
+            (name, waiting.lane): _Line(waiting)
+            for name, model in world.models.items()
+            for waiting in model.waiting
+        }
+        self._models = dict(world.models)
+        self._backends = dict(world.backends)
+        self._copies = {(copy.model, copy.backend): copy for copy in world.copies}
+        self._pausing = {name for (name, _), line in self._lines.items() if not line.view.heads}
+        self._events = self._first_events()
+        self._over = False
+
+    def of(self, job: Job, position: int) -> Expected | None:
+        """Return when a waiting job will be done; None where nothing can honestly be said.
+
+        `position` counts from 1 in the job's model and lane. A place behind the line's end is
+        continued at the line's pace, so a job not yet in the world can be asked for.
+        """
+        line = self._lines.get((job.model, job.lane))
+        if line is None:
+            return None
+        while len(line.starts) < position and not self._over:
+            self._step()
+        started = self._start_of(line, position)
+        if started is None:
+            return None
+        usual = self._service(job, started.backend)
+        return Expected(
+            start_at=started.at,
+            done_at=started.at + usual.mean_s,
+            spread_s=self._spread_s(started, usual),
+        )
+
+    # ------------------------------------------------------------ answers
+
+    def _start_of(self, line: _Line, position: int) -> _Started | None:
+        known = line.starts
+        if position <= len(known):
+            return known[position - 1]
+        if not known:
+            return None
+        last = known[-1]
+        return _Started(last.at + (position - len(known)) * self._pace_s(line), last.backend)
+
+    def _pace_s(self, line: _Line) -> float:
+        """Return the seconds from one start of a line to the next, as far as it was seen."""
+        starts = line.starts
+        if len(starts) > 4:
+            half = len(starts) // 2
+            return (starts[-1].at - starts[half].at) / max(1, len(starts) - 1 - half)
+        model = self._models[self._model_of(line)]
+        slots = sum(model.parallel for copy in self._copies.values() if copy.model == model.name)
+        return _typical_s(model, starts[-1].backend) / max(1, slots)
+
+    def _model_of(self, line: _Line) -> str:
+        return next(model for (model, _), other in self._lines.items() if other is line)
+
+    def _spread_s(self, started: _Started, usual: Usual) -> float:
+        """Return the spread of a sum: what independent jobs ahead add grows with their root."""
+        waits_s = max(0.0, started.at - self._origin.now)
+        return usual.spread_s * sqrt(1 + waits_s / max(usual.mean_s, 0.001))
+
+    # ------------------------------------------------------------ one step into the future
+
+    def _first_events(self) -> list[tuple[float, int, str, str]]:
+        """Return what is under way: (moment, what, model, backend) of jobs, loads and unloads."""
+        now, events = self._origin.now, []
+        for copy in self._copies.values():
+            model = self._models.get(copy.model)
+            match copy.residency:
+                case Residency.LOADING:
+                    least = OVERDUE_SHARE * _load_s(model, copy.backend)
+                    events.append((max(copy.ready_at, now + least), _LOADED, *_key(copy)))
+                case Residency.UNLOADING:
+                    events.append((now + LEAVING_S, _LEFT, *_key(copy)))
+                case Residency.READY:
+                    events.extend(
+                        (ends_at, _ENDED, *_key(copy)) for ends_at in _ends(copy, model, now)
+                    )
+        heapify(events)
+        return events
+
+    def _step(self) -> None:
+        """Decide at the present moment, then go to the next one."""
+        self._plans_left -= 1
+        answer = plan(self._world)
+        self._carry_out(answer)
+        if self._starts_left <= 0 or self._plans_left <= 0:
+            self._over = True
+            return
+        if answer.starts or answer.loads or answer.evictions:
+            self._show(self._world.now, answer)
+            return
+        self._go_on(answer)
+
+    def _go_on(self, answer: Plan) -> None:
+        moments = [self._events[0][0]] if self._events else []
+        if answer.look_at is not None:
+            moments.append(answer.look_at)
+        if not moments:
+            self._over = True
+            return
+        now = max(self._world.now, min(moments))
+        while self._events and self._events[0][0] <= now:
+            _, what, model, backend = heappop(self._events)
+            self._happen(now, what, model, backend)
+        self._show(now, answer)
+
+    def _happen(self, now: float, what: int, model: str, backend: str) -> None:
+        copy = self._copies.get((model, backend))
+        if copy is None:
+            return
+        if what == _LEFT:
+            del self._copies[model, backend]
+        elif what == _LOADED:
+            self._copies[model, backend] = replace(
+                copy, residency=Residency.READY, ready_at=min(copy.ready_at, now)
+            )
+            self._occupy(backend, -1 if self._backends[backend].serial else 0)
+        else:
+            self._copies[model, backend] = replace(copy, running=copy.running - 1)
+            self._occupy(backend, -1)
+
+    def _occupy(self, backend: str, more: int) -> None:
+        view = self._backends[backend]
+        self._backends[backend] = replace(view, busy=max(0, view.busy + more), alone=False)
+
+    # ------------------------------------------------------------ carrying out a plan
+
+    def _carry_out(self, answer: Plan) -> None:
+        now = self._world.now
+        for start in answer.starts:
+            self._start(now, start.job, start.backend)
+        for load in answer.loads:
+            self._load(now, load)
+        for evict in answer.evictions:
+            self._evict(now, evict.model, evict.backend)
+
+    def _start(self, now: float, job: Job, backend: str) -> None:
+        line = self._lines[job.model, job.lane]
+        known = len(line.starts) < len(line.view.heads)
+        seconds = (
+            self._service(job, backend).mean_s
+            if known
+            else _typical_s(self._models[job.model], backend)
+        )
+        line.starts.append(_Started(now, backend))
+        copy = self._copies[job.model, backend]
+        self._copies[job.model, backend] = replace(copy, running=copy.running + 1)
+        self._occupy(backend, 1)
+        heappush(self._events, (now + seconds, _ENDED, job.model, backend))
+        self._starts_left -= 1
+
+    def _load(self, now: float, load: Load) -> None:
+        for evict in load.evict:
+            self._evict(now, evict.model, evict.backend)
+        model = self._models[load.model]
+        ready_at = now + _load_s(model, load.backend)
+        self._copies[load.model, load.backend] = Copy(
+            model=load.model,
+            backend=load.backend,
+            residency=Residency.LOADING,
+            ready_at=ready_at,
+            vram_mb=model.vram_mb,
+        )
+        self._occupy(load.backend, 1 if self._backends[load.backend].serial else 0)
+        heappush(self._events, (ready_at, _LOADED, load.model, load.backend))
+
+    def _evict(self, now: float, model: str, backend: str) -> None:
+        self._copies.pop((model, backend), None)
+        if model in self._models:
+            self._models[model] = replace(self._models[model], left_at=now)
+
+    # ------------------------------------------------------------ the world to decide on next
+
+    def _show(self, now: float, answer: Plan) -> None:
+        """Make the world of that moment from what has happened since the last one."""
+        moved = {start.job.model for start in answer.starts} | self._pausing
+        for name in moved:
+            self._models[name] = replace(self._models[name], waiting=self._waiting(name, now))
+        self._world = replace(
+            self._world,
+            now=now,
+            models=self._models,
+            backends=self._backends,
+            copies=tuple(self._copies.values()),
+            reservations=answer.reservations,
+            lane_credit=answer.lane_credit,
+        )
+
+    def _waiting(self, model: str, now: float) -> tuple[Waiting, ...]:
+        views = []
+        for first in self._origin.models[model].waiting:
+            line = self._lines[model, first.lane]
+            done = len(line.starts)
+            if done < first.count:
+                heads = self._heads(line, model, now)
+                views.append(replace(first, count=first.count - done, heads=heads))
+        return tuple(views)
+
+    def _heads(self, line: _Line, model: str, now: float) -> tuple[Job, ...]:
+        view, done = line.view, len(line.starts)
+        pausing = not view.heads and (view.next_start_at is None or view.next_start_at > now)
+        last = done if pausing else min(done + HEADS, view.count)
+        return tuple(line.job(index, self._origin.now, model) for index in range(done, last))
+
+
+def with_job(world: World, job: Job, now: float) -> World:
+    """Return the world at that moment with one more job at the end of its line.
+
+    For a forecast at acceptance, before the router has seen the job. Raises `KeyError` when the
+    world knows nothing of the model; the caller then adds its view.
+    """
+    model = world.models[job.model]
+    line = next((w for w in model.waiting if w.lane == job.lane), None)
+    if line is None:
+        longer = Waiting(lane=job.lane, count=1, heads=(job,), oldest_at=job.queued_at)
+    else:
+        whole = line.count == len(line.heads)
+        heads = (*line.heads, job) if whole else line.heads
+        longer = replace(line, count=line.count + 1, heads=heads)
+    others = tuple(w for w in model.waiting if w.lane != job.lane)
+    models = {**world.models, job.model: replace(model, waiting=(*others, longer))}
+    return replace(world, now=now, models=models)
+
+
+# ---------------------------------------------------------------- helpers
+
+_LOADED, _LEFT, _ENDED = range(3)
+_NOTHING = TextToImage(prompt="")
+
+
+def _key(copy: Copy) -> tuple[str, str]:
+    return copy.model, copy.backend
+
+
+def _ends(copy: Copy, model: ModelView | None, now: float) -> list[float]:
+    """Return when the running jobs of a copy will end; overdue ones soon."""
+    usual_s = _typical_s(model, copy.backend)
+    known = list(copy.ends_at[: copy.running])
+    known += [now + usual_s / 2] * (copy.running - len(known))
+    return [max(ends_at, now + OVERDUE_SHARE * usual_s) for ends_at in known]
+
+
+def _load_s(model: ModelView | None, backend: str) -> float:
+    times: Mapping[str, float] = {} if model is None else model.load_s
+    return times.get(backend, times.get("", DEFAULT_LOAD_S))
+
+
+def _typical_s(model: ModelView | None, backend: str) -> float:
+    times: Mapping[str, float] = {} if model is None else model.service_s
+    return times.get(backend, times.get("", DEFAULT_SERVICE_S))
+
+
+def _stand_in(model: str, lane: str, queued_at: float) -> Job:
+    """Return a job that takes the place of one the snapshot does not name."""
+    return Job(
+        id=0,
+        model=model,
+        request=_NOTHING,
+        owner="",
+        lane=lane,
+        parent=None,
+        reply_to="",
+        state=JobState.PENDING,
+        seq=None,
+        attempt=0,
+        version=0,
+        not_before=0.0,
+        queued_at=queued_at,
+        started_at=None,
+        finished_at=None,
+        backend=None,
+        suspect=False,
+        error=None,
+        acknowledged=False,
+    )

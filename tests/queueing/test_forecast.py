@@ -1,0 +1,124 @@
+"""When a waiting job will be done, as told at its acceptance."""
+
+from dataclasses import replace
+
+import pytest
+
+from queueing.estimates import Usual
+from queueing.forecast import Forecast, with_job
+from queueing.jobs import Job
+from queueing.world import BackendView, Residency, World
+from tests.queueing.worlds import NOW, copy, jobs, line, model, world
+
+TWO_BACKENDS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h1"))
+
+
+def ten_seconds(_job: Job, _backend: str) -> Usual:
+    return Usual(samples=9, median_s=10.0, mean_s=10.0, spread_s=1.0)
+
+
+def done_in(snapshot: World, job: Job, position: int, **options: int) -> float:
+    """Return the seconds until the job is expected to be done."""
+    expected = Forecast(snapshot, ten_seconds, **options).of(job, position)
+    assert expected is not None
+    return expected.done_at - NOW
+
+
+def test_a_job_of_a_ready_model_takes_its_own_time() -> None:
+    """The simplest promise of all would be wrong."""
+    waiting = jobs("flux", 0)
+    snapshot = world(model("flux", line(waiting)), copies=(copy("flux"),))
+    assert done_in(snapshot, waiting[0], 1) == pytest.approx(10.0)
+
+
+def test_the_rest_of_what_runs_and_the_jobs_ahead_are_counted() -> None:
+    """People would be promised their picture while somebody else's is being drawn."""
+    waiting = jobs("flux", 3, 2, 1)
+    running = copy("flux", running=1, ends_at=(NOW + 4.0,))
+    snapshot = world(model("flux", line(waiting)), copies=(running,))
+    assert done_in(snapshot, waiting[2], 3) == pytest.approx(34.0)
+
+
+def test_a_job_that_should_be_done_by_now_is_expected_soon() -> None:
+    """A job running over its time would make every promise behind it lie in the past."""
+    waiting = jobs("flux", 0)
+    late = copy("flux", running=1, ends_at=(NOW - 60.0,))
+    snapshot = world(model("flux", line(waiting)), copies=(late,))
+    assert 10.0 < done_in(snapshot, waiting[0], 1) < 15.0
+
+
+def test_loads_on_the_way_are_counted() -> None:
+    """The first job of a cold model would be promised without its load."""
+    waiting = jobs("flux", 0)
+    assert done_in(world(model("flux", line(waiting))), waiting[0], 1) == pytest.approx(40.0)
+    coming = copy("flux", residency=Residency.LOADING, ready_at=NOW + 7.0)
+    snapshot = world(model("flux", line(waiting)), copies=(coming,))
+    assert done_in(snapshot, waiting[0], 1) == pytest.approx(17.0)
+
+
+def test_the_swap_before_a_load_is_counted() -> None:
+    """Where two models take turns, a promise would ignore the line of the other one."""
+    mine, others = jobs("flux", 0), jobs("sdxl", 5, 4)
+    busy = copy("sdxl", running=1, ends_at=(NOW + 6.0,))
+    snapshot = world(model("flux", line(mine)), model("sdxl", line(others)), copies=(busy,))
+    assert done_in(snapshot, mine[0], 1) == pytest.approx(6 + 2 * 10 + 30 + 10)
+
+
+def test_a_job_accepted_now_can_be_asked_for_before_the_router_has_seen_it() -> None:
+    """A person would get no time until the next look at the lines."""
+    new = jobs("flux", 0)[0]
+    snapshot = with_job(world(model("flux"), copies=(copy("flux"),)), new, NOW)
+    assert done_in(snapshot, new, 1) == pytest.approx(10.0)
+
+
+def test_a_long_line_is_continued_at_its_pace() -> None:
+    """An estimate at the end of a very long line would cost seconds, or be missing."""
+    heads = jobs("flux", 5, 4, 3)
+    snapshot = world(model("flux", line(heads, more=99_997)), copies=(copy("flux"),))
+    assert done_in(snapshot, heads[0], 100_000, most_starts=50) == pytest.approx(1e6, rel=0.01)
+
+
+def test_nothing_is_promised_where_no_host_is_up() -> None:
+    """People would be promised a moment that nobody can keep."""
+    waiting = jobs("flux", 0)
+    down = (BackendView(name="b1", host="h1", up=False),)
+    snapshot = world(model("flux", line(waiting)), backends=down)
+    assert Forecast(snapshot, ten_seconds).of(waiting[0], 1) is None
+
+
+def test_a_held_job_is_expected_after_its_pause() -> None:
+    """A job pausing after a failed attempt would be promised as if it started now."""
+    held = jobs("flux", 0)[0]
+    pausing = line((), more=1, next_start_at=NOW + 20.0)
+    snapshot = world(model("flux", pausing), copies=(copy("flux"),))
+    assert done_in(snapshot, held, 1) == pytest.approx(30.0)
+
+
+def test_the_spread_grows_with_the_wait() -> None:
+    """A far promise would claim to be as sure as a near one."""
+    waiting = jobs("flux", 9, 8, 7, 6, 5)
+    forecast = Forecast(world(model("flux", line(waiting)), copies=(copy("flux"),)), ten_seconds)
+    near, far = forecast.of(waiting[0], 1), forecast.of(waiting[4], 5)
+    assert near is not None
+    assert far is not None
+    assert near.spread_s == pytest.approx(1.0)
+    assert far.spread_s > 2 * near.spread_s
+
+
+def test_asking_in_another_order_changes_no_answer() -> None:
+    """Two people looking at the same line would be told different times."""
+    waiting = jobs("flux", 9, 8, 7, 6)
+    snapshot = world(model("flux", line(waiting)), copies=(copy("flux"),))
+    forwards, backwards = Forecast(snapshot, ten_seconds), Forecast(snapshot, ten_seconds)
+    told = [forwards.of(job, place) for place, job in enumerate(waiting, start=1)]
+    again = [backwards.of(job, place) for place, job in reversed([*enumerate(waiting, start=1)])]
+    assert told == again[::-1]
+
+
+def test_a_forecast_leaves_its_world_alone() -> None:
+    """The router would decide on a world that a question had changed."""
+    waiting = jobs("flux", 9, 8)
+    snapshot = world(model("flux", line(waiting)), backends=TWO_BACKENDS)
+    before = replace(snapshot)
+    Forecast(snapshot, ten_seconds).of(waiting[1], 2)
+    assert snapshot == before
