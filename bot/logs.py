@@ -28,6 +28,7 @@ _SHAPES = re.compile(
 )
 """Tokens by their shape: of Telegram, Discord, LM Studio, and in headers and addresses."""
 
+CHATTY = ("httpx", "httpcore", "telegram", "discord", "aiohttp.access")
 _SHORTEST = 4  # a shorter secret would black out half of every line
 
 _log = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ def set_up(
     root.setLevel(level.upper())
     logging.captureWarnings(capture=True)
     # httpx logs every address at INFO, and Telegram's addresses hold the token.
-    for chatty in ("httpx", "httpcore", "telegram", "discord", "aiohttp.access"):
+    for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
     sys.excepthook = _log_uncaught
     threading.excepthook = _log_thread
