@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from backends.demo import Demo
+from backends.lmstudio import LMStudio
 from backends.openai import OpenAI
 from queueing.catalog import BackendSpec
 from queueing.errors import BadModel
@@ -25,6 +26,7 @@ class Kind(Protocol):
 
 KINDS: Mapping[str, Kind] = {
     "demo": Demo,
+    "lmstudio": LMStudio,
     "openai": OpenAI,
 }
 """Every kind of backend by its name in the configuration."""

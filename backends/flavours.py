@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from backends.http import Http, HttpRefused
+from backends.http import Http, HttpFailed, HttpRefused
 from backends.llm_replies import (
     Listed,
     Listing,
@@ -172,12 +172,13 @@ class LlamaCpp(Generic):
         return f"llama.cpp {props.build_info}".strip() if props and props.role != "router" else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return the one model."""
+        """Return the one model; it lists it before it is ready."""
+        ready = await _healthy(http)
         return tuple(
             Served(
                 id=entry.id,
                 names=frozenset(entry.aliases or ()),
-                loaded=True,
+                loaded=ready,
                 size_mb=_mb(entry.meta.size if entry.meta else None),
             )
             for entry in await listing(http)
@@ -334,6 +335,15 @@ def _router_failure(entry: Listed) -> str | None:
     if status is None or not status.failed:
         return None
     return f"its process ended with exit code {status.exit_code}"
+
+
+async def _healthy(http: Http) -> bool:
+    """Return whether llama.cpp has its model ready: /health answers 503 until then."""
+    try:
+        await http.get_json("/health")
+    except HttpFailed:
+        return False
+    return True
 
 
 async def _tolerant_post(http: Http, path: str, body: JsonValue, settled: str) -> None:

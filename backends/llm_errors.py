@@ -92,6 +92,11 @@ def classify(status: int, body: JsonValue) -> BackendError:
     return Unavailable(cause)
 
 
+def wants_token(status: int, body: JsonValue) -> bool:
+    """Return whether a server refuses for want of the right token."""
+    return status in {401, 403} or any(word in words_of(body).casefold() for word in TOKEN)
+
+
 def words_of(body: JsonValue) -> str:
     """Return what a server says went wrong: message, type and code of an error object, or text."""
     if isinstance(body, str):

@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import JsonValue, ValidationError
 
 from backends.http import Http, HttpRefused
+from backends.llm_errors import classify, wants_token
 from backends.llm_stream import Reply
 from queueing.errors import Unavailable
 
@@ -105,7 +106,12 @@ class Running(Reply):
 
 
 def read(record: type[Answer], body: JsonValue) -> Answer:
-    """Return an answer as a record; raise `Unavailable` when it is none."""
+    """Return an answer as a record.
+
+    Raises what an error in it means, `Unavailable` when it is neither.
+    """
+    if isinstance(body, dict) and body.get("error"):
+        raise classify(200, body)
     try:
         return record.model_validate(body)
     except ValidationError as error:
@@ -117,20 +123,24 @@ def read(record: type[Answer], body: JsonValue) -> Answer:
 async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
     """Return a GET's answer as a record, or None when the server has no such call.
 
-    Statuses do not tell: LM Studio answers 200 with an error to any path.
+    Statuses do not tell: LM Studio answers 200 with an error to any path. Raises `Unavailable`
+    when there is no answer, or none without a token.
     """
     try:
         body = await http.get_json(path)
     except HttpRefused as error:
-        if error.status in {401, 403}:
-            raise Unavailable(
-                "the server refuses the token, or wants one (option `token`)"
-            ) from error
+        _refuse_stranger(error.status, error.body)
         return None
     try:
         return record.model_validate(body)
     except ValidationError:
+        _refuse_stranger(200, body)
         return None
+
+
+def _refuse_stranger(status: int, body: JsonValue) -> None:
+    if wants_token(status, body):
+        raise Unavailable("the server refuses the token, or wants one (setting `token`)")
 
 
 async def listing(http: Http) -> tuple[Listed, ...]:

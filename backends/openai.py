@@ -34,8 +34,10 @@ from queueing.requests import Capability, Chat, Output, Progress, Record, Work
 REPORT_EVERY_S = 0.1  # a fast server writes thousands of tokens a second, no chat shows that
 UNLOAD_S = 60.0
 DETAILS_AT_ONCE = 8
+NAMES_TOLD = 10  # of what a server offers, where a name is wrong
 WEIGHTS_TO_VRAM = 1.2  # what a copy takes beside its weights: context and working memory
 OVERHEAD_MB = 512
+STAYS = "This server cannot unload models when told to."
 SILENT = "The model gave an empty answer; please ask in another way."
 ONLY_THOUGHTS = "The model spent its whole answer on thinking; please ask for something shorter."
 
@@ -54,7 +56,8 @@ class OpenAI:
 
     serial: ClassVar[bool] = False
     max_models: ClassVar[int | None] = None
-    parallel: ClassVar[int] = 64
+    parallel: ClassVar[int] = 4  # what LM Studio and llama.cpp give a model; others queue politely
+    stranger: ClassVar[str] = "nothing at this url answers like an OpenAI-compatible server"
 
     capabilities = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
     unloads_together = False
@@ -126,7 +129,7 @@ class OpenAI:
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
         """Return which models are in memory; None where the server does not tell."""
         with _classified():
-            listed = await (await self._known()).served(self._http)
+            listed = await self._listed()
         if any(served.loaded is None for served in listed):
             return None
         names = Names(listed)
@@ -147,14 +150,11 @@ class OpenAI:
         with _classified():
             flavour = await self._known()
             async with self._lock(model):
-                served = await self._find(model)
-                if served.loaded is False:
+                served = Names(await self._listed()).find(_id(model))
+                if served is None or served.loaded is False:
                     return
                 if not flavour.can_unload:
-                    raise Rejected(
-                        f"{self._name} cannot unload",
-                        user_text="This server cannot unload models when told to.",
-                    )
+                    raise Rejected(f"{self._name} cannot unload", user_text=STAYS)
                 await flavour.unload(self._http, served)
                 async with _within(UNLOAD_S, f"{served.id} did not leave the memory"):
                     await self._until(model, lambda now: not now.loaded)
@@ -190,7 +190,7 @@ class OpenAI:
                 self._flavour = flavour
                 self.can_unload = flavour.can_unload
                 return description
-        raise Unavailable("nothing at this url answers like an OpenAI-compatible server")
+        raise Unavailable(self.stranger)
 
     async def _known(self) -> Flavour:
         if self._flavour is None:
@@ -201,11 +201,14 @@ class OpenAI:
     def _lock(self, model: ModelSpec) -> asyncio.Lock:
         return self._locks.setdefault(_id(model), asyncio.Lock())
 
+    async def _listed(self) -> tuple[Served, ...]:
+        return await (await self._known()).served(self._http)
+
     async def _find(self, model: ModelSpec) -> Served:
-        listed = await (await self._known()).served(self._http)
+        listed = await self._listed()
         if served := Names(listed).find(wanted := _id(model)):
             return served
-        offered = ", ".join(sorted(served.id for served in listed)[:10]) or "nothing"
+        offered = ", ".join(sorted(each.id for each in listed)[:NAMES_TOLD]) or "nothing"
         raise BadModel(
             f"models.{model.name}.model: {self._name} has no {wanted!r}; it offers {offered}",
             user_text=NO_MODEL,
@@ -260,10 +263,11 @@ class OpenAI:
         """
         if not flavour.exact or plain(answers) == plain(_id(model)):
             return
-        if Names([await self._find(model)]).find(answers):  # under another of its names
+        served = await self._find(model)
+        if Names([served]).find(answers):  # under another of its names
             return
         cause = f"asked {_id(model)}, but {answers} answered"
-        raise NotLoaded(cause) if flavour.can_load else BadModel(cause, user_text=NO_MODEL)
+        raise NotLoaded(cause) if served.loaded is False else BadModel(cause, user_text=NO_MODEL)
 
     async def _why_silent(self, flavour: Flavour, body: JsonValue) -> BackendError:
         """Ask again without streaming what an empty stream meant.
