@@ -1,0 +1,45 @@
+# A small image that runs Usher as nobody in particular.
+#
+#   docker build -t usher .
+#   docker run -d --name usher --restart unless-stopped --env-file usher.env \
+#       -v usher-data:/data -v "$PWD/config.yaml:/data/config.yaml:ro" usher
+#
+# The database lies beside the configuration, in the volume /data. usher.env holds the secrets the
+# configuration names, one NAME=value a line.
+#
+# Servers on the host (ComfyUI, LM Studio): name them http://host.docker.internal:8188 in the
+# configuration and, on Linux, add
+#       --add-host host.docker.internal:host-gateway
+# They must listen on more than 127.0.0.1 of the host: `--listen` of ComfyUI, "Serve on Local
+# Network" of LM Studio.
+#
+# The card, so that memory other programs take is seen: with NVIDIA's container toolkit, add
+#       --gpus all -e NVIDIA_DRIVER_CAPABILITIES=utility
+# The toolkit then brings the driver's NVML library in; without it, what the servers say and the
+# configured sizes count.
+#
+# The web chat: chats.web with host 0.0.0.0 and a token, and
+#       -p 127.0.0.1:8080:8080
+
+FROM python:3.13-slim AS libraries
+COPY requirements.lock /
+RUN python -m venv /usher \
+    && /usher/bin/pip install --no-cache-dir --require-hashes -r /requirements.lock \
+    && /usher/bin/pip uninstall --yes pip
+
+FROM python:3.13-slim
+RUN useradd --system --uid 10001 --no-create-home --home-dir /data usher \
+    && install --directory --owner usher --group usher /data
+COPY --from=libraries /usher /usher
+COPY . /app
+ENV PATH=/usher/bin:$PATH PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER usher
+WORKDIR /data
+VOLUME /data
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+# Alive means that the bot's event loop has turned within the last minute, not that a process exists.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=30s \
+    CMD ["python", "-P", "-m", "bot", "health", "-c", "/data/config.yaml"]
+ENTRYPOINT ["python", "-P", "-m", "bot"]
+CMD ["run", "-c", "/data/config.yaml"]
