@@ -38,11 +38,11 @@ def _loader_busy(reason: Reason) -> str:
 
 
 def _reserved(reason: Reason) -> str:
-    return f"{_host(reason)} is kept for {reason.other}, which has waited longer"
+    return f"{_host(reason)} is kept for {_other(reason)}, which has waited longer"
 
 
 def _gated(reason: Reason) -> str:
-    return f"{reason.other} has waited longer and gets its turn{_on(reason)} first"
+    return f"{_other(reason)} has waited longer and gets its turn{_on(reason)} first"
 
 
 def _no_room(reason: Reason) -> str:
@@ -50,7 +50,7 @@ def _no_room(reason: Reason) -> str:
 
 
 def _pinned(reason: Reason) -> str:
-    return f"an admin keeps {reason.other} in the memory{_on(reason)}"
+    return f"an admin keeps {_other(reason)} in the memory{_on(reason)}"
 
 
 def _offline(reason: Reason) -> str:
@@ -106,6 +106,10 @@ def _on(reason: Reason) -> str:
 
 def _host(reason: Reason) -> str:
     return reason.host or "its host"
+
+
+def _other(reason: Reason) -> str:
+    return reason.other or "another model"
 
 
 def _about(reason: Reason) -> str:

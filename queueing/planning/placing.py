@@ -127,6 +127,6 @@ def _can_load(backend: BackendState, model: ModelState) -> bool:
     )
 
 
-def _preference(model: ModelState, room: Room) -> tuple[float, float]:
-    """Order places: the cheapest eviction, then the shortest load; then the order of preference."""
-    return room.cost, model.load_s(room.backend.view.name)
+def _preference(model: ModelState, room: Room) -> tuple[bool, float, float]:
+    """Order places: free memory, the cheapest eviction, the shortest load, as configured."""
+    return bool(room.victims), room.cost, model.load_s(room.backend.view.name)
