@@ -99,9 +99,10 @@ async def _serve(config: Config) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    config = _loaded(arguments.config)
     from bot import check  # noqa: PLC0415  as above
 
-    return asyncio.run(check.report(_loaded(arguments.config)))
+    return asyncio.run(check.report(config))
 
 
 def _health(arguments: argparse.Namespace) -> int:

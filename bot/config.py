@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from bot import config_checks, config_yaml
-from bot.config_records import Config
+from bot.config_whole import Config
 from bot.config_yaml import Document, Problem, sentences
 
 __all__ = ["Config", "ConfigError", "load", "parse", "settings_at"]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from backends import KINDS, connect
-from bot.config_records import Config, ModelConfig
+from bot.config_records import ModelConfig
+from bot.config_whole import Config
 from bot.config_yaml import Path, Problem
 from bot.platforms.web_guard import is_loopback
 from queueing.catalog import Catalog, ModelSpec
@@ -24,11 +25,8 @@ def problems(config: Config) -> list[Problem]:
     if found:  # what follows needs every name to mean something
         return found
     catalog = config.catalog()
-    return [
-        *_option_problems(catalog),
-        *_size_problems(catalog),
-        *_default_problems(config, catalog),
-    ]
+    found = [*_option_problems(catalog), *_size_problems(catalog)]
+    return found or list(_default_problems(config, catalog))
 
 
 def warnings(config: Config) -> list[Problem]:
@@ -104,6 +102,10 @@ def _option_problems(catalog: Catalog) -> Iterator[Problem]:
                     backend.check(model)
                 except BadModel as error:
                     yield from _placed(str(error), f"models.{model.name}", ("models", model.name))
+    for model in catalog.models.values():
+        if not model.capabilities:
+            text = "its servers can do nothing in common, so nobody could use it"
+            yield Problem(path=("models", model.name, "backends"), text=text)
 
 
 def _placed(text: str, prefix: str, base: Path) -> Iterator[Problem]:

@@ -48,7 +48,7 @@ def test_a_small_configuration_becomes_a_catalog_with_the_defaults() -> None:
     flux = catalog.models["flux"]
     usual = ModelSpec(name="", backends=(), capabilities=frozenset())
     assert flux.backends == ("stand-in",)
-    assert flux.capabilities == {Capability.TEXT_TO_IMAGE, Capability.TEXT_TO_TEXT}
+    assert flux.capabilities == set(Capability) - {Capability.VISION}
     assert (flux.vram_mb, flux.timeouts) == (None, Timeouts())
     assert (flux.load_s, flux.service_s) == (usual.load_s, usual.service_s)
     assert (flux.max_attempts, flux.max_waiting) == (usual.max_attempts, usual.max_waiting)
@@ -319,6 +319,11 @@ def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str)
             "config.yaml:5: hosts.home.backends.stand-in.url: must be an address",
         ),
         ("flux: {backends: [stand-in]}", "", "config.yaml:6: models: no models"),
+        (
+            "[stand-in]}",
+            "[stand-in], capabilities: []}",
+            "config.yaml:7: models.flux.backends: its servers can do nothing in common",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_refused_with_the_line(

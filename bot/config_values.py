@@ -1,0 +1,89 @@
+"""The kinds of values settings have: sizes, seconds, addresses, names; and the group of settings."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, get_args
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
+
+
+def _megabytes(value: object) -> object:
+    """Read "24GB" as 24 × 1024 MB, the way makers of cards count."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([GM])i?B\s*", str(value), re.IGNORECASE)
+    if match is None:
+        raise ValueError("must be a size with its unit, such as 24GB or 8192MB")
+    size = float(match[1]) * (1024 if match[2].upper() == "G" else 1)
+    if not 1 <= size <= 2**40:
+        raise ValueError("must be a size a computer can have")
+    return int(size)
+
+
+def megabytes_or_auto(value: object) -> object:
+    """Read "auto" as None: to be measured."""
+    return None if value == "auto" else _megabytes(value)
+
+
+def _seconds_or_none(value: object) -> object:
+    return None if value == "none" else value
+
+
+def _web_address(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an address such as http://127.0.0.1:8188")
+    parts.port  # noqa: B018  raises ValueError for a port out of range
+    return value.rstrip("/")
+
+
+def person(value: object) -> object:
+    """Check a person's id, such as "telegram:42"."""
+    if not re.fullmatch(r"[a-z]+:\S+", str(value)):
+        raise ValueError("must name platform and id, such as telegram:42")
+    return value
+
+
+def beside(value: Path, info: ValidationInfo) -> Path:
+    """Read a relative path as beside the configuration file, wherever the bot is started."""
+    return Path((info.context or {}).get("folder", "")) / value
+
+
+Megabytes = Annotated[int, BeforeValidator(_megabytes)]
+Seconds = Annotated[float, Field(gt=0, le=1e9)]
+Limit = Annotated[Seconds | None, BeforeValidator(_seconds_or_none)]
+Url = Annotated[str, AfterValidator(_web_address)]
+Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_length=100)]
+"""A name a person types in a chat: no blanks and no "=", which separate it from the prompt."""
+
+
+class Section(BaseModel):
+    """A group of settings; an empty one (`web:`) means its defaults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_means_default(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        groups = {name for name, field in cls.model_fields.items() if _is_group(field.annotation)}
+        filled = {
+            key: {} if value is None and key in groups else value for key, value in data.items()
+        }
+        return {key: value for key, value in filled.items() if value is not None}
+
+
+def _is_group(annotation: Any) -> bool:
+    return any(
+        isinstance(kind, type) and issubclass(kind, Section)
+        for kind in (annotation, *get_args(annotation))
+    )

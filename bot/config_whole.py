@@ -1,0 +1,144 @@
+"""A whole configuration, and the catalog it becomes."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
+
+from backends import KINDS, connect
+from bot.config_records import (
+    BackendConfig,
+    ChatsConfig,
+    DefaultsConfig,
+    HostConfig,
+    LimitsConfig,
+    LoggingConfig,
+    ModelConfig,
+    RetentionConfig,
+    SchedulingConfig,
+)
+from bot.config_values import Name, Section, beside, person
+from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, Timeouts
+from queueing.errors import BadModel
+from queueing.requests import Capability
+
+_PARALLEL = 4  # of one model, where its servers could do more: what most do unasked
+_UNASKED = (Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE, Capability.TEXT_TO_TEXT)
+
+
+class Config(Section):
+    """A whole configuration, valid in itself."""
+
+    database: Annotated[Path, AfterValidator(beside)] = Field(
+        default=Path("usher.sqlite"), validate_default=True
+    )
+    hosts: dict[Name, HostConfig] = Field(min_length=1)
+    models: dict[Name, ModelConfig] = Field(default_factory=dict)
+    defaults: DefaultsConfig = DefaultsConfig()
+    chats: ChatsConfig = ChatsConfig()
+    admins: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
+    limits: LimitsConfig = LimitsConfig()
+    scheduling: SchedulingConfig = SchedulingConfig()
+    retention: RetentionConfig = RetentionConfig()
+    logging: LoggingConfig = LoggingConfig()
+
+    _warnings: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what works but is probably not meant, one sentence each."""
+        return self._warnings
+
+    def with_warnings(self, warnings: tuple[str, ...]) -> Self:
+        """Return a copy that carries those warnings."""
+        copy = self.model_copy()
+        copy._warnings = warnings  # noqa: SLF001  a copy of ourselves
+        return copy
+
+    @property
+    def database_url(self) -> str:
+        """Return the database's address as the store takes it."""
+        return f"sqlite:///{self.database.as_posix()}"
+
+    def secrets(self) -> frozenset[str]:
+        """Return every value that must never be seen: tokens, and passwords within addresses."""
+        servers = [b for host in self.hosts.values() for b in host.backends.values()]
+        chats = (self.chats.discord, self.chats.telegram, self.chats.web)
+        tokens = [part.token for part in (*servers, *chats) if part and part.token]
+        urls = [urlsplit(server.url) for server in servers if server.url]
+        return frozenset(
+            {token.get_secret_value() for token in tokens}
+            | {url.password for url in urls if url.password}
+        )
+
+    def catalog(self) -> Catalog:
+        """Return the hosts, backends and models in the queue's own terms."""
+        hosts = [_host_spec(name, host) for name, host in self.hosts.items()]
+        backends = {backend.name: backend for host in hosts for backend in host.backends}
+        models = [
+            _model_spec(name, model, [backends[each] for each in model.backends])
+            for name, model in self.models.items()
+        ]
+        return Catalog(models, hosts)
+
+
+def _host_spec(name: str, host: HostConfig) -> HostSpec:
+    backends = tuple(_backend_spec(name, backend) for name, backend in host.backends.items())
+    return HostSpec(
+        name=name, vram_mb=host.vram_mb, margin=host.margin, gpu=host.gpu, backends=backends
+    )
+
+
+def _backend_spec(name: str, backend: BackendConfig) -> BackendSpec:
+    kind = KINDS[backend.kind]
+    token = {"token": backend.token.get_secret_value()} if backend.token else {}
+    return BackendSpec(
+        name=name,
+        kind=backend.kind,
+        url=backend.url or "",
+        parallel=backend.parallel or kind.parallel,
+        serial=kind.serial,
+        discover=backend.discover,
+        options={**backend.__pydantic_extra__, **token},
+    )
+
+
+def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) -> ModelSpec:
+    spec = ModelSpec(
+        name=name,
+        backends=model.backends,
+        capabilities=model.capabilities or frozenset(),
+        aliases=model.aliases,
+        vram_mb=model.vram_mb,
+        parallel=model.parallel or min(_PARALLEL, *(each.parallel for each in backends)),
+        load_s=model.load_s,
+        service_s=model.service_s,
+        max_attempts=model.max_attempts,
+        max_waiting=model.max_waiting,
+        preload=model.preload,
+        timeouts=Timeouts(**model.timeouts.model_dump()),
+        options=model.__pydantic_extra__,
+    )
+    if model.capabilities is not None:
+        return spec
+    able = (_accepted(spec, backend) for backend in backends)
+    return replace(spec, capabilities=frozenset.intersection(*able))
+
+
+def _accepted(model: ModelSpec, backend: BackendSpec) -> frozenset[Capability]:
+    """Return what a kind lets the model do, of what needs no word of the operator.
+
+    Whether a text model sees pictures cannot be known from here, so seeing must be stated.
+    """
+    return frozenset(able for able in _UNASKED if _accepts(backend, model, able))
+
+
+def _accepts(backend: BackendSpec, model: ModelSpec, capability: Capability) -> bool:
+    try:
+        connect(backend).check(replace(model, capabilities=frozenset({capability})))
+    except BadModel:
+        return False
+    return True

@@ -1,0 +1,158 @@
+"""The command line: what it answers, with which exit status, and how it stops."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bot import cli, heartbeat
+
+ROOT = Path(__file__).parents[2]
+CONFIG = """\
+hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
+models: {flux: {backends: [stand-in]}}
+chats: {web: {port: 0}}
+"""
+WAIT_S = 60.0
+
+
+def configured(tmp_path: Path, text: str = CONFIG) -> str:
+    file = tmp_path / "config.yaml"
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.parametrize("command", ["run", "check", "health"])
+def test_a_wrong_configuration_ends_with_1_and_all_its_problems(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script could not tell a typing error from a server that is away."""
+    file = configured(tmp_path, "models: {}\nnonsense: 1\n")
+    assert cli.main([command, "-c", file]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told == [
+        "config.yaml: hosts: is missing",
+        told[1],
+    ]
+    assert told[1].startswith("config.yaml:2: nonsense: is no setting")
+
+
+def test_run_without_any_chat_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bot nobody can reach would run and look healthy."""
+    file = configured(tmp_path, CONFIG.replace("chats: {web: {port: 0}}\n", ""))
+    assert cli.main(["run", "-c", file]) == 1
+    assert "chats: none is set" in capsys.readouterr().err
+
+
+def test_a_missing_file_is_told_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A newcomer would meet a traceback first."""
+    assert cli.main(["check", "-c", str(tmp_path / "none.yaml")]) == 1
+    assert "none.yaml: cannot be read" in capsys.readouterr().err
+
+
+def test_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
+    """A bug report would name no version, or another one."""
+    assert cli.main(["version"]) == 0
+    assert capsys.readouterr().out == f"usher {cli.version()}\n"
+    assert f'version = "{cli.version()}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["dance"], ["demo", "--port", "x"], ["demo", "--port", "70000"], ["demo", "--speed", "0"]],
+)
+def test_a_wrong_command_line_is_told_in_a_usage_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt option would be taken for something else, or end in a traceback."""
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(arguments)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: usher")
+
+
+# ---------------------------------------------------------------- signs of life
+
+
+async def test_the_bot_shows_that_it_lives_and_that_it_stopped(tmp_path: Path) -> None:
+    """A container with a dead bot would count as healthy."""
+    database = tmp_path / "usher.sqlite"
+    file = configured(tmp_path)
+    assert cli.main(["health", "-c", file]) == 2
+    beating = asyncio.create_task(heartbeat.beat(database))
+    while not heartbeat.is_alive(database):  # noqa: ASYNC110  a file signals nothing
+        await asyncio.sleep(0)
+    assert cli.main(["health", "-c", file]) == 0
+    long_ago = time.time() - heartbeat.LATE_S - 1
+    os.utime(heartbeat.file_of(database), (long_ago, long_ago))
+    assert cli.main(["health", "-c", file]) == 2  # the file alone is no sign: the loop hangs
+    beating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await beating
+    assert not heartbeat.file_of(database).exists()
+
+
+# ---------------------------------------------------------------- as a process
+
+
+@pytest.fixture
+def bot(tmp_path: Path) -> subprocess.Popen[str]:
+    """Return a running bot of its own, as an operator starts it."""
+    return _started("run", "-c", configured(tmp_path))
+
+
+def _started(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "bot", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _wait_until_alive(bot: subprocess.Popen[str], database: Path) -> None:
+    until = time.monotonic() + WAIT_S
+    while not heartbeat.is_alive(database):
+        assert bot.poll() is None, bot.communicate()[0]
+        assert time.monotonic() < until, "no sign of life"
+        time.sleep(0.02)  # another process: nothing to wait for but its file
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to answer")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_bot_in_order(
+    bot: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    """A restart would cut running work short, or be reported as a crash."""
+    with bot:
+        _wait_until_alive(bot, tmp_path / "usher.sqlite")
+        bot.send_signal(number)
+        told, _ = bot.communicate(timeout=WAIT_S)
+    assert bot.returncode == 0, told
+    assert "Traceback" not in told
+    assert not heartbeat.is_alive(tmp_path / "usher.sqlite")
+
+
+def test_a_second_bot_on_one_database_is_refused(
+    bot: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    """Two bots would hand out the same jobs twice."""
+    with bot:
+        _wait_until_alive(bot, tmp_path / "usher.sqlite")
+        with _started("run", "-c", str(tmp_path / "config.yaml")) as second:
+            told, _ = second.communicate(timeout=WAIT_S)
+        bot.terminate()
+        bot.communicate(timeout=WAIT_S)
+    assert second.returncode == 2
+    assert "another Usher runs on this database" in told
+    assert "Traceback" not in told
