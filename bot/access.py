@@ -25,6 +25,11 @@ class Access:
         """Return whether that person is an admin."""
         return user in self._admins
 
+    def admin_ids(self, platform: str) -> tuple[str, ...]:
+        """Return the admins' ids on one platform, without its prefix."""
+        mine = (user.partition(":") for user in self._admins)
+        return tuple(user for prefix, _, user in mine if prefix == platform)
+
     def may_touch(self, user: str, job: Job) -> bool:
         """Return whether that person may cancel, repeat or see a job."""
         return user == job.owner or self.is_admin(user)

@@ -5,6 +5,7 @@ pings are new messages: each is noted before it is sent and never blindly sent t
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from bot.pictures import dimensions, fitted
@@ -32,6 +33,18 @@ log = logging.getLogger(__name__)
 _PING_AFTER_S = 60.0
 _PAGES = 4  # longer answers come as a file as well
 _KEPT_DAYS = 7
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where further messages go: beneath a status message.
+
+    `turn` returns when the chat's budget has room for one more request, and takes it.
+    """
+
+    platform: ChatPlatform
+    ref: MessageRef
+    turn: Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,35 +142,30 @@ class Courier:
             return replace(content, body=(Markdown(pages(answers[0], room)[index]),))
         return replace(content, body=(pages(plain(content.body), room)[index],))
 
-    async def send_rest(
-        self, platform: ChatPlatform, ref: MessageRef, job: Job, parcel: Parcel
-    ) -> None:
+    async def send_rest(self, place: Place, job: Job, parcel: Parcel) -> None:
         """Send the further parts, each once. Raises `ChatError` when one surely was not sent."""
         for number, content in enumerate(parcel.rest, start=2):
-            await self._send_once(platform, ref, job, f"part-{number}", content)
+            await self._send_once(place, job, f"part-{number}", content)
 
-    async def ping(
-        self, platform: ChatPlatform, ref: MessageRef | None, job: Job, origin: Origin
-    ) -> None:
+    async def ping(self, place: Place, job: Job, origin: Origin) -> None:
         """Tell a person who waited long that the job has ended; a lost ping is not repeated."""
         waited = (job.finished_at or job.queued_at) - job.queued_at
-        if ref is None or waited < _PING_AFTER_S or job.state is JobState.CANCELLED:
+        if waited < _PING_AFTER_S or job.state is JobState.CANCELLED:
             return
         user_id = origin.user.partition(":")[2]
         content = status.ping(job, origin.language, user_id)
         try:
-            await self._send_once(platform, ref, job, "ping", content)
+            await self._send_once(place, job, "ping", content)
         except ChatError as error:
             log.info("job %s: no ping: %s", job.id, error)
 
-    async def _send_once(
-        self, platform: ChatPlatform, ref: MessageRef, job: Job, part: str, content: Content
-    ) -> None:
+    async def _send_once(self, place: Place, job: Job, part: str, content: Content) -> None:
+        await place.turn()
         if not await self._records.begin_part(job.id, part, self._clock.now()):
             return
         try:
-            sent = await platform.send(
-                ref.chat, content, reply_to=ref, nonce=f"job-{job.id}-{part}"
+            sent = await place.platform.send(
+                place.ref.chat, content, reply_to=place.ref, nonce=f"job-{job.id}-{part}"
             )
         except ChatUnavailable as error:
             if error.unclear:

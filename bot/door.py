@@ -38,10 +38,19 @@ class Gate:
         self._by_name: Mapping[str, Command] = {c.name: c for c in context.commands}
         self._context = context
         self._presenter = presenter
+        self._closed = False
+
+    def close(self) -> None:
+        """Accept nothing more: an orderly stop has begun."""
+        self._closed = True
 
     async def call(self, invocation: Invocation) -> None:
         """Carry out a call; what it accepts is durable when this returns."""
         language = language_of(invocation.language)
+        if self._closed:
+            answer: Answer = _words(language, "refused.not_accepting")
+            self._presenter.answer(invocation, answer)
+            return
         self._presenter.expect(invocation)
         try:
             answer = await self._answer(invocation, language)

@@ -9,12 +9,13 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pydantic import ValidationError
 
 from bot.cards import Card, Desk
 from bot.commands.context import Answer, Placed, Reply, Working
-from bot.delivery import Courier
+from bot.delivery import Courier, Place
 from bot.pacer import Overall, Pace
 from bot.platforms.base import (
     ChatError,
@@ -63,6 +64,7 @@ class Presenter:
         self._desks: dict[tuple[str, str], Desk] = {}
         self._expected: dict[str, Invocation] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._early: list[tuple[Invocation, Answer]] = []
         self._all_told = asyncio.Event()
 
     # ------------------------------------------------------------ what comes in
@@ -90,6 +92,7 @@ class Presenter:
         """Send a call's answer; a placed job's status message is already on its way."""
         self._expected.pop(invocation.key, None)
         if self._tasks is None:
+            self._early.append((invocation, answer))
             return
         match answer:
             case Reply(content=content, private=private):
@@ -110,6 +113,8 @@ class Presenter:
         """Serve all chats until cancelled; begins with what an earlier run left unsaid."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
+            while self._early:
+                self.answer(*self._early.pop(0))
             try:
                 for job in await self._queue.unacknowledged():
                     self._job_changed(job)
@@ -119,11 +124,19 @@ class Presenter:
             finally:
                 self._tasks = None
 
-    async def settle(self, timeout_s: float) -> None:
-        """Wait until every ended job's end is in its chat, at most that long."""
+    async def settle(self, timeout_s: float, *, owner: str = "") -> None:
+        """Wait until every ended job's end is in its chat, at most that long.
+
+        `owner` narrows it to people whose id begins so.
+        """
+
+        def untold() -> bool:
+            ended = (card.job for card in self._cards.values() if card.job.state.final)
+            return any(job.owner.startswith(owner) for job in ended)
+
         try:
             async with asyncio.timeout(timeout_s):
-                while any(card.job.state.final for card in self._cards.values()):
+                while untold():
                     self._all_told.clear()
                     await self._all_told.wait()
         except TimeoutError:
@@ -266,6 +279,7 @@ class Presenter:
             await self._records.note_message(card.job.id, ref, now)
             card.ref, card.sent_at = ref, now
             if content.files:
+                await self._turn(desk)
                 await platform.edit(ref, content)
         card.shown, card.edited_at = content, self._clock.now()
 
@@ -290,12 +304,22 @@ class Presenter:
         """Turn the message into the job's end, send what does not fit in it, acknowledge."""
         parcel = await self._courier.pack(card.job, card.origin, platform.limits)
         await self._show(desk, platform, card, parcel.content)
-        if card.ref is not None:
-            await self._courier.send_rest(platform, card.ref, card.job, parcel)
+        if card.ref is None:
+            return
+        place = Place(platform=platform, ref=card.ref, turn=partial(self._turn, desk))
+        await self._courier.send_rest(place, card.job, parcel)
         await self._queue.acknowledge(card.job)
         self._drop(card)
         if platform.limits.pings:
-            await self._courier.ping(platform, card.ref, card.job, card.origin)
+            await self._courier.ping(place, card.job, card.origin)
+
+    async def _turn(self, desk: Desk) -> None:
+        """Wait for a further message's place in the chat's budget, and take it."""
+        now = self._clock.now()
+        while (at := desk.pace.earliest(now, final=True)) > now:
+            await asyncio.sleep(at - now)
+            now = self._clock.now()
+        desk.pace.spend(self._clock.now())
 
     def _drop(self, card: Card) -> None:
         self._cards.pop(card.job.id, None)

@@ -10,6 +10,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import discord
 
@@ -222,6 +223,11 @@ async def _post(
     channel: discord.PartialMessageable, content: Content, reply_to: MessageRef | None, nonce: str
 ) -> discord.Message:
     message = outgoing(content)
+    quoting: dict[str, Any] = {}
+    if reply_to is not None:
+        quoting["reference"] = discord.MessageReference(
+            message_id=int(reply_to.message), channel_id=channel.id, fail_if_not_exists=False
+        )
     return await channel.send(
         message.text,
         files=message.files,
@@ -229,13 +235,7 @@ async def _post(
         allowed_mentions=message.mentions,
         suppress_embeds=True,
         nonce=nonce,
-        reference=(
-            discord.MessageReference(
-                message_id=int(reply_to.message), channel_id=channel.id, fail_if_not_exists=False
-            )
-            if reply_to
-            else discord.utils.MISSING
-        ),
+        **quoting,
     )
 
 

@@ -108,7 +108,9 @@ class Client(discord.Client):
         """Let the door refuse, in words, what a menu from before an update has called."""
         if isinstance(error, app_commands.CommandNotFound | app_commands.CommandSignatureMismatch):
             data: Mapping[str, Any] = interaction.data or {}
-            await self._take(interaction, str(data.get("name")), dict(interaction.namespace))
+            # Not dict(): a namespace has every attribute, `keys` among them.
+            values = {name: value for name, value in interaction.namespace}  # noqa: C416
+            await self._take(interaction, str(data.get("name")), values)
         else:
             _log.error("%s: interaction %s failed", self._platform, interaction.id, exc_info=error)
 

@@ -57,8 +57,8 @@ class Web:
     """
 
     limits = Limits(
-        text=400_000,
-        caption=400_000,
+        text=100_000,
+        caption=100_000,
         upload=MAX_SENT,
         picture=MAX_SENT,
         download=MAX_UPLOAD,
@@ -98,7 +98,7 @@ class Web:
         self._names = frozenset(word.casefold() for word in names) | {host.casefold()}
         self._log = log or MemoryLog()
         self._overview = overview
-        self._lines: Sequence[ModelLine] = ()
+        self._lines: tuple[ModelLine, ...] = ()
         self._is_admin = is_admin
         self._clock = clock or SystemClock()
         self._server: Server | None = None
@@ -157,7 +157,7 @@ class Web:
             people=self._people,
             calls=calls,
             commands=commands,
-            overview=lambda: self._lines,
+            overview=self._read_overview,
             loopback=is_loopback(self._host),
             names=self._names,
         )
@@ -172,13 +172,14 @@ class Web:
 
     async def _watch_overview(self, server: Server) -> None:
         while True:
-            if self._overview is not None and server.tabs:
-                lines = tuple(self._overview())
-                if lines != self._lines:
-                    self._lines = lines
-                    for tab in server.tabs:
-                        tab.wake()
+            if server.tabs and self._lines != (lines := self._read_overview()):
+                self._lines = lines
+                for tab in server.tabs:
+                    tab.wake()
             await asyncio.sleep(OVERVIEW_EVERY_S)
+
+    def _read_overview(self) -> tuple[ModelLine, ...]:
+        return tuple(self._overview()) if self._overview is not None else ()
 
     # ------------------------------------------------------------ going out
 

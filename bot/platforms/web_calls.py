@@ -171,7 +171,7 @@ class Calls:
             chat=person.id,
             group=False,
             command=press.command,
-            text=str(press.job),
+            options={"id": press.job},
             language=language,
             replied_to=self._ref(person.id, press.message),
             button=True,

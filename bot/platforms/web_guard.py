@@ -68,7 +68,7 @@ def origin_allowed(origin: str | None, host: str) -> bool:
     Browsers name the page's origin on every WebSocket and POST; another site's, or another
     port's, is not ours, and neither is a client that names none.
     """
-    if origin is None:
+    if origin is None or not host:
         return False
     try:
         parts = urlsplit(origin)

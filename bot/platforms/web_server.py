@@ -21,7 +21,7 @@ from bot.platforms.web_guard import (
     origin_allowed,
 )
 from bot.platforms.web_people import People, Person
-from bot.platforms.web_tab import Tab
+from bot.platforms.web_tab import NOT_KNOWN, Tab
 from bot.platforms.web_wire import MAX_FRAME, MAX_UPLOAD, CommandRow, ModelLine
 from bot.web import page_files
 from queueing.requests import File
@@ -29,9 +29,13 @@ from queueing.requests import File
 COOKIE = "usher"
 COOKIE_S = 400 * 24 * 3600  # the longest a browser keeps one
 HEARTBEAT_S = 20.0
+CLOSE_S = 2.0  # how long a page may take to say goodbye
 MAX_TABS = 20  # open pages of one person
-NOT_KNOWN = 4401  # close codes for the page: browsers hide the status of a refused handshake
-TOO_MANY_TABS = 4429
+TOO_MANY_TABS = 4429  # as NOT_KNOWN
+NOT_OUR_NAME = (
+    "The web chat does not answer to this name. "
+    "Its operator can add it to the names it is reached by.\n"
+)
 
 
 class Server:
@@ -64,8 +68,10 @@ class Server:
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-            if not host_allowed(request.host, loopback=self._loopback, names=self._names):
-                raise web.HTTPForbidden(text="This address is not one the web chat answers to.")
+            # Not request.host, which makes up a name where the header is missing.
+            host = request.headers.get("Host", "")
+            if not host_allowed(host, loopback=self._loopback, names=self._names):
+                raise web.HTTPForbidden(text=NOT_OUR_NAME)
             return await handler(request)
 
         app = web.Application(middlewares=[guard])
@@ -127,7 +133,9 @@ class Server:
 
     async def _socket(self, request: web.Request) -> web.WebSocketResponse:
         _require_own_page(request)
-        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MAX_FRAME)
+        socket = web.WebSocketResponse(
+            timeout=CLOSE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_FRAME
+        )
         await socket.prepare(request)
         person = self._person(request)
         if person is None:
@@ -147,6 +155,7 @@ class Server:
             self._calls,
             language=language,
             commands=self._commands(person, language),
+            known=lambda: self._people.by_id(person.id) is not None,
             overview=self._overview,
         )
         self.tabs.add(tab)
@@ -181,7 +190,7 @@ class Server:
 
     async def _close_tabs(self, _app: web.Application) -> None:
         async with asyncio.TaskGroup() as group:
-            for tab in self.tabs:
+            for tab in list(self.tabs):
                 group.create_task(tab.close())
 
 
@@ -191,7 +200,8 @@ async def _add_headers(_request: web.Request, response: web.StreamResponse) -> N
 
 
 def _require_own_page(request: web.Request) -> None:
-    if not origin_allowed(request.headers.get("Origin"), request.host):
+    headers = request.headers
+    if not origin_allowed(headers.get("Origin"), headers.get("Host", "")):
         raise web.HTTPForbidden(text="Only the web chat's own page may do that.")
 
 

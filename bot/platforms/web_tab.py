@@ -40,6 +40,7 @@ _log = logging.getLogger(__name__)
 PAGE = 60  # messages sent at once
 FRAMES_PER_S = 30.0
 FRAMES_BURST = 150
+NOT_KNOWN = 4401  # a close code: browsers hide from the page why a handshake was refused
 MAX_REPLIES = 200  # kept for a page that does not read them
 
 
@@ -58,6 +59,7 @@ class Tab:
         *,
         language: str | None,
         commands: tuple[CommandRow, ...],
+        known: Callable[[], bool],
         overview: Callable[[], Sequence[ModelLine]],
     ) -> None:
         self.person = person
@@ -65,6 +67,7 @@ class Tab:
         self._calls = calls
         self._language = language
         self._commands = commands
+        self._known = known
         self._overview = overview
         self._shown_overview: Sequence[ModelLine] = ()
         self._greeted = False
@@ -98,6 +101,9 @@ class Tab:
             too_many = not self._bucket.take(asyncio.get_running_loop().time())
             if frame.type is not WSMsgType.TEXT or too_many or len(self._replies) > MAX_REPLIES:
                 await self._socket.close(code=WSCloseCode.POLICY_VIOLATION)
+                return
+            if not self._known():  # their token was taken back while the page was open
+                await self._socket.close(code=NOT_KNOWN)
                 return
             await self._take(frame.data)
 

@@ -3,8 +3,11 @@
 The same words serve the message in the chat, the list of `/queue` and the transcript of the demo.
 """
 
+from collections.abc import Callable, Mapping
+
 from bot.platforms.base import Body, Button, Content, Markdown, Moment
-from bot.texts import Value, join, say, word
+from bot.texts import Value, join, reasons_de, say, word
+from queueing import reasons
 from queueing.jobqueue import Standing
 from queueing.jobs import Job, JobState
 from queueing.requests import Chat, File, Output, Progress, TextToImage
@@ -12,6 +15,11 @@ from queueing.world import Blocked, Reason
 
 PROMPT_SHOWN = 256
 _BAR = 5
+
+_SENTENCES: Mapping[str, Callable[[Reason], str]] = {
+    "en": reasons.sentence,
+    "de": reasons_de.sentence,
+}
 
 # These reasons only repeat what the first words of the message say.
 _SAID_ALREADY = frozenset({Blocked.IN_LINE, Blocked.STARTING})
@@ -21,7 +29,9 @@ def waiting(standing: Standing, language: str) -> Body:
     """Return the text of a job that waits: place, why, and until when."""
     job = standing.job
     reason = standing.reason
-    if reason is not None and reason.why is Blocked.LOADING and standing.position in {None, 1}:
+    already_said = reason is None or reason.why in _SAID_ALREADY
+    if reason is not None and reason.why is Blocked.LOADING and standing.position == 1:
+        already_said = True
         body = say(language, "status.loading", model=job.model, host=reason.host or "")
     elif standing.back_row:
         return say(language, "status.back_row", model=job.model)
@@ -31,24 +41,14 @@ def waiting(standing: Standing, language: str) -> Body:
         body = say(language, "status.in_line", model=job.model, position=standing.position)
     if standing.done_at is not None:
         body += say(language, "status.ready_at", moment=Moment(standing.done_at))
-    if reason is not None and reason.why not in _SAID_ALREADY and body[0] != _loading(job, reason):
-        body += ("\n", *because(reason, language))
+    if reason is not None and not already_said:
+        body += ("\n", because(reason, language))
     return join(body)
 
 
-def _loading(job: Job, reason: Reason) -> str:
-    return f"📦 {job.model}" if reason.why is Blocked.LOADING else ""
-
-
-def because(reason: Reason, language: str) -> Body:
+def because(reason: Reason, language: str) -> str:
     """Return the one sentence that says why a model's line does not move."""
-    return say(
-        language,
-        f"reason.{reason.why}",
-        model=reason.model,
-        host=reason.host or "",
-        other=reason.other or "",
-    )
+    return _SENTENCES[language](reason)
 
 
 def running(

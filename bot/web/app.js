@@ -131,3 +131,4 @@ for (const message of connection.outbox) {
   if (message.type === "say") conversation.pending(lineId(message.key), message.text, [], say("waiting"));
 }
 connection.connect();
+if (matchMedia("(hover: hover)").matches) byId("text").focus(); // on a phone it would raise the keyboard

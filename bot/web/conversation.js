@@ -189,9 +189,9 @@ export class Conversation {
         make("span", { className: "file-name" }, file.name), make("span", { className: "file-size" }, sizeText(file.size)));
     }
     const picture = make("img", { src: address, alt: file.name || say("picture"), decoding: "async" });
-    if (file.width) Object.assign(picture, { width: file.width, height: file.height });
     const open = make("button", { type: "button", className: "picture", "data-file": file.id,
       "aria-label": say("openPicture", { name: file.name || say("picture") }) }, picture);
+    if (file.width) open.style.setProperty("--ratio", file.width / file.height); // keeps its place free
     open.addEventListener("click", () => this.large.show(view.entry.shown.files.filter(isPicture), file.id));
     return open;
   }
@@ -304,10 +304,15 @@ function drawBody(node, body) {
       child = fresh;
     }
     if (markdown) showMarkdown(child, block[0].text);
-    else child.replaceChildren(...block.map((part) => (part.kind === "moment" ? moment(part.at) : part.text)));
+    else child.replaceChildren(...block.map((part, at) => linePart(part, at === 0 && index > 0)));
   });
   while (node.children.length > blocks.length) node.lastElementChild.remove();
   node.hidden = blocks.length === 0;
+}
+
+function linePart(part, afterMarkdown) {
+  if (part.kind === "moment") return moment(part.at);
+  return afterMarkdown ? part.text.trimStart() : part.text; // the line starts on its own anyway
 }
 
 /** Show a picture in the place of the one before, once it is there: previews then never flicker. */

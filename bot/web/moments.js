@@ -1,12 +1,12 @@
 // Points in time: shown in the reader's own time, with a countdown that needs no message to move.
 
 import { make } from "./dom.js";
-import { language, say } from "./texts.js";
+import { locale, say } from "./texts.js";
 
-const clock = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" });
-const day = new Intl.DateTimeFormat(language, { day: "numeric", month: "short" });
-const full = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "medium" });
-const relative = new Intl.RelativeTimeFormat(language, { style: "short" });
+const clock = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" });
+const day = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short" });
+const full = new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "medium" });
+const relative = new Intl.RelativeTimeFormat(locale, { style: "short" });
 const JUST_PASSED_S = 20;
 
 /** Return the time of day, with the date where it is not today's. */

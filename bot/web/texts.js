@@ -5,7 +5,7 @@ const ENGLISH = {
   connected: "Connected",
   lost: "Connection lost, trying again…",
   tabsFull: "Too many pages of yours are open. Close one and reload.",
-  placeholder: "Ask something, or type / for commands",
+  placeholder: "Ask, or type / for commands",
   message: "Message",
   send: "Send",
   attach: "Attach a picture",
@@ -60,7 +60,7 @@ const GERMAN = {
   connected: "Verbunden",
   lost: "Verbindung verloren, neuer Versuch…",
   tabsFull: "Zu viele deiner Seiten sind offen. Schließe eine und lade neu.",
-  placeholder: "Frag etwas, oder tippe / für Befehle",
+  placeholder: "Frag, oder tippe / für Befehle",
   message: "Nachricht",
   send: "Senden",
   attach: "Bild anhängen",
@@ -113,6 +113,9 @@ const GERMAN = {
 export const language = navigator.language.toLowerCase().startsWith("de") ? "de" : "en";
 
 const words = language === "de" ? GERMAN : ENGLISH;
+
+/** The reader's own locale, for the way times and numbers are written. */
+export const locale = navigator.language;
 
 /** Return a text of the page with its {slots} filled in. */
 export function say(key, values = {}) {

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from queueing.catalog import HostSpec, ModelSpec
 from queueing.errors import NotLoaded, OutOfMemory, Unavailable
 from queueing.ports import Fetch, Report, ServerInfo
-from queueing.requests import Capability, Output, Progress, TextToImage, Work
+from queueing.requests import Capability, File, Output, Progress, TextToImage, Work
 
 ALL = frozenset(Capability)
+PICTURE = File(name="picture.png", mime="image/png", data=b"not decoded by anybody")
 
 
 @dataclass
@@ -244,7 +245,8 @@ class FakeBackend:
             self.server.reach()
             if self.server.fetch_errors:
                 raise self.server.fetch_errors.popleft()
-            return Output(text=f"result of {prompt_of(attempt.work)}")
+            files = (PICTURE,) if isinstance(attempt.work.request, TextToImage) else ()
+            return Output(text=f"result of {prompt_of(attempt.work)}", files=files)
 
         return fetch
 

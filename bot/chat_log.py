@@ -1,0 +1,153 @@
+"""The web chat's messages in the database, so that a conversation survives a restart.
+
+Implements `ChatLog` of `bot.platforms.web_log`; keeps the newest messages of each chat.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+from bot.platforms.web_log import Entry, Shown
+from queueing.requests import File
+from queueing.store import Database
+
+_COLUMNS = "chat, message, number, place, at, shown"
+_NEXT = "SELECT coalesce(max(number), 0) + 1 FROM web_messages"
+
+
+class SqliteLog:
+    """A `ChatLog` that keeps the newest `keep` messages a chat, durable when a call returns."""
+
+    def __init__(self, database: Database, *, keep: int = 1000) -> None:
+        self.id = database.id.hex
+        self._database = database
+        self._keep = keep
+
+    async def put(
+        self, chat: str, message: str, at: float, shown: Shown, files: Sequence[File]
+    ) -> Entry:
+        """Add a message unless it is there."""
+
+        def change(connection: sqlite3.Connection) -> Entry:
+            there = _entry(connection, chat, message)
+            if there is not None:
+                return there
+            number = int(connection.execute(_NEXT).fetchone()[0])
+            connection.execute(
+                "INSERT INTO web_messages VALUES (?, ?, ?, ?, ?, ?)",
+                (chat, message, number, number, at, shown.model_dump_json()),
+            )
+            _put_files(connection, chat, message, shown, files)
+            self._forget_oldest(connection, chat)
+            return Entry(
+                chat=chat, message=message, number=number, place=number, at=at, shown=shown
+            )
+
+        return await self._database.write(change)
+
+    async def edit(
+        self, chat: str, message: str, shown: Shown, files: Sequence[File]
+    ) -> Entry | None:
+        """Make a message show this."""
+
+        def change(connection: sqlite3.Connection) -> Entry | None:
+            old = _entry(connection, chat, message)
+            if old is None or old.shown is None:
+                return None
+            if old.shown == shown:
+                return old
+            _renumber(connection, chat, message, shown.model_dump_json())
+            _put_files(connection, chat, message, shown, files)
+            return _entry(connection, chat, message)
+
+        return await self._database.write(change)
+
+    async def delete(self, chat: str, message: str) -> None:
+        """Leave a mark where the message was, so that pages learn of it."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            _renumber(connection, chat, message, None)
+            connection.execute(
+                "DELETE FROM web_files WHERE chat = ? AND message = ?", (chat, message)
+            )
+
+        await self._database.write(change)
+
+    async def get(self, chat: str, message: str) -> Entry | None:
+        """Return a message that is there."""
+
+        def query(connection: sqlite3.Connection) -> Entry | None:
+            entry = _entry(connection, chat, message)
+            return entry if entry is not None and entry.shown is not None else None
+
+        return await self._database.read(query)
+
+    async def since(self, chat: str, number: int, limit: int) -> Sequence[Entry]:
+        """Return what changed, or the newest messages."""
+        if number == 0:
+            newest = await self._select("shown IS NOT NULL ORDER BY place DESC", (chat,), limit)
+            return sorted(newest, key=lambda entry: entry.number)
+        return await self._select("number > ? ORDER BY number", (chat, number), limit)
+
+    async def before(self, chat: str, place: int, limit: int) -> Sequence[Entry]:
+        """Return earlier messages."""
+        where = "place < ? AND shown IS NOT NULL ORDER BY place DESC"
+        return (await self._select(where, (chat, place), limit))[::-1]
+
+    async def file(self, chat: str, file: str) -> File | None:
+        """Return a file."""
+
+        def query(connection: sqlite3.Connection) -> File | None:
+            row = connection.execute(
+                "SELECT name, mime, data FROM web_files WHERE chat = ? AND id = ?", (chat, file)
+            ).fetchone()
+            return None if row is None else File(name=row[0], mime=row[1], data=row[2])
+
+        return await self._database.read(query)
+
+    async def _select(self, where: str, values: tuple[str | int, ...], limit: int) -> list[Entry]:
+        def query(connection: sqlite3.Connection) -> list[Entry]:
+            sql = f"SELECT {_COLUMNS} FROM web_messages WHERE chat = ? AND {where} LIMIT ?"  # noqa: S608  our own words
+            return [_read(row) for row in connection.execute(sql, (*values, limit))]
+
+        return await self._database.read(query)
+
+    def _forget_oldest(self, connection: sqlite3.Connection, chat: str) -> None:
+        connection.execute(
+            "DELETE FROM web_messages WHERE chat = ? AND place <= (SELECT place FROM web_messages"
+            " WHERE chat = ? ORDER BY place DESC LIMIT 1 OFFSET ?)",
+            (chat, chat, self._keep),
+        )
+
+
+def _read(row: tuple[str, str, int, int, float, str | None]) -> Entry:
+    shown = None if row[5] is None else Shown.model_validate_json(row[5])
+    return Entry(chat=row[0], message=row[1], number=row[2], place=row[3], at=row[4], shown=shown)
+
+
+def _entry(connection: sqlite3.Connection, chat: str, message: str) -> Entry | None:
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM web_messages WHERE chat = ? AND message = ?",  # noqa: S608  as above
+        (chat, message),
+    ).fetchone()
+    return None if row is None else _read(row)
+
+
+def _renumber(connection: sqlite3.Connection, chat: str, message: str, shown: str | None) -> None:
+    connection.execute(
+        f"UPDATE web_messages SET number = ({_NEXT}), shown = ?"  # noqa: S608  as above
+        " WHERE chat = ? AND message = ? AND shown IS NOT NULL",
+        (shown, chat, message),
+    )
+
+
+def _put_files(
+    connection: sqlite3.Connection, chat: str, message: str, shown: Shown, files: Sequence[File]
+) -> None:
+    connection.execute("DELETE FROM web_files WHERE chat = ? AND message = ?", (chat, message))
+    connection.executemany(
+        "INSERT OR REPLACE INTO web_files VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (chat, message, named.id, file.name, file.mime, file.data)
+            for named, file in zip(shown.files, files, strict=True)
+        ],
+    )

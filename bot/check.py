@@ -1,0 +1,224 @@
+"""`usher check`: tries everything a configuration names and says in a table what works.
+
+Changes nothing: no database is made or migrated, no model is loaded, no message is sent.
+"""
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections.abc import Awaitable, Sequence
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from backends import connect
+from backends.memory import NvmlProbe
+from bot import heartbeat
+from bot.access import Access, Limits
+from bot.config_whole import Config
+from bot.logs import Redactor
+from bot.platforms.base import ChatError, ChatPlatform
+from bot.platforms.registry import Fittings, platforms
+from bot.platforms.web import SystemClock
+from bot.records import MIGRATIONS, Records
+from queueing.catalog import Catalog, HostSpec, ModelSpec
+from queueing.errors import BackendError, StoreError
+from queueing.ports import Backend, ServerInfo
+from queueing.store import open_database
+from queueing.store.database import _QUEUE as QUEUE_MIGRATIONS
+from queueing.store.failures import explain
+from queueing.store.schema import migrate
+
+TRY_S = 20.0  # for one attempt; they all run at once
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """A row of the table; `works` is None where something is only told, or could not be tried."""
+
+    what: str
+    name: str
+    works: bool | None
+    text: str
+
+
+class CheckFailed(Exception):
+    """What was tried does not work; the text is for the operator."""
+
+
+async def report(config: Config, *, try_s: float = TRY_S) -> int:
+    """Print what works and what does not; return 0 when everything does, else 2."""
+    findings = await try_everything(config, try_s=try_s)
+    print(Redactor(config.secrets())(table(findings)))
+    broken = sum(finding.works is False for finding in findings)
+    print(f"\n{broken} of {len(findings)} failed." if broken else "\nEverything works.")
+    return 2 if broken else 0
+
+
+def table(findings: Sequence[Finding]) -> str:
+    """Return the findings as aligned lines."""
+    words = {True: "ok", False: "FAILED", None: "-"}
+    rows = [(f.what, f.name, words[f.works], f.text) for f in findings]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
+        for row in rows
+    )
+
+
+async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
+    """Try database, hosts, backends, models and chats, all at once, each at most `try_s` seconds."""
+    catalog = config.catalog()
+    running = heartbeat.is_alive(config.database)
+    async with AsyncExitStack() as stack:
+        servers = {name: connect(spec) for name, spec in catalog.backends.items()}
+        for server in servers.values():
+            stack.push_async_callback(server.aclose)
+        probe = NvmlProbe()
+        stack.push_async_callback(probe.aclose)
+        tries: list[Awaitable[list[Finding]]] = [
+            _try_database(config.database, running=running, try_s=try_s),
+            *(_try_host(host, probe, try_s) for host in catalog.hosts.values() if host.gpu),
+            *(_try_server(name, servers[name], catalog, try_s) for name in servers),
+            _try_chats(config, running=running, try_s=try_s),
+        ]
+        return [finding for findings in await asyncio.gather(*tries) for finding in findings]
+
+
+async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -> Finding:
+    """Turn the outcome of one attempt into a row, whatever it is."""
+    try:
+        async with asyncio.timeout(try_s):
+            return Finding(what=what, name=name, works=True, text=await trying)
+    except TimeoutError:
+        text = f"no answer within {try_s:.0f} s"
+    except (BackendError, ChatError, StoreError, CheckFailed) as error:
+        text = str(error) or type(error).__name__
+    except Exception as error:  # noqa: BLE001  one row tells it, the other rows go on
+        _log.exception("checking %s %s failed", what, name)
+        text = f"unexpected: {error!r}"
+    return Finding(what=what, name=name, works=False, text=text)
+
+
+# ---------------------------------------------------------------- database and hosts
+
+
+async def _try_database(path: Path, *, running: bool, try_s: float) -> list[Finding]:
+    if running:
+        text = "in use by the Usher that runs now"
+        return [Finding(what="database", name=path.name, works=True, text=text)]
+    trying = asyncio.to_thread(_open_and_leave, path)
+    return [await _attempt("database", path.name, trying, try_s)]
+
+
+def _open_and_leave(path: Path) -> str:
+    """Do what the bot does at its start, and take it back."""
+    if not os.access(path.parent, os.W_OK):
+        raise CheckFailed(f"the folder {path.parent} does not exist or cannot be written")
+    if not path.exists():
+        return "is made at the first start"
+    if not os.access(path, os.W_OK):
+        raise CheckFailed("the file is read-only")
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            migrate(connection, (QUEUE_MIGRATIONS, MIGRATIONS))
+            connection.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        raise explain(error) from error
+    return f"{path.stat().st_size / 2**20:.1f} MB, fits this version"
+
+
+async def _try_host(host: HostSpec, probe: NvmlProbe, try_s: float) -> list[Finding]:
+    async def measure() -> str:
+        found = await probe.free_mb(host)
+        if found is None:
+            return ""
+        total, free = found
+        if host.vram_mb > total * 1.05:
+            raise CheckFailed(f"vram is set to {host.vram_mb} MB, but the card has {total} MB")
+        return f"{free} of {total} MB free"
+
+    finding = await _attempt("host", host.name, measure(), try_s)
+    if finding.works and not finding.text:
+        text = "card not measured (no NVIDIA driver here?): the configured memory counts"
+        return [Finding(what="host", name=host.name, works=None, text=text)]
+    return [finding]
+
+
+# ---------------------------------------------------------------- servers and models
+
+
+async def _try_server(name: str, server: Backend, catalog: Catalog, try_s: float) -> list[Finding]:
+    """Ask a server who it is, then for each model it should serve, and for what else it has."""
+    notes: list[str] = []
+
+    async def ask() -> str:
+        info = await server.probe()
+        notes.extend(info.notes)
+        return _described(info)
+
+    answer = await _attempt("backend", name, ask(), try_s)
+    models = [model for model in catalog.models.values() if name in model.backends]
+    if not answer.works:
+        text = f"not tried: {name} does not work"
+        return [answer, *(_told("model", f"{model.name} on {name}", text) for model in models)]
+    tries = [_try_model(name, server, model, try_s) for model in models]
+    if catalog.backends[name].discover:
+        tries.append(_attempt("models", f"of {name}", _offer(server), try_s))
+    return [answer, *(_told("", "", note) for note in notes), *await asyncio.gather(*tries)]
+
+
+def _told(what: str, name: str, text: str) -> Finding:
+    return Finding(what=what, name=name, works=None, text=text)
+
+
+def _described(info: ServerInfo) -> str:
+    if info.total_mb is None or info.free_mb is None:
+        return info.description
+    return f"{info.description}, {info.free_mb} of {info.total_mb} MB free"
+
+
+async def _try_model(name: str, server: Backend, model: ModelSpec, try_s: float) -> Finding:
+    async def verify() -> str:
+        await server.verify(model)
+        return ", ".join(sorted(model.capabilities))
+
+    return await _attempt("model", f"{model.name} on {name}", verify(), try_s)
+
+
+async def _offer(server: Backend) -> str:
+    names = [model.name for model in await server.discover()]
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{len(names)} found: {', '.join(names[:5])}{more}" if names else "none found"
+
+
+# ---------------------------------------------------------------- chats
+
+
+async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Finding]:
+    database = await open_database("sqlite://", migrations=(MIGRATIONS,))
+    try:
+        fittings = Fittings(
+            records=Records(database),
+            access=Access(config.admins, Limits()),
+            clock=SystemClock(),
+            chat_log=None,
+            overview=None,
+        )
+        chats = platforms(config.chats, fittings)
+        tries = [_try_chat(chat, running=running, try_s=try_s) for chat in chats]
+        return await asyncio.gather(*tries) or [
+            Finding(what="chat", name="none", works=False, text="set one under chats")
+        ]
+    finally:
+        await database.aclose()
+
+
+async def _try_chat(chat: ChatPlatform, *, running: bool, try_s: float) -> Finding:
+    if running and chat.name == "web":  # it holds the port this would try
+        return _told("chat", chat.name, "served by the Usher that runs now")
+    return await _attempt("chat", chat.name, chat.check(), try_s)

@@ -1,0 +1,175 @@
+"""`usher demo`: the real bot on stand-in servers, for a page, for a transcript, for a crowd.
+
+Only the servers are stand-ins, and they say so; queue, scheduler, presenter and database are the
+ones `usher run` uses.
+"""
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bot import config as configuration
+from bot import logs
+from bot.app import App, MakePlatforms, Parts, build
+from bot.cli import DemoOptions, run_until_signal
+from bot.config import Config
+from bot.demo_crowd import Crowd
+from bot.demo_transcript import Transcript
+from bot.platforms.base import ChatPlatform
+from bot.platforms.registry import Fittings, platforms
+from bot.platforms.web import Web
+from queueing.jobs import JobState
+from queueing.ports import Event, JobChanged
+
+FAILED = 2
+_DELIVERY_S = 30.0
+
+CONFIG = """
+hosts:
+  gpu-1:
+    vram: 24GB
+    backends:
+      studio: {{kind: demo}}
+  gpu-2:
+    vram: 16GB
+    backends:
+      workshop: {{kind: demo}}
+models:
+  flux:
+    backends: [studio]
+    capabilities: [text-to-image, image-to-image]
+    vram: 17GB
+    parallel: 1
+    load_s: {load_s}
+    service_s: {picture_s}
+  sdxl:
+    backends: [workshop, studio]
+    capabilities: [text-to-image, image-to-image]
+    vram: 8GB
+    parallel: 1
+    load_s: {load_s}
+    service_s: {quick_s}
+  llama:
+    aliases: [chat]
+    backends: [workshop]
+    capabilities: [text-to-text, vision]
+    vram: 7GB
+    parallel: 2
+    load_s: {load_s}
+    service_s: {text_s}
+  qwen:
+    backends: [studio]
+    capabilities: [text-to-text]
+    vram: 12GB
+    parallel: 2
+    load_s: {load_s}
+    service_s: {text_s}
+defaults: {{image: flux, ask: llama}}
+chats: {{web: {{port: {port}}}}}
+admins: ["web:local", "demo:you"]
+"""
+
+
+def main(options: DemoOptions) -> int:
+    """Run the demo and return its exit status: with `say`, 2 when a job failed."""
+    logs.set_up(level="warning", form="text", secrets=frozenset())
+    with tempfile.TemporaryDirectory(prefix="usher-demo-") as folder:
+        database = options.database or Path(folder) / "demo.sqlite"
+        url = f"sqlite:///{database.absolute().as_posix()}"
+        if options.say:
+            return asyncio.run(_headless(options, url))
+        return run_until_signal(_page(options, url))
+
+
+def demo_config(options: DemoOptions) -> Config:
+    """Return the demo's configuration: two cards, four models, times divided by `speed`."""
+    times = {"load_s": 6.0, "picture_s": 9.0, "quick_s": 5.0, "text_s": 8.0}
+    divided = {name: max(seconds / options.speed, 0.001) for name, seconds in times.items()}
+    return configuration.parse(CONFIG.format(**divided, port=options.port), {}, file="demo")
+
+
+def _with_crowd(options: DemoOptions, made: Sequence[ChatPlatform]) -> Sequence[ChatPlatform]:
+    return (*made, Crowd(options.crowd, speed=options.speed)) if options.crowd else made
+
+
+# ---------------------------------------------------------------- the page
+
+
+async def _page(options: DemoOptions, url: str) -> None:
+    config = demo_config(options)
+
+    def make(fittings: Fittings) -> Sequence[ChatPlatform]:
+        return _with_crowd(options, platforms(config.chats, fittings))
+
+    async with _app(config, url, make).running() as parts, asyncio.TaskGroup() as group:
+        said = group.create_task(_announce(parts))
+        await parts.queue.run()
+        said.cancel()
+
+
+async def _announce(parts: Parts) -> None:
+    for platform in parts.platforms:
+        if isinstance(platform, Web):
+            await platform.started.wait()
+            print(f"Usher's demo is at {platform.url}", flush=True)  # noqa: T201  the answer
+            print("Type /image flux cat, or ask something. Ctrl-C ends it.", flush=True)  # noqa: T201
+
+
+# ---------------------------------------------------------------- without a page
+
+
+async def _headless(options: DemoOptions, url: str) -> int:
+    transcript = Transcript(options.say, out=options.out)
+
+    def make(_: Fittings) -> Sequence[ChatPlatform]:
+        return _with_crowd(options, (transcript,))
+
+    watch = _Watch("demo:")
+    async with _app(demo_config(options), url, make).running() as parts:
+        parts.queue.subscribe(watch.notice)
+        routing = asyncio.ensure_future(parts.queue.run())
+        try:
+            await transcript.all_said.wait()
+            await watch.all_ended()
+            await parts.presenter.settle(_DELIVERY_S, owner="demo:")
+        finally:
+            routing.cancel()
+            await asyncio.wait([routing])
+    if not routing.cancelled() and (error := routing.exception()) is not None:
+        raise error
+    return FAILED if watch.failed else 0
+
+
+class _Watch:
+    """Knows which of one platform's jobs are open, and whether one failed."""
+
+    def __init__(self, owners: str) -> None:
+        self._owners = owners
+        self._open: set[int] = set()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self.failed = False
+
+    def notice(self, event: Event) -> None:
+        if not isinstance(event, JobChanged) or not event.job.owner.startswith(self._owners):
+            return
+        job = event.job
+        if job.state.final:
+            self._open.discard(job.id)
+            self.failed |= job.state is JobState.FAILED
+        else:
+            self._open.add(job.id)
+        if self._open:
+            self._quiet.clear()
+        else:
+            self._quiet.set()
+
+    async def all_ended(self) -> None:
+        await self._quiet.wait()
+
+
+def _app(config: Config, url: str, make: MakePlatforms) -> App:
+    logging.getLogger("queueing").setLevel(logging.ERROR)  # a newcomer's terminal stays calm
+    return build(config, database_url=url, make_platforms=make)

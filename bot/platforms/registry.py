@@ -1,0 +1,67 @@
+"""The chat platforms there are: one line each, and how each is made from its settings."""
+
+from collections.abc import Callable, Mapping
+
+from bot.access import Access
+from bot.config_records import ChatsConfig
+from bot.platforms.base import ChatPlatform
+from bot.platforms.discord import Discord
+from bot.platforms.web import Web
+from bot.platforms.web_log import ChatLog
+from bot.platforms.web_wire import ModelLine
+from bot.records import Records
+from bot.texts import describe
+from queueing.ports import Clock
+
+
+class Fittings:
+    """What platforms may need of the rest of the bot."""
+
+    def __init__(
+        self,
+        *,
+        records: Records,
+        access: Access,
+        clock: Clock,
+        chat_log: ChatLog | None,
+        overview: Callable[[], tuple[ModelLine, ...]] | None,
+    ) -> None:
+        self.records = records
+        self.access = access
+        self.clock = clock
+        self.chat_log = chat_log
+        self.overview = overview
+
+
+def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
+    if chats.discord is None:
+        return None
+    token = chats.discord.token.get_secret_value()
+    return Discord(token, describe=describe, notes=fittings.records)
+
+
+def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
+    if chats.web is None:
+        return None
+    token = chats.web.token
+    return Web(
+        host=chats.web.host,
+        port=chats.web.port,
+        token=token.get_secret_value() if token else None,
+        log=fittings.chat_log,
+        overview=fittings.overview,
+        is_admin=fittings.access.is_admin,
+        clock=fittings.clock,
+    )
+
+
+PLATFORMS: Mapping[str, Callable[[ChatsConfig, Fittings], ChatPlatform | None]] = {
+    "discord": _discord,
+    "web": _web,
+}
+
+
+def platforms(chats: ChatsConfig, fittings: Fittings) -> tuple[ChatPlatform, ...]:
+    """Return the platforms that are configured, none of them connected yet."""
+    made = (make(chats, fittings) for make in PLATFORMS.values())
+    return tuple(platform for platform in made if platform is not None)

@@ -1,0 +1,348 @@
+"""One message per job: true while it waits, the result in the end, whatever the chat does."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.access import Limits
+from bot.platforms.base import ChatGone, ChatMoved, ChatUnavailable, SlowDown
+from queueing.jobs import JobState
+from tests.fakes.chat import LIMITS, FakeChat
+from tests.simulation.bot_house import ADMIN, Bot, bot
+from tests.simulation.house import House, ended, host, image_model, until
+from tests.simulation.loop import run
+
+
+def house(url: str = "sqlite://", **fields: Any) -> House:
+    models = [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=7000)]
+    return House.of(models, [host("gpu-1", "comfy")], url=url, **fields)
+
+
+def in_bot(story: Any, **fields: Any) -> FakeChat:
+    async def play() -> FakeChat:
+        async with bot(house(), **fields) as running:
+            await story(running)
+            return running.chat
+
+    return run(play())
+
+
+async def quiet(running: Bot) -> None:
+    """Wait until every job has ended and its end is shown."""
+    async with asyncio.timeout(200_000):
+        while await running.queue.unacknowledged():  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(1)
+
+
+def test_one_message_lives_from_the_line_to_the_result() -> None:
+    """A person would get several messages, or none that becomes the picture."""
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/image flux a cat"))
+        await quiet(running)
+
+    chat = in_bot(story)
+    (message,) = chat.messages.values()
+    assert "flux" in message.texts[0]
+    assert any("loading" in text for text in message.texts)
+    assert message.text.startswith("a cat\nflux")
+    assert len(message.contents[-1].files) == 1
+    assert message.contents[-1].buttons[0][0].command == "again"
+
+
+def test_positions_only_go_down() -> None:
+    """A person would see their place get worse without a reason."""
+
+    async def story(running: Bot) -> None:
+        for _ in range(5):
+            await running.gate.call(running.chat.call("/image flux cat"))
+        await quiet(running)
+
+    chat = in_bot(story)
+    assert len(chat.messages) == 5
+    last = list(chat.messages.values())[-1]
+    places = [int(text.split("#")[1].split()[0]) for text in last.texts if "in line" in text]
+    assert places[0] >= 4
+    assert places == sorted(places, reverse=True)
+
+
+def test_a_redelivered_call_is_one_job_and_one_message() -> None:
+    """Telegram redelivers after a crash: people would pay twice for one wish."""
+
+    async def story(running: Bot) -> None:
+        call = running.chat.call("/image flux cat")
+        await running.gate.call(call)
+        await running.gate.call(call)
+        await quiet(running)
+        await running.gate.call(call)
+        await asyncio.sleep(60)
+
+    assert len(in_bot(story).messages) == 1
+
+
+@pytest.mark.parametrize("state", ["waiting", "running", "done"])
+def test_a_restart_goes_on_with_the_same_message(tmp_path: Path, state: str) -> None:
+    """After a restart a job would be forgotten, or its result come as a second message."""
+    chat = FakeChat()
+
+    async def play() -> None:
+        world = house(f"sqlite:///{tmp_path}/usher.sqlite")
+        async with bot(world, chat) as running:
+            await running.gate.call(chat.call("/image flux cat"))
+            await asyncio.sleep({"waiting": 2, "running": 12, "done": 0}[state])
+            if state == "done":
+                await until(lambda: chat.messages)
+                chat.fail_when = lambda _: ChatUnavailable("the network is away")
+                (job,) = await running.queue.open_jobs()
+                assert (await ended(running.queue, job)).state is JobState.COMPLETED
+        chat.fail_when = lambda _: None
+        async with bot(world, chat) as running:
+            await quiet(running)
+
+    run(play())
+    (message,) = chat.messages.values()
+    assert message.text.startswith("cat\nflux")
+
+
+def test_a_result_survives_a_chat_that_is_away_for_hours() -> None:
+    """Finished work would be lost, or drawn again, because a chat was down."""
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/image flux cat"))
+        await until(lambda: running.chat.messages)
+        running.chat.fail_when = lambda _: ChatUnavailable("502")
+        await asyncio.sleep(5 * 3600)
+        running.chat.fail_when = lambda _: None
+        await quiet(running)
+
+    (message,) = in_bot(story).messages.values()
+    assert message.text.startswith("cat\nflux")
+
+
+def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept() -> None:
+    """A kicked bot would try for ever, or throw the result away."""
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/image flux cat"))
+        await until(lambda: running.chat.messages)
+        running.chat.fail_when = lambda _: ChatGone("kicked")
+        (job,) = await running.queue.open_jobs()
+        await quiet(running)
+        assert asyncio.get_running_loop().time() > 24 * 3600
+        assert await running.queue.output(job) is not None
+
+    in_bot(story)
+
+
+def test_a_deleted_message_is_not_posted_again_until_the_end() -> None:
+    """Somebody who deletes the status would be answered with a new one each time."""
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/image flux cat"))
+        await until(lambda: running.chat.messages)
+        running.chat.messages.clear()
+        await quiet(running)
+
+    (message,) = in_bot(story).messages.values()
+    assert message.text.startswith("cat\nflux")
+
+
+def test_a_penalty_is_waited_out_and_the_end_still_comes() -> None:
+    """A 429 would be answered with more requests, or lose the final state."""
+    penalised: list[float] = []
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/image flux cat"))
+        await until(lambda: running.chat.messages)
+        running.chat.failures.append(SlowDown(200.0))
+        await until(lambda: not running.chat.failures)
+        penalised.append(asyncio.get_running_loop().time())
+        await quiet(running)
+
+    (message,) = in_bot(story).messages.values()
+    assert message.times[-1] >= penalised[0] + 199.0
+    assert message.text.startswith("cat\nflux")
+
+
+def test_a_group_that_moves_is_followed() -> None:
+    """A Telegram group that becomes a supergroup would never see its results."""
+
+    async def story(running: Bot) -> None:
+        chat = running.chat
+        await running.gate.call(chat.call("/image flux cat", chat="g1"))
+        await until(lambda: chat.messages)
+        chat.fail_when = lambda name: ChatMoved("g2") if name == "g1" else None
+        await quiet(running)
+
+    chat = in_bot(story)
+    (message,) = chat.messages.values()
+    assert message.text.startswith("cat\nflux")
+
+
+def test_an_unknown_outcome_of_the_first_answer_still_ends_in_one_result() -> None:
+    """A timeout after having acted would show the picture twice."""
+
+    async def story(running: Bot) -> None:
+        running.chat.failures.append(ChatUnavailable("timeout", unclear=True))
+        await running.gate.call(running.chat.call("/image flux cat"))
+        await quiet(running)
+
+    shown = [m for m in in_bot(story).messages.values() if m.contents[-1].files]
+    assert len(shown) == 1
+
+
+def test_a_groups_minute_is_never_overspent() -> None:
+    """Twenty requests a minute is what a group takes; more is answered with a penalty."""
+
+    async def story(running: Bot) -> None:
+        for number in range(30):
+            call = running.chat.call("/image flux cat", chat="g1", user=f"fake:{number}")
+            await running.gate.call(call)
+        await quiet(running)
+
+    chat = in_bot(story, limits=Limits(open_per_person=50, in_line_per_person=50))
+    times = sorted(at for message in chat.messages.values() for at in message.times)
+    assert len([m for m in chat.messages.values() if m.contents[-1].files]) == 30
+    for at in times:
+        assert len([t for t in times if at <= t < at + 60]) <= 20
+
+
+def test_after_a_long_wait_a_ping_follows_once() -> None:
+    """People get no notification of an edit: who waited long would never look."""
+
+    async def story(running: Bot) -> None:
+        for number in range(20):
+            call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=str(number))
+            await running.gate.call(call)
+        await quiet(running)
+        await asyncio.sleep(10)
+
+    chat = in_bot(story)
+    pings = [m for m in chat.messages.values() if m.text.startswith("Ready")]
+    assert 5 < len(pings) < 20
+    assert all(ping.contents[0].mention and ping.reply_to for ping in pings)
+
+
+def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
+    """Discord stops edits of messages over an hour old: the result would never come."""
+    chat = FakeChat(limits=replace(LIMITS, free_edit_s=3300.0))
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(chat.call("/image flux cat"))
+        await until(lambda: chat.messages)
+        chat.fail_when = lambda _: ChatUnavailable("away")
+        await asyncio.sleep(2 * 3600)
+        chat.fail_when = lambda _: None
+        chat.failures.append(SlowDown(900.0))
+        await quiet(running)
+
+    in_bot(story, chat=chat)
+    assert [len(message.contents[-1].files) for message in chat.messages.values()] == [0, 1]
+
+
+def test_refusals_are_private_and_make_no_job() -> None:
+    """A typo would be shown to the whole group, or stored."""
+
+    async def story(running: Bot) -> None:
+        chat = running.chat
+        for text in (
+            "/image flux",
+            "/image flux cat --size huge",
+            "/imagine cat",
+            "/preload flux",
+            "/cancel 7",
+            "/cancel",
+            "/ask hello",
+            "/image flux " + "x" * 100_000,
+        ):
+            await running.gate.call(chat.call(text))
+        await asyncio.sleep(30)
+        assert await running.queue.open_jobs() == []
+
+    chat = in_bot(story)
+    assert chat.messages == {}
+    answers = [text for _, text in chat.private]
+    assert len(answers) == 8
+    assert "Did you mean /image?" in answers[2]
+    assert "admins" in answers[3]
+    assert "4000" in answers[7]
+
+
+def test_the_limit_of_open_jobs_is_told_with_its_number() -> None:
+    """One person could fill the line, or be refused without knowing why."""
+
+    async def story(running: Bot) -> None:
+        for _ in range(4):
+            await running.gate.call(running.chat.call("/image flux cat"))
+        await quiet(running)
+
+    chat = in_bot(story, limits=Limits(open_per_person=3, in_line_per_person=2))
+    assert len(chat.messages) == 3
+    assert any("3 open jobs" in text for _, text in chat.private)
+
+
+def test_only_owner_and_admin_may_cancel() -> None:
+    """Anybody could end other people's jobs by a number or a button."""
+
+    async def story(running: Bot) -> None:
+        chat = running.chat
+        await running.gate.call(chat.call("/image flux cat", user="fake:1"))
+        await running.gate.call(chat.call("/image flux dog", user="fake:1"))
+        await running.gate.call(chat.call("/cancel 1", user="fake:2"))
+        press: dict[str, Any] = {"options": {"id": 1}, "button": True}
+        await running.gate.call(chat.call("/cancel", user="fake:2", **press))
+        await running.gate.call(chat.call("/cancel", user="fake:1", **press))
+        await running.gate.call(chat.call("/cancel 2", user=ADMIN))
+        await quiet(running)
+        states = [(await running.queue.get(number)) for number in (1, 2)]
+        assert [job.state for job in states if job] == [JobState.CANCELLED] * 2
+
+    chat = in_bot(story)
+    assert [text.text for text in chat.messages.values()] == ["Cancelled."] * 2
+    assert [text for _, text in chat.private][:2] == [
+        "There is no job 1 of yours.",
+        "Only the person who asked, or an admin, can do that.",
+    ]
+
+
+def test_an_admin_preloads_and_unloads() -> None:
+    """The command would say done and have done nothing."""
+
+    async def story(running: Bot) -> None:
+        await asyncio.sleep(1)
+        await running.gate.call(running.chat.call("/preload sdxl", user=ADMIN))
+        await asyncio.sleep(30)
+        (status,) = [m for m in running.queue.models() if m.name == "sdxl"]
+        assert [copy.pinned for copy in status.copies] == [True]
+        await running.gate.call(running.chat.call("/unload sdxl", user=ADMIN))
+        await asyncio.sleep(30)
+        (status,) = [m for m in running.queue.models() if m.name == "sdxl"]
+        assert status.copies == ()
+
+    texts = [message.text for message in in_bot(story).messages.values()]
+    assert texts == ["✅ sdxl is loaded on comfy and stays.", "✅ sdxl is unloaded from comfy."]
+
+
+def test_queue_and_models_tell_what_is_true() -> None:
+    """People would plan by wrong numbers."""
+
+    async def story(running: Bot) -> None:
+        for _ in range(3):
+            await running.gate.call(running.chat.call("/image flux cat"))
+        await asyncio.sleep(12)
+        await running.gate.call(running.chat.call("/queue"))
+        await running.gate.call(running.chat.call("/models"))
+        await running.gate.call(running.chat.call("/help"))
+        await asyncio.sleep(1)
+
+    queue, models, help_text = (text for _, text in in_bot(story).private)
+    assert "1 · 🎨 drawing with flux" in queue
+    assert "#1 in line" in queue
+    assert "flux: 2 waiting, 1 running" in queue
+    assert "flux · pictures · in memory on gpu-1 · 2 waiting" in models
+    assert "sdxl · pictures · not loaded" in models
+    assert "/image [model] <prompt>" in help_text
+    assert "/preload" not in help_text

@@ -1,0 +1,92 @@
+"""Every text exists in every language, with the same places for values."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from bot.commands.registry import COMMANDS
+from bot.platforms.base import Markdown, Moment
+from bot.texts import CATALOGUES, DEFAULT_LANGUAGE, describe, language_of, plain, say
+from bot.texts.status import because
+from queueing.requests import Capability
+from queueing.world import Blocked, Reason
+
+REFERENCE = CATALOGUES[DEFAULT_LANGUAGE]
+SLOT = re.compile(r"\{(\w+)\}")
+BOT = Path(__file__).parents[2] / "bot"
+
+
+@pytest.mark.parametrize("language", CATALOGUES)
+def test_a_language_has_every_text(language: str) -> None:
+    """A person would get an internal error instead of a sentence."""
+    assert set(CATALOGUES[language]) == set(REFERENCE)
+
+
+@pytest.mark.parametrize("language", CATALOGUES)
+def test_a_translation_has_the_same_values(language: str) -> None:
+    """A number or a name would be missing in one language."""
+    for key, template in CATALOGUES[language].items():
+        assert set(SLOT.findall(template)) == set(SLOT.findall(REFERENCE[key])), key
+
+
+def test_every_ability_and_command_has_its_text() -> None:
+    """A new capability or command would have no words."""
+    needed = {f"ability.{able}" for able in Capability}
+    needed |= {command.help for command in COMMANDS}
+    needed |= {param.help for command in COMMANDS for param in command.params}
+    assert needed <= set(REFERENCE)
+
+
+@pytest.mark.parametrize("language", CATALOGUES)
+@pytest.mark.parametrize("why", Blocked)
+def test_every_reason_has_a_sentence(why: Blocked, language: str) -> None:
+    """Somebody would wait without being told why."""
+    for host in (None, "gpu-1"):
+        text = because(Reason(why=why, model="flux", host=host, other="sdxl"), language)
+        assert len(text) > 5
+        assert "None" not in text
+
+
+def test_every_text_is_used_and_every_key_used_exists() -> None:
+    """The catalogue would grow dead texts, or code would name a text that is not there."""
+    literals = {
+        node.value
+        for path in BOT.rglob("*.py")
+        if path.parent.name != "texts" or path.name == "status.py"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    made = {f"ability.{able}" for able in Capability}
+    made |= {"ping.image", "ping.chat"}
+    assert set(REFERENCE) - literals - made == set()
+    groups = {key.split(".")[0] for key in REFERENCE}
+    named = {
+        word
+        for word in literals
+        if re.fullmatch(r"[a-z]+\.[a-z_-]+", word) and word.split(".")[0] in groups
+    }
+    assert {word for word in named if word.split(".")[0] not in {"web", "queue"}} <= set(REFERENCE)
+
+
+def test_values_are_never_read_as_templates() -> None:
+    """A prompt with braces could pull other values out or crash the message."""
+    assert say("en", "refused.unknown_model", name="{hint}", hint="x") == (
+        "There is no model called “{hint}”. x",
+    )
+
+
+def test_moments_and_answers_stay_whole() -> None:
+    """A platform could not show a time in the reader's own way."""
+    body = say("en", "status.ready_at", moment=Moment(3600.0))
+    assert body == (" · ready ", Moment(3600.0))
+    assert plain((*body, Markdown(" *x*"))) == " · ready 01:00 UTC *x*"
+
+
+def test_a_locale_finds_its_language() -> None:
+    """A German would be answered in English, or an unknown locale not at all."""
+    assert [language_of(each) for each in ("de-AT", "de", "en_US", "fr", None, "")] == [
+        "de", "de", "en", "en", "en", "en",
+    ]  # fmt: skip
+    assert describe("command.queue", "de-DE").startswith("Deine")

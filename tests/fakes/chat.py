@@ -1,0 +1,135 @@
+"""A chat service in memory: it shows what a person would see, and fails as it is told to."""
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bot.platforms.base import (
+    ChatError,
+    Content,
+    Door,
+    Invocation,
+    Limits,
+    MessageGone,
+    MessageRef,
+)
+from bot.texts import plain
+
+LIMITS = Limits(
+    text=4000,
+    caption=1000,
+    upload=1_000_000,
+    picture=1_000_000,
+    download=1_000_000,
+    edit_every_s=3.0,
+    chat_every_s=1.0,
+    overall_per_s=30.0,
+    group_per_minute=20,
+)
+
+
+@dataclass
+class Message:
+    """A message as a person sees it: every content it had, and when."""
+
+    chat: str
+    contents: list[Content] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    reply_to: MessageRef | None = None
+    nonce: str | None = None
+
+    @property
+    def text(self) -> str:
+        return plain(self.contents[-1].body)
+
+    @property
+    def texts(self) -> list[str]:
+        return [plain(content.body) for content in self.contents]
+
+
+class FakeChat:
+    """Implements `ChatPlatform`; groups are chats whose name begins with "g"."""
+
+    def __init__(self, name: str = "fake", limits: Limits = LIMITS) -> None:
+        self.name = name
+        self.limits = limits
+        self.messages: dict[str, Message] = {}
+        self.private: list[tuple[str, str]] = []
+        self.failures: deque[ChatError] = deque()
+        self.fail_when: Callable[[str], ChatError | None] = lambda chat: None
+        self._numbers = itertools.count(1)
+        self._calls = itertools.count(1)
+
+    async def run(self, door: Door) -> None:
+        await asyncio.Event().wait()
+
+    async def check(self) -> str:
+        return "a fake"
+
+    async def send(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,
+        nonce: str | None = None,
+    ) -> MessageRef:
+        self._maybe_fail(chat)
+        number = str(next(self._numbers))
+        self.messages[number] = Message(chat=chat, reply_to=reply_to, nonce=nonce)
+        self._show(number, content)
+        return MessageRef(platform=self.name, chat=chat, message=number)
+
+    async def edit(self, ref: MessageRef, content: Content) -> None:
+        self._maybe_fail(ref.chat)
+        if ref.message not in self.messages:
+            raise MessageGone("deleted")
+        self._show(ref.message, content)
+
+    async def delete(self, ref: MessageRef) -> None:
+        self.messages.pop(ref.message, None)
+
+    def is_group(self, chat: str) -> bool:
+        return chat.startswith("g")
+
+    def age_of(self, ref: MessageRef, now: float) -> float | None:
+        return None
+
+    def _show(self, number: str, content: Content) -> None:
+        self.messages[number].contents.append(content)
+        self.messages[number].times.append(asyncio.get_running_loop().time())
+
+    def _maybe_fail(self, chat: str) -> None:
+        if self.failures:
+            raise self.failures.popleft()
+        error = self.fail_when(chat)
+        if error is not None:
+            raise error
+
+    def call(
+        self, text: str, *, chat: str = "1", user: str = "fake:1", **fields: object
+    ) -> Invocation:
+        """Return the call a person's text makes here."""
+        command, _, rest = text.removeprefix("/").partition(" ")
+
+        async def respond(content: Content, private: bool) -> MessageRef | None:
+            if private:
+                self._maybe_fail(chat)
+                self.private.append((chat, plain(content.body)))
+                return None
+            return await self.send(chat, content)
+
+        given: dict[str, object] = {
+            "key": f"{self.name}:{next(self._calls)}",
+            "platform": self.name,
+            "user": user,
+            "user_name": "somebody",
+            "chat": chat,
+            "group": self.is_group(chat),
+            "command": command,
+            "text": rest,
+            "respond": respond,
+        }
+        return Invocation(**(given | fields))  # type: ignore[arg-type]

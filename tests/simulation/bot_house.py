@@ -1,0 +1,69 @@
+"""The whole bot in virtual time: real queue, store, presenter and door, fake servers and chats."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from bot.access import Access, Limits
+from bot.commands.context import Context, Defaults
+from bot.commands.registry import COMMANDS
+from bot.door import Gate
+from bot.presenter import Presenter
+from bot.records import MIGRATIONS, Records
+from queueing.jobqueue import JobQueue
+from queueing.store import SqliteStore, open_database
+from tests.fakes.chat import FakeChat
+from tests.fakes.clock import VirtualClock
+from tests.simulation.house import House
+
+ADMIN = "fake:99"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bot:
+    """What a test may look at while the bot runs."""
+
+    gate: Gate
+    queue: JobQueue
+    presenter: Presenter
+    records: Records
+    chat: FakeChat
+
+
+@asynccontextmanager
+async def bot(
+    house: House, chat: FakeChat | None = None, *, limits: Limits | None = None
+) -> AsyncIterator[Bot]:
+    """Run the bot on a house's servers and database until the block ends."""
+    chat = chat or FakeChat()
+    clock = VirtualClock()
+    database = await open_database(house.url, migrations=(MIGRATIONS,), inline=True)
+    records = Records(database)
+    async with house.queue(SqliteStore(database)) as queue:
+        presenter = Presenter(
+            queue=queue, records=records, platforms={chat.name: chat}, clock=clock
+        )
+        queue.subscribe(presenter.notice)
+        context = Context(
+            queue=queue,
+            catalog=lambda: queue.catalog,
+            records=records,
+            access=Access([ADMIN], limits or Limits()),
+            clock=clock,
+            defaults=Defaults(),
+            commands=COMMANDS,
+        )
+        showing = asyncio.ensure_future(presenter.run())
+        try:
+            yield Bot(
+                gate=Gate(context, presenter),
+                queue=queue,
+                presenter=presenter,
+                records=records,
+                chat=chat,
+            )
+        finally:
+            showing.cancel()
+            await asyncio.wait([showing])
+    await database.aclose()
