@@ -36,10 +36,14 @@ class BackendHealth:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadFailures:
-    """The failed loads of a model in a row, and when it may be tried again."""
+    """The failed loads of a model in a row, and when it may be tried again.
 
-    count: int
-    until: float
+    `good_at` is set by a load that worked; the row ends only if its copy then lasts a while.
+    """
+
+    count: int = 0
+    until: float = 0.0
+    good_at: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +74,7 @@ class Fleet:
         self._clock = clock
         self._changed = changed
         self._copies: dict[tuple[str, str], Copy] = {}
+        self._draining: set[tuple[str, str]] = set()
         self._slots: dict[int, Slot] = {}
         self._health = {name: BackendHealth(since=clock.now()) for name in catalog.backends}
         self._other_mb: dict[str, int] = {}
@@ -111,10 +116,15 @@ class Fleet:
             for copy in self.copies
             if self.catalog.host_of[copy.backend] == host
             and copy.residency is Residency.READY
-            and not copy.running
-            and not copy.pinned
+            and not any(other.running or other.pinned for other in self.leaving_with(copy))
             and self._backends[copy.backend].can_unload
         )
+
+    def leaving_with(self, copy: Copy) -> tuple[Copy, ...]:
+        """Return the copies one unload frees: this one, or all of a server that frees all."""
+        if not self._backends[copy.backend].unloads_together:
+            return (copy,)
+        return tuple(other for other in self.copies if other.backend == copy.backend)
 
     def loading(self, spec: ModelSpec, backend: str, *, expected_s: float) -> None:
         """Note that a load begins; its memory counts from now on."""
@@ -122,8 +132,10 @@ class Fleet:
 
     def ready(self, spec: ModelSpec, backend: str) -> None:
         """Note that a copy is usable: loaded now, or found in a server's memory."""
-        self._failures.pop(spec.name, None)
-        self._put(spec, backend, Residency.READY, ready_at=self._clock.now())
+        now = self._clock.now()
+        if spec.name in self._failures:
+            self._failures[spec.name] = replace(self._failures[spec.name], good_at=now)
+        self._put(spec, backend, Residency.READY, ready_at=now)
 
     def leaving(self, model: str, backend: str) -> None:
         """Note that a copy is being unloaded; nothing starts on it, its memory still counts."""
@@ -131,6 +143,28 @@ class Fleet:
         if copy is not None:
             self._copies[model, backend] = replace(copy, residency=Residency.UNLOADING)
             self._copies_moved(backend)
+
+    def drain(self, model: str, backend: str) -> None:
+        """Start nothing more on a busy copy; it is `drained` once it runs nothing."""
+        self._draining.add((model, backend))
+        self.leaving(model, backend)
+
+    def take_drained(self) -> tuple[Copy, ...]:
+        """Return the drained copies that can be unloaded now, each once."""
+        drained = tuple(
+            copy
+            for copy in self.copies
+            if (copy.model, copy.backend) in self._draining
+            and not any(other.running for other in self.leaving_with(copy))
+        )
+        self._draining -= {(copy.model, copy.backend) for copy in drained}
+        return drained
+
+    def forget_idle(self, backend: str) -> None:
+        """Note that what a server held idle is lost: it has been away for too long."""
+        for copy in self.copies:
+            if copy.backend == backend and copy.residency is Residency.READY and not copy.running:
+                self.gone(copy.model, backend)
 
     def gone(self, model: str, backend: str) -> None:
         """Note that a copy is in memory no longer. Idempotent."""
@@ -269,15 +303,16 @@ class Fleet:
 
     def load_failed(self, model: str) -> int:
         """Note a failed load and begin its pause; return how many failed in a row."""
-        count = self.failures(model).count + 1
-        until = self._clock.now() + pause_s(count)
-        self._failures[model] = LoadFailures(count=count, until=until)
+        now, past = self._clock.now(), self.failures(model)
+        lasted = past.good_at is not None and now - past.good_at >= JUST_LOADED_S
+        count = 1 if lasted else past.count + 1
+        self._failures[model] = LoadFailures(count=count, until=now + pause_s(count))
         self._changed()
         return count
 
     def failures(self, model: str) -> LoadFailures:
-        """Return the failed loads of a model since its last good one."""
-        return self._failures.get(model, LoadFailures(count=0, until=0.0))
+        """Return the failed loads of a model in a row."""
+        return self._failures.get(model, LoadFailures())
 
     def unable(self, model: str, backend: str) -> None:
         """Note that a backend can never serve a model as configured."""
@@ -293,8 +328,15 @@ class Fleet:
         )
 
     def can_ever_serve(self, spec: ModelSpec) -> bool:
-        """Return whether any configured host could run a model, were it empty and up."""
-        return bool(self.serving(spec))
+        """Return whether any configured host could run a model, were it empty and up.
+
+        A serial server (ComfyUI) can run one larger than its card, by offloading.
+        """
+        return any(
+            self.catalog.backends[name].serial
+            or (spec.vram_mb or 0) <= self.catalog.hosts[self.catalog.host_of[name]].usable_mb
+            for name in self.serving(spec)
+        )
 
     def left_at(self, model: str) -> float:
         """Return when a model was last evicted anywhere, 0 for never."""
@@ -302,17 +344,24 @@ class Fleet:
 
     # ------------------------------------------------------------ memory
 
+    def quiet(self, host: str, *, but: str = "") -> bool:
+        """Return whether nothing runs, loads or unloads on a host, one model's load apart."""
+        return all(
+            copy.residency is Residency.READY and not copy.running
+            for copy in self.copies
+            if self.catalog.host_of[copy.backend] == host and copy.model != but
+        )
+
     def measured(self, host: str, total_mb: int, free_mb: int) -> None:
         """Take a measurement of a host's card into account.
 
         What a running job takes for itself for a while is ours as well, so other programs can be
         seen to grow only while nothing runs, loads or unloads there.
         """
-        ours = [c for c in self.copies if self.catalog.host_of[c.backend] == host]
-        quiet = all(c.residency is Residency.READY and not c.running for c in ours)
-        other = max(0, total_mb - free_mb - sum(c.vram_mb for c in ours))
+        ours = sum(c.vram_mb for c in self.copies if self.catalog.host_of[c.backend] == host)
+        other = max(0, total_mb - free_mb - ours)
         before = self._other_mb.get(host, 0)
-        if other < before or quiet:
+        if other < before or self.quiet(host):
             self._other_mb[host] = other
             if other != before:
                 self._changed()

@@ -3,11 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 
-from queueing.errors import BackendError, Unavailable
+from queueing.errors import BackendError
 from queueing.fleet import Fleet
-from queueing.ports import Backend, MemoryProbe, ServerInfo
+from queueing.ports import Backend, Clock, MemoryProbe, ServerInfo
 from queueing.world import Residency
 
 log = logging.getLogger(__name__)
@@ -15,41 +14,58 @@ log = logging.getLogger(__name__)
 EVERY_S = 10.0
 ANSWER_S = 5.0  # a server that needs longer to say who it is counts as not answering
 FIRST_DOWN_S = 1.0
+FORGET_S = 30.0
 
 
 class Health:
     """Keeps the fleet's knowledge of servers and cards fresh, one task per backend."""
 
     def __init__(
-        self, *, fleet: Fleet, backends: Mapping[str, Backend], memory: MemoryProbe | None
+        self,
+        *,
+        fleet: Fleet,
+        backends: Mapping[str, Backend],
+        memory: MemoryProbe | None,
+        clock: Clock,
     ) -> None:
         self._fleet = fleet
         self._backends = backends
         self._memory = memory
+        self._clock = clock
+        self._noted: dict[str, frozenset[str]] = {}
         self._again = {name: asyncio.Event() for name in backends}
         fleet.went_down = lambda name: self._again[name].set()
 
-    async def first_look(self) -> None:
-        """Look at every server once, all at the same time, before anything is planned."""
+    async def first_look(self, noted: Mapping[str, frozenset[str]]) -> None:
+        """Look at every server once, all at the same time, before anything is planned.
+
+        `noted` are the models by backend that the last run left there.
+        """
+        self._noted = dict(noted)
         async with asyncio.TaskGroup() as looks:
             for name in self._backends:
                 looks.create_task(self.look(name))
 
     async def watch(self, name: str) -> None:
-        """Look at one server for ever, sooner and then with growing pauses while it is down."""
-        pause_s = FIRST_DOWN_S
+        """Look at one server for ever; while it is down soon at first, then less often."""
+        pause_s = EVERY_S
         while True:
-            up = self._fleet.health(name).up
-            pause_s = EVERY_S if up else min(pause_s, EVERY_S)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
-                    await self._again[name].wait()
-            woken = self._again[name].is_set()
-            self._again[name].clear()
-            if woken:
-                await asyncio.sleep(FIRST_DOWN_S)
-            pause_s = FIRST_DOWN_S if up or woken else pause_s * 2
+            if await self._woken(name, pause_s):
+                pause_s = FIRST_DOWN_S
+                await asyncio.sleep(pause_s)
             await self.look(name)
+            up = self._fleet.health(name).up
+            pause_s = EVERY_S if up else min(pause_s * 2, EVERY_S)
+
+    async def _woken(self, name: str, pause_s: float) -> bool:
+        """Rest, but not longer than until the server is seen to go down; tell which it was."""
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._again[name].wait()
+        except TimeoutError:
+            return False
+        self._again[name].clear()
+        return True
 
     async def look(self, name: str) -> None:
         """Ask one server how it is and note the answer; never raises but `CancelledError`."""
@@ -63,12 +79,18 @@ class Health:
             cause = str(error) or "it does not answer in time"
             if self._fleet.health(name).up:
                 log.warning("%s is down: %s", name, cause)
-            self._fleet.down(name, cause)
+            self._missed(name, cause)
         except Exception as error:
             log.exception("looking at %s failed", name)
-            self._fleet.down(name, repr(error))
+            self._missed(name, repr(error))
         else:
             await self._weigh(name, info)
+
+    def _missed(self, name: str, cause: str) -> None:
+        self._fleet.down(name, cause)
+        if self._clock.now() - self._fleet.health(name).since >= FORGET_S:
+            # A server that is gone holds nothing: its card's other servers may have the memory.
+            self._fleet.forget_idle(name)
 
     # ------------------------------------------------------------ copies
 
@@ -78,8 +100,14 @@ class Health:
         epoch = self._fleet.epochs[name]
         async with asyncio.timeout(ANSWER_S):
             loaded = await server.loaded(specs)
-        if loaded is None or epoch != self._fleet.epochs[name]:
-            return  # it cannot tell, or copies moved meanwhile and the answer is old
+        noted = self._noted.pop(name, frozenset())
+        if loaded is None:  # it cannot tell: what we noted before a restart is likely still there
+            for spec in specs:
+                if spec.name in noted and self._fleet.copy(spec.name, name) is None:
+                    self._fleet.ready(spec, name)
+            return
+        if epoch != self._fleet.epochs[name]:
+            return  # copies moved meanwhile and the answer is old
         here = {copy.model: copy for copy in self._fleet.copies if copy.backend == name}
         for copy in here.values():
             idle = copy.residency is Residency.READY and not copy.running
@@ -120,7 +148,7 @@ class Health:
             try:
                 async with asyncio.timeout(ANSWER_S):
                     info = await self._backends[spec.name].probe()
-            except (Unavailable, TimeoutError):
+            except (BackendError, TimeoutError):
                 continue
             if info.free_mb is not None:
                 return info.free_mb

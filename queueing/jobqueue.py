@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from queueing.catalog import Catalog, ModelSpec
-from queueing.errors import NotAccepting, Refused, StaleJob, Unavailable, UnknownModel
+from queueing.errors import NotAccepting, Refused, StaleJob
 from queueing.fleet import Fleet
 from queueing.health import Health
 from queueing.jobs import Job, JobEvent, JobState, NewJob
 from queueing.loader import Loader
+from queueing.outlook import Outlook
 from queueing.ports import (
     Admission,
     Backend,
@@ -22,11 +23,13 @@ from queueing.ports import (
     MemoryProbe,
     Store,
 )
+from queueing.preloads import Preloads
 from queueing.processor import Processor
+from queueing.recovery import recover
 from queueing.requests import Capability, Chat, File, Output, TextToImage
 from queueing.router import Router
 from queueing.times import Times
-from queueing.world import Blocked, Evict, Reason, Residency, Rules
+from queueing.world import Blocked, Reason, Residency, Rules
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +125,7 @@ class JobQueue:
         self._stopping = False
         self._fleet = Fleet(catalog, backends, clock, changed=self._wake)
         self._times = Times(self._fleet, clock)
-        self._health = Health(fleet=self._fleet, backends=backends, memory=memory)
+        self._health = Health(fleet=self._fleet, backends=backends, memory=memory, clock=clock)
         self._processor = Processor(
             store=store,
             fleet=self._fleet,
@@ -149,6 +152,10 @@ class JobQueue:
             clock=clock,
             rules=rules or Rules(),
             publish=self._publish,
+        )
+        self._preloads = Preloads(self._fleet, self._loader)
+        self._outlook = Outlook(
+            router=self._router, fleet=self._fleet, times=self._times, clock=clock
         )
 
     # ------------------------------------------------------------ accepting
@@ -208,62 +215,14 @@ class JobQueue:
 
         Waits until it is loaded. Idempotent: a copy already there is pinned.
         """
-        spec = self._known(model)
-        backend = self._place_for(spec, host)
-        if not self._fleet.health(backend).up:
-            raise Unavailable(f"{backend} is down: {self._fleet.health(backend).error}")
-        self._fleet.pin(spec.name, backend)
-        copy = self._fleet.copy(spec.name, backend)
-        if copy is None or copy.residency is not Residency.READY:
-            try:
-                await self._loader.outcome(spec.name, backend)
-            except Exception:
-                self._fleet.unpin(spec.name, backend)
-                raise
-        return backend
+        return await self._preloads.preload(model, host)
 
     async def unload(self, model: str, host: str | None) -> Sequence[str]:
         """Unpin a model and unload its copies, busy ones as soon as they are idle.
 
         Returns the backends it leaves; idle copies have left by then. Raises `Refused`.
         """
-        spec = self._known(model)
-        places = self._places(spec, host)
-        leaving = []
-        for backend in places:
-            self._fleet.unpin(spec.name, backend)
-            copy = self._fleet.copy(spec.name, backend)
-            if copy is None or copy.residency is not Residency.READY:
-                continue
-            leaving.append(backend)
-            if copy.running:
-                self._fleet.leaving(spec.name, backend)
-            else:
-                await self._loader.leave(Evict(model=spec.name, backend=backend))
-        return leaving
-
-    def _known(self, model: str) -> ModelSpec:
-        spec = self.catalog.find(model)
-        if spec is None:
-            raise UnknownModel(model, self.catalog.nearest(model))
-        return spec
-
-    def _places(self, spec: ModelSpec, host: str | None) -> list[str]:
-        places = [
-            name
-            for name in self._fleet.serving(spec)
-            if host is None or self.catalog.host_of[name] == host
-        ]
-        if not places:
-            raise Refused(f"{spec.name} cannot run on {host or 'any host'}")
-        return places
-
-    def _place_for(self, spec: ModelSpec, host: str | None) -> str:
-        """Return where to preload: where it is already, else the first backend that is up."""
-        places = self._places(spec, host)
-        here = {copy.backend for copy in self._fleet.copies_of(spec.name)}
-        up = [name for name in places if self._fleet.health(name).up]
-        return next((name for name in places if name in here), (up or places)[0])
+        return await self._preloads.unload(model, host)
 
     # ------------------------------------------------------------ reporting
 
@@ -279,15 +238,35 @@ class JobQueue:
         """Return where each job stands, by job id."""
         waiting = [job.id for job in jobs if job.state is JobState.PENDING]
         positions = await self._store.positions(waiting) if waiting else {}
+        if waiting:
+            await self._outlook.refresh(max(waiting))
         return {job.id: self._standing(job, positions.get(job.id)) for job in jobs}
 
     def _standing(self, job: Job, position: int | None) -> Standing:
-        if job.state is not JobState.PENDING:
-            return Standing(job=job, shown=job.state.value)
+        if job.state is JobState.PENDING:
+            return self._standing_of_waiting(job, position)
+        running = job.state is JobState.PROCESSING
+        expected = self._outlook.of_running(job) if running else None
+        return Standing(
+            job=job,
+            shown=job.state.value,
+            done_at=None if expected is None else expected.done_at,
+            done_spread_s=None if expected is None else expected.spread_s,
+        )
+
+    def _standing_of_waiting(self, job: Job, position: int | None) -> Standing:
         reason = self._router.plan.reasons.get(job.model)
+        expected = None if position is None else self._outlook.of_waiting(job, position)
         back_row = job.seq is None
-        shown = "pending" if back_row else self._shown(job.model, reason)
-        return Standing(job=job, shown=shown, position=position, back_row=back_row, reason=reason)
+        return Standing(
+            job=job,
+            shown="pending" if back_row else self._shown(job.model, reason),
+            position=position,
+            back_row=back_row,
+            reason=reason,
+            done_at=None if expected is None else expected.done_at,
+            done_spread_s=None if expected is None else expected.spread_s,
+        )
 
     def _shown(self, model: str, reason: Reason | None) -> str:
         if any(copy.residency is Residency.READY for copy in self._fleet.copies_of(model)):
@@ -315,8 +294,8 @@ class JobQueue:
                 for copy in self._fleet.copies_of(spec.name)
             ),
             reason=self._router.plan.reasons.get(spec.name),
-            service_s=spec.service_s,
-            next_done_at=None,
+            service_s=self._times.durations.typical_service(spec, "").median_s,
+            next_done_at=self._outlook.of_next(spec),
         )
 
     def backends(self) -> Sequence[BackendStatus]:
@@ -357,7 +336,11 @@ class JobQueue:
 
     def _publish(self, event: Event) -> None:
         if isinstance(event, JobChanged):
-            self._router.moved(event.job.model)
+            # An acceptance and an end move nobody who waits; every other change may.
+            if event.event in {None, JobEvent.COMPLETE}:
+                self._router.wake()
+            else:
+                self._router.moved(event.job.model)
         for listener in self._listeners:
             try:
                 listener(event)
@@ -369,7 +352,14 @@ class JobQueue:
     async def run(self) -> None:
         """Recover, then route until cancelled; then give running jobs their grace and stop."""
         async with asyncio.TaskGroup() as work:
-            await self._recover(work)
+            await recover(
+                store=self._store,
+                fleet=self._fleet,
+                times=self._times,
+                processor=self._processor,
+                health=self._health,
+                work=work,
+            )
             try:
                 async with asyncio.TaskGroup() as services:
                     services.create_task(self._router.run(work), name="router")
@@ -377,15 +367,8 @@ class JobQueue:
                         services.create_task(self._health.watch(name), name=f"health of {name}")
             finally:
                 self._stopping = True
-                await self._processor.stop(self._grace_s)
                 self._loader.stop()
-
-    async def _recover(self, work: asyncio.TaskGroup) -> None:
-        """Take up what the last run left: running jobs, and what servers hold in memory."""
-        self._times.restore(await self._store.learned())
-        for job in await self._store.processing():
-            self._processor.recover(job, work)
-        await self._health.first_look()
+                await self._processor.stop(self._grace_s)
 
     def _wake(self) -> None:
         self._router.wake()

@@ -12,7 +12,7 @@ from queueing.errors import BackendError, OutOfMemory, Unavailable
 from queueing.fleet import Fleet
 from queueing.ports import Backend
 from queueing.retry import given_up_text
-from queueing.world import Evict, Load, Residency
+from queueing.world import Evict, Load
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Loader:
     def _spawn(
         self, steps: Coroutine[None, None, None], name: str, work: asyncio.TaskGroup
     ) -> None:
-        task = work.create_task(steps, name=name)
+        task = work.create_task(_guarded(steps, name), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -99,18 +99,30 @@ class Loader:
 
     async def _attempt(self, spec: ModelSpec, backend: str) -> None:
         host = self._fleet.catalog.host_of[backend]
-        await self._room(host, min(self._fleet.vram_mb(spec), self._fleet.usable_mb(host)))
+        before_mb = await self._room(
+            host, min(self._fleet.vram_mb(spec), self._fleet.usable_mb(host))
+        )
         async with asyncio.timeout(spec.timeouts.load_s):
             await self._backends[backend].load(spec)
+        await self._learn_size(spec, host, before_mb)
 
-    async def _room(self, host: str, need_mb: int) -> None:
-        """Wait until the memory is really free; where nothing measures it, trust the plan."""
+    async def _learn_size(self, spec: ModelSpec, host: str, before_mb: int | None) -> None:
+        """Correct the model's size by what its load took, if nothing else moved meanwhile."""
+        if before_mb is None or not self._fleet.quiet(host, but=spec.name):
+            return
+        after_mb = await self._measure(host)
+        if after_mb is not None and before_mb > after_mb:
+            self._fleet.learn_vram(spec.name, before_mb - after_mb)
+
+    async def _room(self, host: str, need_mb: int) -> int | None:
+        """Wait until the memory is really free and return it; None where nothing measures it."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + ROOM_S
         while (free_mb := await self._measure(host)) is not None and free_mb < need_mb:
             if loop.time() >= give_up_at:
                 raise OutOfMemory(f"{need_mb} MB needed on {host}, {free_mb} MB free")
             await asyncio.sleep(ROOM_POLL_S)
+        return free_mb
 
     # ------------------------------------------------------------ failed loads
 
@@ -121,8 +133,7 @@ class Loader:
             )
         else:
             log.error("loading %s on %s failed", spec.name, backend, exc_info=error)
-        # The server may hold half of it, or finish the load later: no ghost copy may stay.
-        await self.leave(Evict(model=spec.name, backend=backend))
+        await self._clear(spec, backend)
         if isinstance(error, Unavailable):
             self._fleet.down(backend, str(error))
         if isinstance(error, BackendError) and not error.retryable:
@@ -133,6 +144,14 @@ class Loader:
         if hopeless or (failures >= spec.max_attempts and not self._fleet.copies_of(spec.name)):
             text = f"{spec.name} could not be loaded. {given_up_text(error, failures)}"
             await self._fail_waiting(spec.name, text)
+
+    async def _clear(self, spec: ModelSpec, backend: str) -> None:
+        """Unload what a failed load may have left: the server may even finish it later."""
+        copy = self._fleet.copy(spec.name, backend)
+        if copy is None or any(other.running for other in self._fleet.leaving_with(copy)):
+            self._fleet.gone(spec.name, backend)
+        else:
+            await self.leave(Evict(model=spec.name, backend=backend))
 
     def _settle(self, model: str, backend: str, error: Exception | None) -> None:
         for waiter in self._waiters.pop((model, backend), []):
@@ -154,31 +173,51 @@ class Loader:
     async def relieve(self, host: str) -> None:
         """Unload every idle copy of a host that is not pinned."""
         idle = self._fleet.idle_copies(host)
-        await self._leave([Evict(model=copy.model, backend=copy.backend) for copy in idle])
+        victims = [Evict(model=copy.model, backend=copy.backend) for copy in idle]
+        for victim in victims:  # all at once: none may be given work while the first ones leave
+            self._fleet.leaving(victim.model, victim.backend)
+        await self._leave(victims)
 
     async def _leave(self, victims: Sequence[Evict]) -> None:
         for victim in victims:
             await self.leave(victim)
 
     async def leave(self, victim: Evict) -> None:
-        """Unload a copy. Never fails: a server that cannot is noted as down. Idempotent."""
-        server = self._backends[victim.backend]
+        """Unload an idle copy, and what its server frees with it. Idempotent.
+
+        Never fails: a server that cannot unload is noted as down.
+        """
         self._fleet.leaving(victim.model, victim.backend)
+        copy = self._fleet.copy(victim.model, victim.backend)
+        together = () if copy is None else self._fleet.leaving_with(copy)
+        for other in together:
+            self._fleet.leaving(other.model, other.backend)
         try:
-            if server.can_unload:
-                async with asyncio.timeout(UNLOAD_S):
-                    await server.unload(self._fleet.catalog.models[victim.model])
+            if copy is not None:
+                await self._unload(victim)
+        finally:
+            for other in together:
+                self._fleet.gone(other.model, other.backend)
+
+    async def _unload(self, victim: Evict) -> None:
+        server = self._backends[victim.backend]
+        if not server.can_unload:
+            return
+        try:
+            async with asyncio.timeout(UNLOAD_S):
+                await server.unload(self._fleet.catalog.models[victim.model])
         except (BackendError, TimeoutError) as error:
             log.warning("unloading %s on %s failed: %s", victim.model, victim.backend, error)
-            self._fleet.down(victim.backend, str(error))
+            self._fleet.down(victim.backend, str(error) or "it does not unload in time")
         except Exception:
             log.exception("unloading %s on %s failed", victim.model, victim.backend)
-        finally:
-            self._fleet.gone(victim.model, victim.backend)
-        if server.unloads_together:
-            self._forget_all(victim.backend)
+        else:
+            log.info("unloaded %s on %s", victim.model, victim.backend)
 
-    def _forget_all(self, backend: str) -> None:
-        for copy in self._fleet.copies:
-            if copy.backend == backend and copy.residency is Residency.READY and not copy.running:
-                self._fleet.gone(copy.model, copy.backend)
+
+async def _guarded(steps: Coroutine[None, None, None], name: str) -> None:
+    """Keep a fault of ours from taking everything else down with it."""
+    try:
+        await steps
+    except Exception:
+        log.exception("%s: stopped by a fault of ours", name)

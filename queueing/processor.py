@@ -107,11 +107,12 @@ class Processor:
 
     async def fail_waiting(self, model: str, text: str) -> None:
         """Fail every waiting job of a model."""
-        waiting = [
-            job
-            for job in await self._store.open_jobs()
-            if job.model == model and job.state is JobState.PENDING
-        ]
+        try:
+            jobs = await self._store.open_jobs()
+        except StoreError as failure:
+            log.warning("waiting jobs of %s could not be failed: %s", model, failure)
+            return
+        waiting = [job for job in jobs if job.model == model and job.state is JobState.PENDING]
         await asyncio.gather(*(self._conclude(job, JobEvent.FAIL, error=text) for job in waiting))
 
     def _spawn(
@@ -161,6 +162,8 @@ class Processor:
                 self._publish(JobChanged(job=changed, event=event))
         except (StaleJob, StoreError) as failure:
             log.warning("job %d: could not be given back: %s", job.id, failure)
+        except Exception:
+            log.exception("job %d: could not be given back", job.id)
 
     # ------------------------------------------------------------ the steps of an attempt
 
@@ -177,7 +180,8 @@ class Processor:
         except StaleJob:
             return
         except StoreError as error:
-            started.set_exception(error)
+            if not started.done():
+                started.set_exception(error)
             return
         _resolve(started)
         self._publish(JobChanged(job=job, event=JobEvent.START))
@@ -247,7 +251,14 @@ class Processor:
 
     async def _failed(self, job: Job, spec: ModelSpec, backend: str, error: Exception) -> None:
         alone = self._notice(job, backend, error)
-        outcome = after_failure(job, error, spec, self._clock.now(), alone=alone)
+        outcome = after_failure(
+            job,
+            error,
+            spec,
+            self._clock.now(),
+            alone=alone,
+            lost_in_a_row=self._fleet.failures(job.model).count,
+        )
         self._fleet.vacate(job.id)
         if isinstance(error, OutOfMemory):
             await self._relieve(self._fleet.catalog.host_of[backend])

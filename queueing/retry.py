@@ -13,6 +13,7 @@ NEUTRAL_TEXT = "Something went wrong on our side, and the operator has been told
 UNAVAILABLE_TEXT = "The server stopped working while it ran this."
 MEMORY_TEXT = "The card ran out of memory for this request; a smaller one may work."
 LATE_TEXT = "The server took too long."
+UNLOADED_TEXT = "Something else on that machine keeps unloading this model."
 REFUSED_TEXT = "The server cannot do this request."
 
 
@@ -37,31 +38,41 @@ class Fail:
 
 
 def after_failure(
-    job: Job, error: Exception, spec: ModelSpec, now: float, *, alone: bool = True
+    job: Job,
+    error: Exception,
+    spec: ModelSpec,
+    now: float,
+    *,
+    alone: bool = True,
+    lost_in_a_row: int = 0,
 ) -> Retry | Fail:
     """Decide what becomes of a job in state processing whose attempt raised `error`.
 
     `alone` is False when other jobs ran on the server as it became unavailable: then none of them
-    can be blamed, so none is charged, and each runs alone the next time.
+    can be blamed, so none is charged, and each runs alone the next time. `lost_in_a_row` counts
+    how often the model failed to load, or was unloaded by somebody else right after.
     """
     # 1. Not the job's doing: back to its place, and the attempt is given back.
-    if isinstance(error, NotLoaded):
+    if isinstance(error, NotLoaded) and lost_in_a_row < spec.max_attempts:
         return Retry(not_before=now, charged=False, suspect=job.suspect)
     if isinstance(error, Unavailable) and not alone:
         return Retry(not_before=now, charged=False, suspect=True)
-    # 2. A bug of ours, or a request the server will never take.
-    text = _text(error)
-    if not isinstance(error, BackendError | TimeoutError):
-        return Fail(text=text)
-    if isinstance(error, BackendError) and not error.retryable:
-        return Fail(text=text)
+    # 2. A bug of ours, a request the server will never take, or a model that never stays.
+    if not _another_attempt_may_help(error):
+        return Fail(text=_text(error))
     # 3. Another attempt may help, as long as one is left.
     if job.attempt >= spec.max_attempts:
-        return Fail(text=_given_up(text, job.attempt))
+        return Fail(text=given_up_text(error, job.attempt))
     return Retry(
         not_before=now + pause_s(job.attempt),
         suspect=job.suspect or isinstance(error, Unavailable),
     )
+
+
+def _another_attempt_may_help(error: Exception) -> bool:
+    if isinstance(error, BackendError):
+        return error.retryable and not isinstance(error, NotLoaded)
+    return isinstance(error, TimeoutError)
 
 
 def pause_s(failures: int) -> float:
@@ -71,24 +82,20 @@ def pause_s(failures: int) -> float:
 
 def given_up_text(error: Exception, attempts: int) -> str:
     """Return the sentence for a person whose job failed after that many attempts."""
-    return _given_up(_text(error), attempts)
-
-
-def _given_up(text: str, attempts: int) -> str:
+    text = _text(error)
     return text if attempts <= 1 else f"{text} It was tried {attempts} times."
+
+
+_TEXTS: tuple[tuple[type[Exception], str], ...] = (
+    (TimeoutError, LATE_TEXT),
+    (OutOfMemory, MEMORY_TEXT),
+    (Unavailable, UNAVAILABLE_TEXT),
+    (NotLoaded, UNLOADED_TEXT),
+    (BackendError, REFUSED_TEXT),
+)
 
 
 def _text(error: Exception) -> str:
     if isinstance(error, BackendError) and error.user_text:
         return error.user_text
-    match error:
-        case TimeoutError():
-            return LATE_TEXT
-        case OutOfMemory():
-            return MEMORY_TEXT
-        case Unavailable():
-            return UNAVAILABLE_TEXT
-        case BackendError():
-            return REFUSED_TEXT
-        case _:
-            return NEUTRAL_TEXT
+    return next((text for kind, text in _TEXTS if isinstance(error, kind)), NEUTRAL_TEXT)

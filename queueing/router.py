@@ -17,7 +17,7 @@ from queueing.ports import Clock, Line, LinesMoved, Store
 from queueing.processor import Processor
 from queueing.retry import pause_s
 from queueing.times import Times
-from queueing.world import ModelView, Plan, Reason, Rules, Waiting, World
+from queueing.world import Evict, ModelView, Plan, Reason, Rules, Waiting, World
 
 log = logging.getLogger(__name__)
 
@@ -95,9 +95,7 @@ class Router:
                     await self._awake.wait()
 
     async def _step(self, work: asyncio.TaskGroup) -> None:
-        now = self._clock.now()
-        lines = await self._store.lines(now, per_line=HEADS_PER_LINE)
-        before, world = self.plan, self._world(now, lines)
+        before, world = self.plan, await self.snapshot()
         self.world, self.plan = world, plan(world)
         self._carry_out_moves(work)
         await self._carry_out_starts(work)
@@ -105,8 +103,9 @@ class Router:
         self._tell(before.reasons)
 
     def _carry_out_moves(self, work: asyncio.TaskGroup) -> None:
-        if self.plan.evictions:
-            self._loader.begin_leaving(self.plan.evictions, work)
+        drained = [Evict(model=c.model, backend=c.backend) for c in self._fleet.take_drained()]
+        if leaving := (*self.plan.evictions, *drained):
+            self._loader.begin_leaving(leaving, work)
         for load in self.plan.loads:
             log.info(
                 "loading %s on %s, evicting %s", load.model, load.backend, load.evict or "none"
@@ -125,7 +124,9 @@ class Router:
         self._moved.update(start.job.model for start in self.plan.starts)
         if pending:
             self._awake.set()  # more of the same line may be startable than one step reads
-            await asyncio.gather(*pending)
+            for outcome in await asyncio.gather(*pending, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
 
     async def _write_down(self) -> None:
         """Keep what a restart should know: copies, pins and learned times."""
@@ -146,6 +147,12 @@ class Router:
             self._moved.clear()
 
     # ------------------------------------------------------------ the snapshot
+
+    async def snapshot(self) -> World:
+        """Return the world as it is now. Raises `StoreError`."""
+        now = self._clock.now()
+        lines = await self._store.lines(now, per_line=HEADS_PER_LINE)
+        return self._world(now, lines)
 
     def _world(self, now: float, lines: Sequence[Line]) -> World:
         waiting: dict[str, list[Waiting]] = {}

@@ -1,0 +1,101 @@
+"""Outlook: when waiting and running jobs will probably be done.
+
+Keeps one forecast of the router's newest snapshot; asks, and never changes anything.
+"""
+
+from queueing.catalog import ModelSpec
+from queueing.estimates import Usual
+from queueing.fleet import Fleet
+from queueing.forecast import Expected, Forecast
+from queueing.jobs import Job
+from queueing.ports import Clock
+from queueing.router import Router
+from queueing.times import Times
+from queueing.world import ModelView, Residency, World
+
+FRESH_S = 1.0  # a forecast costs milliseconds: older jobs are answered from one that young
+
+
+class Outlook:
+    """Answers "when" for people."""
+
+    def __init__(self, *, router: Router, fleet: Fleet, times: Times, clock: Clock) -> None:
+        self._router = router
+        self._fleet = fleet
+        self._times = times
+        self._clock = clock
+        self._forecast: Forecast | None = None
+        self._world: World | None = None
+        self._newest_id = 0
+
+    async def refresh(self, newest_id: int) -> None:
+        """Make sure there is a forecast that is fresh and has seen jobs up to that id.
+
+        Raises `StoreError`.
+        """
+        now = self._clock.now()
+        world = self._world
+        if world is None or now - world.now >= FRESH_S or newest_id > self._newest_id:
+            self._look_at(await self._router.snapshot())
+            self._newest_id = max(self._newest_id, newest_id)
+
+    def _look_at(self, world: World) -> None:
+        self._world = world
+        self._forecast = Forecast(world, self._service)
+
+    def of_waiting(self, job: Job, position: int) -> Expected | None:
+        """Return when a waiting job will be done; None where nothing can honestly be said."""
+        return None if self._forecast is None else self._forecast.of(job, position)
+
+    def of_running(self, job: Job) -> Expected | None:
+        """Return when a running job will be done; None when the server is done with it already."""
+        slot = self._fleet.slots.get(job.id)
+        if slot is None:
+            return None
+        usual = self._service(job, slot.backend)
+        done_at = max(slot.ends_at, self._clock.now())
+        started_at = job.started_at or done_at
+        return Expected(start_at=started_at, done_at=done_at, spread_s=usual.spread_s)
+
+    def of_next(self, spec: ModelSpec) -> float | None:
+        """Return when a job accepted now would be done; None where that cannot be said."""
+        world = self._router.world
+        if world is None:
+            return None
+        view = world.models.get(spec.name)
+        if view is not None and view.waiting:
+            return self._after_the_last(world, view)
+        usual_s = self._times.durations.typical_service(spec, "").median_s
+        free_at = self._free_at(spec)
+        return None if free_at is None else free_at + usual_s
+
+    def _after_the_last(self, world: World, view: ModelView) -> float | None:
+        if self._world is None or world.now - self._world.now >= FRESH_S:
+            self._look_at(world)
+        line = max(view.waiting, key=lambda waiting: waiting.count)
+        if not line.heads or self._forecast is None:
+            return None
+        expected = self._forecast.of(line.heads[0], line.count + 1)
+        return None if expected is None else expected.done_at
+
+    def _free_at(self, spec: ModelSpec) -> float | None:
+        """Return when a model nobody waits for could start a job: now, or after work or a load."""
+        now = self._clock.now()
+        copies = [c for c in self._fleet.copies_of(spec.name) if self._fleet.health(c.backend).up]
+        moments = [
+            max(now, min(copy.ends_at, default=now) if copy.running else copy.ready_at)
+            if copy.running >= spec.parallel or copy.residency is Residency.LOADING
+            else now
+            for copy in copies
+            if copy.residency is not Residency.UNLOADING
+        ]
+        host_of = self._fleet.catalog.host_of
+        moments += [
+            now + self._times.load_s(spec.name, name)
+            for name in self._fleet.serving(spec)
+            if self._fleet.health(name).up and not copies and self._fleet.quiet(host_of[name])
+        ]
+        return min(moments, default=None)
+
+    def _service(self, job: Job, backend: str) -> Usual:
+        return self._times.service(job, backend)

@@ -1,0 +1,60 @@
+"""Recovery: what a new run takes up from the last one, however that ended.
+
+Runs once, before anything is planned; it starts no job that was not running already.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+
+from queueing.fleet import Fleet
+from queueing.health import Health
+from queueing.ports import Store
+from queueing.processor import Processor
+from queueing.times import Times
+
+log = logging.getLogger(__name__)
+
+
+async def recover(
+    *,
+    store: Store,
+    fleet: Fleet,
+    times: Times,
+    processor: Processor,
+    health: Health,
+    work: asyncio.TaskGroup,
+) -> None:
+    """Bring back learned times, pins, running jobs and the knowledge of what is in memory.
+
+    Waiting jobs need nothing: the store has their places. Raises `StoreError`.
+    """
+    times.restore(await store.learned())
+    noted = await _noted_copies(store, fleet)
+    _pin_configured(fleet)
+    for job in await store.processing():
+        log.info("job %d was running on %s; asking there for it", job.id, job.backend)
+        processor.recover(job, work)
+    await health.first_look(noted)
+
+
+async def _noted_copies(store: Store, fleet: Fleet) -> Mapping[str, frozenset[str]]:
+    """Pin again what was pinned; return the copies of the last run, models by backend."""
+    noted: defaultdict[str, set[str]] = defaultdict(set)
+    for model, backend, pinned in await store.residency():
+        spec = fleet.catalog.models.get(model)
+        if spec is not None and backend in fleet.serving(spec):
+            noted[backend].add(model)
+            if pinned:
+                fleet.pin(model, backend)
+    return {backend: frozenset(models) for backend, models in noted.items()}
+
+
+def _pin_configured(fleet: Fleet) -> None:
+    """Pin every model with `preload: true` somewhere, where an admin has not done so already."""
+    pinned = {model for model, _ in fleet.pins}
+    for spec in fleet.catalog.models.values():
+        backends = fleet.serving(spec)
+        if spec.preload and backends and spec.name not in pinned:
+            fleet.pin(spec.name, backends[0])
