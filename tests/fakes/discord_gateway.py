@@ -1,0 +1,88 @@
+"""The fake Discord's gateway: one WebSocket that greets, identifies, beats and delivers events."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import WSMsgType, web
+
+from tests.fakes.discord_json import Json
+
+AUTHENTICATION_FAILED = 4004
+DISALLOWED_INTENTS = 4014
+PRIVILEGED = (1 << 1) | (1 << 8) | (1 << 15)
+HEARTBEAT_MS = 41_250
+
+
+class Gateway:
+    """Speaks gateway protocol version 10 with any number of bots, uncompressed."""
+
+    def __init__(self, token: str, on_change: Callable[[], None]) -> None:
+        self.token = token
+        self._on_change = on_change
+        self.url = ""
+        self.ready_events: Callable[[], list[tuple[str, Json]]] = list  # READY and what follows
+        self.identified: list[Json] = []
+        self.resumed = 0
+        self.connected = asyncio.Event()
+        self._sockets: list[web.WebSocketResponse] = []
+        self._sequence = 0
+
+    async def handle(self, request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.send_json({"op": 10, "d": {"heartbeat_interval": HEARTBEAT_MS}})
+        async for frame in socket:
+            if frame.type is WSMsgType.TEXT:
+                await self._receive(socket, json.loads(frame.data))
+        if socket in self._sockets:
+            self._sockets.remove(socket)
+        if not self._sockets:
+            self.connected.clear()
+        return socket
+
+    async def _receive(self, socket: web.WebSocketResponse, frame: Json) -> None:
+        match frame["op"]:
+            case 1:
+                await socket.send_json({"op": 11})
+            case 2:
+                await self._identify(socket, frame["d"])
+            case 6:
+                self.resumed += 1
+                self._open(socket)
+                await self._event(socket, "RESUMED", {})
+            case _:
+                pass
+
+    async def _identify(self, socket: web.WebSocketResponse, body: Json) -> None:
+        self.identified.append(body)
+        if body["token"] != self.token:
+            await socket.close(code=AUTHENTICATION_FAILED)
+            return
+        if body["intents"] & PRIVILEGED:
+            await socket.close(code=DISALLOWED_INTENTS)
+            return
+        for name, data in self.ready_events():
+            await self._event(socket, name, data)
+        self._open(socket)
+
+    def _open(self, socket: web.WebSocketResponse) -> None:
+        self._sockets.append(socket)
+        self.connected.set()
+        self._on_change()
+
+    async def _event(self, socket: web.WebSocketResponse, name: str, data: Json) -> None:
+        self._sequence += 1
+        await socket.send_json({"op": 0, "t": name, "s": self._sequence, "d": data})
+
+    async def deliver(self, name: str, data: Any) -> None:
+        """Send an event to the bot. Raises when none is connected, as people then see an error."""
+        if not self._sockets:
+            raise ConnectionError("no bot is connected to the fake gateway")
+        await self._event(self._sockets[-1], name, data)
+
+    async def disconnect(self, code: int = 4000) -> None:
+        """Close every connection, as Discord does now and then."""
+        for socket in list(self._sockets):
+            await socket.close(code=code)

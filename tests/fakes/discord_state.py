@@ -1,0 +1,259 @@
+"""What the fake Discord knows: channels, messages, interactions, and its limits. No network here."""
+
+import itertools
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+EPOCH_MS = 1_420_070_400_000  # the first millisecond of Discord's ids
+GUILD_ID = 1000
+APPLICATION_ID = 2000
+EPHEMERAL = 64
+HOUR_S = 3600.0
+
+_ESCAPED = re.compile(r"\\([^\w\s])")
+
+
+@dataclass(kw_only=True)
+class FakeFile:
+    """An attachment as it was uploaded; `id` is Discord's."""
+
+    id: int
+    name: str
+    data: bytes
+    mime: str = "application/octet-stream"
+
+
+@dataclass(kw_only=True)
+class FakeButton:
+    label: str
+    custom_id: str
+    danger: bool
+
+
+@dataclass(kw_only=True, eq=False)
+class FakeMessage:
+    """A message as it stands now; `history` holds every text it ever showed, in order."""
+
+    id: int
+    channel_id: int
+    content: str
+    flags: int = 0
+    files: list[FakeFile] = field(default_factory=list)
+    components: list[dict[str, Any]] = field(default_factory=list)
+    seen_only_by: int | None = None  # an ephemeral message
+    thinking: bool = False
+    reply_to: int | None = None
+    nonce: str | None = None
+    notified: frozenset[str] = frozenset()  # user ids, "everyone", "roles"
+    history: list[str] = field(default_factory=list)
+    edited_by_token: int = 0  # edits through an interaction's token
+    edited_by_bot: int = 0
+
+    @property
+    def shown(self) -> str:
+        """The text as a person reads it: escapes resolved, everything else as sent."""
+        return _ESCAPED.sub(r"\1", self.content)
+
+    @property
+    def buttons(self) -> list[FakeButton]:
+        return [
+            FakeButton(
+                label=each["label"], custom_id=each["custom_id"], danger=each.get("style") == 4
+            )
+            for row in self.components
+            for each in row["components"]
+        ]
+
+
+@dataclass(kw_only=True, eq=False)
+class Channel:
+    """A channel as a person sees it: its messages in order, deleted ones gone."""
+
+    id: int
+    owner: int | None = None  # the person of a direct message
+    thread: bool = False
+    archived: bool = False
+    refusal: tuple[int, int] | None = None  # status and code of every answer, once set
+    all_messages: list[FakeMessage] = field(default_factory=list)
+
+    @property
+    def messages(self) -> list[FakeMessage]:
+        """What everybody there sees."""
+        return [message for message in self.all_messages if message.seen_only_by is None]
+
+    def seen_by(self, person_id: int) -> list[FakeMessage]:
+        """Return what one person sees, the private answers included."""
+        return [each for each in self.all_messages if each.seen_only_by in {None, person_id}]
+
+    def find(self, message_id: int) -> FakeMessage | None:
+        return next((each for each in self.all_messages if each.id == message_id), None)
+
+
+@dataclass(kw_only=True, eq=False)
+class FakeInteraction:
+    """A call as Discord tracks it. `choices` are the answer to an autocomplete."""
+
+    id: int
+    token: str
+    kind: int
+    person_id: int
+    channel_id: int
+    created_at: float
+    response_type: int | None = None
+    message: FakeMessage | None = None  # its first answer
+    source: FakeMessage | None = None  # the message whose button was pressed
+    followups: list[FakeMessage] = field(default_factory=list)
+    choices: list[str] | None = None
+
+    @property
+    def answer(self) -> FakeMessage | None:
+        """What the person was shown for it, once it is more than "thinking…"."""
+        if self.followups:
+            return self.followups[-1]
+        return self.message if self.message is not None and not self.message.thinking else None
+
+
+@dataclass(kw_only=True)
+class Fault:
+    """A scripted failure: the next `times` requests that match are answered so.
+
+    `acting` carries the request out first; `drop` closes the connection without an answer.
+    """
+
+    method: str
+    path: re.Pattern[str]
+    status: int = 500
+    code: int = 0
+    times: int = 1
+    retry_after: float | None = None
+    acting: bool = False
+    drop: bool = False
+    page: str | None = None  # a body that is no JSON, as Cloudflare's
+
+    def matches(self, method: str, path: str) -> bool:
+        return self.times > 0 and method == self.method and bool(self.path.fullmatch(path))
+
+
+class Refusal(Exception):
+    """An error answer of Discord's."""
+
+    def __init__(self, status: int, code: int = 0, message: str = "refused") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class TooMany(Exception):
+    """A 429; `code` 30046 is the limit on messages over an hour old."""
+
+    def __init__(self, retry_after: float, *, scope: str, code: int = 0) -> None:
+        super().__init__(scope)
+        self.retry_after = retry_after
+        self.scope = scope
+        self.code = code
+
+
+@dataclass(kw_only=True)
+class Window:
+    """At most `most` requests in any `per_s` seconds. Pure: told the time."""
+
+    most: int
+    per_s: float
+    taken: deque[float] = field(default_factory=deque)
+
+    def take(self, now: float) -> float | None:
+        """Count one request; return the wait in seconds when it is one too many."""
+        while self.taken and self.taken[0] <= now - self.per_s:
+            self.taken.popleft()
+        if len(self.taken) >= self.most:
+            return self.taken[0] + self.per_s - now
+        self.taken.append(now)
+        return None
+
+    def left(self, now: float) -> tuple[int, float]:
+        """Return how many are left, and in how many seconds the window is empty again."""
+        alive = [at for at in self.taken if at > now - self.per_s]
+        return self.most - len(alive), (alive[0] + self.per_s - now if alive else 0.0)
+
+
+@dataclass(kw_only=True)
+class Limits:
+    """Discord's limits as people observed them; None in a field lifts that one.
+
+    The budget of edits of messages over an hour old is unpublished; the default is a guess on the
+    strict side.
+    """
+
+    per_channel: tuple[int, float] | None = (5, 5.0)
+    overall: tuple[int, float] | None = (50, 1.0)
+    old_message: tuple[int, float] | None = (1, 300.0)
+    refused: Counter[str] = field(default_factory=Counter)
+    _windows: dict[str, Window] = field(default_factory=dict)
+
+    def check(self, kind: str, channel_id: int, message: FakeMessage | None, now: float) -> None:
+        """Raise `TooMany` for a request over a limit; `kind` is "POST", "PATCH" or "DELETE"."""
+        self._take("overall", "global", self.overall, now)
+        self._take("channel", f"{kind} {channel_id}", self.per_channel, now)
+        if kind == "PATCH" and message is not None and now - created_at(message.id) > HOUR_S:
+            self._take("old message", f"old {message.id}", self.old_message, now, code=30046)
+
+    def _take(
+        self, scope: str, key: str, limit: tuple[int, float] | None, now: float, *, code: int = 0
+    ) -> None:
+        if limit is None:
+            return
+        window = self._windows.setdefault(key, Window(most=limit[0], per_s=limit[1]))
+        wait_s = window.take(now)
+        if wait_s is not None:
+            self.refused[scope] += 1
+            raise TooMany(wait_s, scope=scope, code=code)
+
+    def window(self, kind: str, channel_id: int) -> Window | None:
+        return self._windows.get(f"{kind} {channel_id}")
+
+
+def created_at(snowflake: int) -> float:
+    """Return the moment an id was made, in UNIX seconds."""
+    return ((snowflake >> 22) + EPOCH_MS) / 1000
+
+
+class Ids:
+    """Makes ids that carry their moment, ascending and unique."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._counter = itertools.count()
+
+    def new(self, *, age_s: float = 0.0) -> int:
+        milliseconds = int((self._now() - age_s) * 1000) - EPOCH_MS
+        return (milliseconds << 22) | (next(self._counter) & 0x3FFFFF)
+
+
+def notified(content: str, allowed: dict[str, Any] | None) -> frozenset[str]:
+    """Return who gets a notification from a new message: user ids, "everyone", "roles"."""
+    rules = {"parse": ["users", "roles", "everyone"]} if allowed is None else allowed
+    parse, users = rules.get("parse", []), {str(each) for each in rules.get("users", [])}
+    found: set[str] = set()
+    for person in re.findall(r"<@!?(\d+)>", content):
+        if "users" in parse or person in users:
+            found.add(person)
+    if "everyone" in parse and re.search(r"@(everyone|here)", content):
+        found.add("everyone")
+    if "roles" in parse and re.search(r"<@&\d+>", content):
+        found.add("roles")
+    return frozenset(found)
+
+
+def transcript(channels: Iterator[Channel]) -> str:
+    """Return every channel as text, for a test that failed."""
+    lines: list[str] = []
+    for channel in channels:
+        lines.append(f"channel {channel.id}:")
+        lines += [
+            f"  {each.id} {each.content!r} files={len(each.files)} only={each.seen_only_by}"
+            for each in channel.all_messages
+        ]
+    return "\n".join(lines)
