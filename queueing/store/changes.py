@@ -4,10 +4,13 @@ Runs in the writer's thread. Nothing here may write for an item it answers with 
 everything that can refuse comes before the first statement that writes.
 """
 
+import json
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
 
 from queueing.errors import LimitReached, StaleJob
 from queueing.jobs import FINAL, Job, JobEvent, JobState, NewJob
@@ -18,9 +21,8 @@ from queueing.store.places import LineKey, Move, Places
 from queueing.store.rows import Row, accepted, file_rows, job_from, output_rows
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Arrival:
-    """A job to be accepted, its request already as JSON."""
+class Arrival(NamedTuple):
+    """A job to be accepted, its request already as JSON; a tuple, for there are many."""
 
     new: NewJob
     request: str
@@ -50,7 +52,7 @@ class Books:
         self.moves: list[Move] = []
         self._known = False
         self._last_id = 0
-        self._next_seq: dict[LineKey, int] = {}
+        self._next_seq: defaultdict[LineKey, int] = defaultdict(lambda: 1)
         self._waiting: Counter[str] = Counter()  # by model, back rows included
         self._open: Counter[str] = Counter()  # by owner
         self._placed: Counter[str] = Counter()  # by owner: open and not in the back row
@@ -71,8 +73,7 @@ class Books:
             self._next_seq[model, lane] = (seq or 0) + 1
             self._waiting[model] += count
         for model, lane, seq in connection.execute(queries.LAST_PROCESSING):
-            following = self._next_seq.get((model, lane), 1)
-            self._next_seq[model, lane] = max(following, (seq or 0) + 1)
+            self._next_seq[model, lane] = max(self._next_seq[model, lane], (seq or 0) + 1)
         owners = connection.execute(queries.OWNERS).fetchall()
         self._open = Counter({owner: count for owner, count, _ in owners})
         self._placed = Counter({owner: placed for owner, _, placed in owners})
@@ -85,22 +86,19 @@ class Books:
     ) -> list[Job | Exception]:
         """Accept jobs or find those their keys made before."""
         self.know(connection)
+        known = _known(connection, [arrival.new.key for arrival in arrivals])
         outcomes: list[Job | Exception] = []
-        made: dict[str, Job] = {}
         rows: list[Row] = []
         inputs: list[Row] = []
         for arrival in arrivals:
-            key = arrival.new.key
-            answer = made.get(key) or _known(connection, key) or self._refusal(arrival)
-            if answer is not None:
-                outcomes.append(answer)
-                continue
-            job = made[key] = self._admit(arrival)
-            outcomes.append(job)
-            rows.append(_job_row(job, arrival))
-            if arrival.new.files:
-                inputs += file_rows(job.id, arrival.new.files)
-        connection.executemany(queries.INSERT_JOB, rows)
+            answer = known.get(arrival.new.key) or self._refusal(arrival)
+            if answer is None:
+                answer = known[arrival.new.key] = self._admit(arrival)
+                rows.append(_job_row(answer, arrival))
+                if arrival.new.files:
+                    inputs += file_rows(answer.id, arrival.new.files)
+            outcomes.append(answer)
+        _insert_jobs(connection, rows)
         connection.executemany(queries.INSERT_INPUT, inputs)
         return outcomes
 
@@ -114,24 +112,26 @@ class Books:
 
     def _admit(self, arrival: Arrival) -> Job:
         new = arrival.new
-        line = (new.model, new.lane)
-        seq = None if self._must_stand_back(new.owner, arrival.limits) else self._next_place(line)
-        self._last_id += 1
+        owner, line = new.owner, (new.model, new.lane)
+        seq = None
+        if not self._must_stand_back(owner, arrival.limits.max_in_line):
+            seq = self._next_place(line)
+            self._placed[owner] += 1
         self._waiting[new.model] += 1
-        self._open[new.owner] += 1
-        self._placed[new.owner] += seq is not None
-        self.moves.append(Move(self._last_id, new.owner, line, seq))
-        return accepted(new, self._last_id, seq, arrival.now)
+        self._open[owner] += 1
+        job_id = self._last_id = self._last_id + 1
+        self.moves.append(Move(job_id, owner, line, seq))
+        return accepted(new, job_id, seq, arrival.now)
 
-    def _must_stand_back(self, owner: str, limits: Admission) -> bool:
-        if limits.max_in_line is None:
+    def _must_stand_back(self, owner: str, max_in_line: int | None) -> bool:
+        if max_in_line is None:
             return False
         placed = self._placed[owner]
         # Behind one's own back row even when a limit was raised: nobody overtakes himself.
-        return placed >= max(1, limits.max_in_line) or self._open[owner] > placed
+        return placed >= max(1, max_in_line) or self._open[owner] > placed
 
     def _next_place(self, line: LineKey) -> int:
-        seq = self._next_seq.get(line, 1)
+        seq = self._next_seq[line]
         self._next_seq[line] = seq + 1
         return seq
 
@@ -189,9 +189,18 @@ def load_places(connection: sqlite3.Connection) -> Places:
     return places
 
 
-def _known(connection: sqlite3.Connection, key: str) -> Job | None:
-    row = connection.execute(queries.JOB_BY_KEY, (key,)).fetchone()
-    return None if row is None else job_from(row)
+def _known(connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, Job]:
+    """Find the jobs of keys in one statement: one by one they cost as much as the inserts."""
+    rows = connection.execute(queries.JOBS_BY_KEYS, (json.dumps(keys),))
+    return {row[-1]: job_from(row) for row in rows}
+
+
+def _insert_jobs(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    by_twenty = len(rows) - len(rows) % queries.JOBS_AT_ONCE
+    for at in range(0, by_twenty, queries.JOBS_AT_ONCE):
+        several = rows[at : at + queries.JOBS_AT_ONCE]
+        connection.execute(queries.INSERT_JOBS, tuple(chain.from_iterable(several)))
+    connection.executemany(queries.INSERT_JOB, rows[by_twenty:])
 
 
 def _job_row(job: Job, arrival: Arrival) -> Row:

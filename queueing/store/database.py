@@ -23,7 +23,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _QUEUE = MigrationSet(name="queue", directory=files("queueing.store") / "migrations")
-_WRITER = (
+WRITER_PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged jobs in half of the power cuts tried
     "PRAGMA temp_store = MEMORY",
@@ -117,9 +117,9 @@ class Database:
         result: T = await self._reader.submit(_QUERIES, query)
         return result
 
-    async def submit(self, kind: Kind[Item, Result], item: Item) -> Result:
+    def submit(self, kind: Kind[Item, Result], item: Item) -> asyncio.Future[Result]:
         """Have a change of a known kind applied with the writer's next transaction."""
-        return await self._writer.submit(kind, item)
+        return self._writer.submit(kind, item)
 
     async def backup(self, path: Path) -> None:
         """Write a consistent copy while work goes on; replaces `path` only when it is whole."""
@@ -186,7 +186,7 @@ async def open_database(
         if path is not None:
             ownership = _own(path)
         writer = await Worker.open(
-            path or ":memory:", begin="BEGIN IMMEDIATE", pragmas=_WRITER, inline=inline
+            path or ":memory:", begin="BEGIN IMMEDIATE", pragmas=WRITER_PRAGMAS, inline=inline
         )
         if path is not None:
             await writer.submit(_CHANGES, _refuse_damage)

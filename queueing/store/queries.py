@@ -12,10 +12,14 @@ JOB_COLUMNS = (
 # ---------------------------------------------------------------- accepting
 
 JOB_BY_KEY = f"SELECT {JOB_COLUMNS} FROM jobs WHERE key = ?"  # noqa: S608 - our own names
+JOBS_BY_KEYS = f"SELECT {JOB_COLUMNS}, key FROM jobs WHERE key IN (SELECT value FROM json_each(?))"  # noqa: S608
+_ROW = "(?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?)"
 INSERT_JOB = (
     "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key, parent,"
-    " reply_to, request) VALUES (?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?)"
+    f" reply_to, request) VALUES {_ROW}"
 )
+JOBS_AT_ONCE = 20  # rows in one statement: a third cheaper than one by one, more gain little
+INSERT_JOBS = INSERT_JOB + f", {_ROW}" * (JOBS_AT_ONCE - 1)
 INSERT_INPUT = "INSERT INTO inputs (job_id, number, name, mime, data) VALUES (?, ?, ?, ?, ?)"
 
 # ---------------------------------------------------------------- changing

@@ -29,6 +29,7 @@ class SqliteStore:
     def __init__(self, database: Database) -> None:
         self.database_id = database.id
         self._database = database
+        self._submit = database.submit
         self._books = Books()
         self._places: Places | None = None
         self._loading = asyncio.Lock()
@@ -47,9 +48,8 @@ class SqliteStore:
         if self._places is None:
             await self._load()
         request = new.request.model_dump_json(exclude_none=True)
-        arrival = Arrival(new=new, request=request, now=now, limits=limits)
         try:
-            return await self._database.submit(self._accepting, arrival)
+            return await self._submit(self._accepting, Arrival(new, request, now, limits))
         except DiskFull as error:
             raise NotAccepting(str(error), full_disk=True) from error
 
@@ -85,7 +85,7 @@ class SqliteStore:
             suspect=suspect,
         )
         change = Change(event=event, before=job, after=after, runner=runner, output=output)
-        return await self._database.submit(self._changing, change)
+        return await self._submit(self._changing, change)
 
     async def acknowledge(self, job: Job, now: float) -> None:  # noqa: ARG002 - the port's
         """Note that the person has the job's end. Idempotent."""

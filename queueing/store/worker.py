@@ -111,8 +111,8 @@ class Worker:
         self._task = asyncio.create_task(self._turns(connection), name="store worker")
         return self
 
-    async def submit(self, kind: Kind[Item, Result], item: Item) -> Result:
-        """Have an item applied with the next batch; return or raise what came of it.
+    def submit(self, kind: Kind[Item, Result], item: Item) -> asyncio.Future[Result]:
+        """Have an item applied with the next batch; the future brings what came of it.
 
         A caller that is cancelled changes nothing: its item is applied whole or not at all.
         """
@@ -126,7 +126,7 @@ class Worker:
             self._waiting[kind] = [(item, future)]
         else:
             entries.append((item, future))
-        return await future
+        return future
 
     async def aclose(self) -> None:
         """Apply what waits, then close. Idempotent."""

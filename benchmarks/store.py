@@ -1,0 +1,324 @@
+"""How fast the store is, beside its limits in the same run: raw sqlite3 and huey on SQLite.
+
+`python -m benchmarks.store [--json] [--quick] [--dir DIR]`. The databases are made under `--dir`
+(the system's temporary folder by default), which should be on the disk that matters; every figure
+is with WAL and `synchronous=FULL`. Keys of the JSON:
+
+- `submits_per_s`, `raw_per_s`: acknowledged inserts by number of concurrent callers. The raw loop
+  writes ready-made rows to the same tables and indexes, that many in each transaction. Both are
+  medians of rounds that take turns.
+- `lives_per_s`, `huey_lives_per_s`: whole no-op lives (accept, start, complete, each durable
+  before the next) by number of workers.
+- `submit_to_start_ms`: from calling `add` until a waiting worker has the start stored durably.
+- `claim_us`: one claim of 50 made together (find the heads of 50 models, start them all, flush
+  included) by number of waiting jobs; `position_us`: one call for one job, the same way.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import sqlite3
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
+
+from huey import SqliteHuey
+
+from queueing.jobs import JobEvent, NewJob
+from queueing.ports import Admission
+from queueing.requests import Output, TextToImage
+from queueing.store import Database, SqliteStore, open_database, queries
+from queueing.store.database import WRITER_PRAGMAS
+
+MODELS = 50
+NOW = 1.0e9
+LIMITS = Admission(max_open=10**9, max_in_line=10**9, max_waiting=10**9)
+REQUEST = TextToImage(prompt="a lighthouse in a storm, oil on canvas", seed=1234567890, steps=28)
+Row = tuple[object, ...]
+
+
+def new_job(number: int) -> NewJob:
+    """Return the job with that number, the same in every part."""
+    return NewJob(
+        model=f"model-{number % MODELS}",
+        request=REQUEST,
+        owner=f"telegram:{number % 997}",
+        reply_to=f"telegram:{number % 997}:{number}",
+        key=f"telegram:update:{number}",
+    )
+
+
+def job_rows(amount: int) -> list[Row]:
+    """Return the very rows the store writes for the first jobs."""
+    request = REQUEST.model_dump_json(exclude_none=True)
+    rows: list[Row] = []
+    for number in range(amount):
+        new = new_job(number)
+        place = number // MODELS + 1
+        row = (number + 1, new.model, new.lane, place, 0.0, NOW, new.owner, new.key)
+        rows.append((*row, None, new.reply_to, request))
+    return rows
+
+
+@asynccontextmanager
+async def database_in(folder: Path) -> AsyncIterator[Database]:
+    """Open a new database in a folder of its own."""
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        database = await open_database(f"sqlite:///{own}/usher.db")
+        try:
+            yield database
+        finally:
+            await database.aclose()
+
+
+def plain_connection(database: Database) -> sqlite3.Connection:
+    """Return a connection with every setting of the store's writer."""
+    connection = sqlite3.connect(str(database.path), isolation_level=None)
+    for pragma in WRITER_PRAGMAS:
+        connection.execute(pragma)
+    return connection
+
+
+async def together(workers: int, work: Callable[[], Coroutine[None, None, None]]) -> float:
+    """Run as many workers and return the seconds until all are done."""
+    started = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(work())
+    return time.perf_counter() - started
+
+
+# ---------------------------------------------------------------- submits
+
+
+async def submits_per_s(folder: Path, callers: int, amount: int) -> float:
+    """Measure acknowledged acceptances through the store."""
+    async with database_in(folder) as database:
+        store = SqliteStore(database)
+        await store.positions([])  # reads the places, once per start
+        jobs = iter([new_job(number) for number in range(amount)])
+
+        async def caller() -> None:
+            for new in jobs:
+                await store.add(new, NOW, limits=LIMITS)
+
+        return amount / await together(callers, caller)
+
+
+async def raw_per_s(folder: Path, callers: int, amount: int) -> float:
+    """Measure the limit: the same rows, one transaction for as many as there are callers."""
+    async with database_in(folder) as database:
+        rows = job_rows(amount)
+        with closing(plain_connection(database)) as connection:
+            started = time.perf_counter()
+            for at in range(0, amount, callers):
+                connection.execute("BEGIN IMMEDIATE")
+                connection.executemany(queries.INSERT_JOB, rows[at : at + callers])
+                connection.execute("COMMIT")
+            return amount / (time.perf_counter() - started)
+
+
+async def measure_submits(
+    folder: Path, sizes: dict[int, int], rounds: int
+) -> dict[str, dict[str, float]]:
+    """Let store and raw loop take turns, so that both meet the same disk."""
+    found: dict[str, dict[str, float]] = {"submits_per_s": {}, "raw_per_s": {}}
+    for callers, amount in sizes.items():
+        pairs = [
+            (
+                await raw_per_s(folder, callers, amount),
+                await submits_per_s(folder, callers, amount),
+            )
+            for _ in range(rounds)
+        ]
+        found["raw_per_s"][str(callers)] = round(statistics.median(raw for raw, _ in pairs))
+        found["submits_per_s"][str(callers)] = round(statistics.median(own for _, own in pairs))
+    return found
+
+
+# ---------------------------------------------------------------- lives
+
+
+async def lives_per_s(folder: Path, workers: int, amount: int) -> float:
+    """Measure whole lives through the store."""
+    async with database_in(folder) as database:
+        store = SqliteStore(database)
+        jobs = iter([new_job(number) for number in range(amount)])
+        done = Output(text="done")
+
+        async def worker() -> None:
+            for new in jobs:
+                job = await store.add(new, NOW, limits=LIMITS)
+                job = await store.apply(job, JobEvent.START, NOW, runner="r", backend="b")
+                await store.apply(job, JobEvent.COMPLETE, NOW, output=done)
+
+        return amount / await together(workers, worker)
+
+
+def huey_lives_per_s(folder: Path, workers: int, amount: int) -> float:
+    """Measure whole lives on huey: enqueue, dequeue, execute and store the result.
+
+    Each thread does all of it without a pause, so huey's consumer never has to poll.
+    """
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        huey = SqliteHuey(filename=f"{own}/huey.db", fsync=True, strict_fifo=True)
+
+        @huey.task()  # type: ignore[untyped-decorator]
+        def work(number: int) -> int:
+            return number
+
+        numbers = iter(range(amount))
+
+        def worker() -> None:
+            for number in numbers:
+                work(number)
+                huey.execute(huey.dequeue())
+
+        threads = [threading.Thread(target=worker) for _ in range(workers)]
+        started = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        took = time.perf_counter() - started
+        huey.storage.close()
+        return amount / took
+
+
+async def measure_lives(folder: Path, sizes: dict[int, int]) -> dict[str, dict[str, float]]:
+    """Measure both by number of workers; huey gets fewer lives, it is slower."""
+    found: dict[str, dict[str, float]] = {"lives_per_s": {}, "huey_lives_per_s": {}}
+    for workers, amount in sizes.items():
+        own = await lives_per_s(folder, workers, amount)
+        rival = huey_lives_per_s(folder, workers, max(workers * 3, amount // 20))
+        found["lives_per_s"][str(workers)] = round(own)
+        found["huey_lives_per_s"][str(workers)] = round(rival)
+    return found
+
+
+# ---------------------------------------------------------------- latency
+
+
+async def measure_submit_to_start(folder: Path, amount: int) -> dict[str, float]:
+    """Time one job at a time from calling `add` to its start being stored."""
+    async with database_in(folder) as database:
+        store = SqliteStore(database)
+        accepted: asyncio.Queue[object] = asyncio.Queue()
+        started: asyncio.Queue[float] = asyncio.Queue()
+
+        async def worker() -> None:
+            while await accepted.get() is not None:
+                (line,) = await store.lines(NOW, per_line=1)
+                await store.apply(line.heads[0], JobEvent.START, NOW, runner="r", backend="b")
+                started.put_nowait(time.perf_counter())
+
+        waits = []
+        async with asyncio.TaskGroup() as group:
+            group.create_task(worker())
+            for number in range(amount):
+                called = time.perf_counter()
+                accepted.put_nowait(await store.add(new_job(number), NOW, limits=LIMITS))
+                waits.append((await started.get() - called) * 1000)
+            accepted.put_nowait(None)
+    waits.sort()
+    return {
+        "p50": round(statistics.median(waits), 3),
+        "p99": round(waits[int(len(waits) * 0.99)], 3),
+    }
+
+
+# ---------------------------------------------------------------- depth
+
+
+async def measure_depth(folder: Path, depth: int, seed: int) -> tuple[float, float]:
+    """Return the microseconds of a claim and of a position with that many waiting."""
+    async with database_in(folder) as database:
+        with closing(plain_connection(database)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(queries.INSERT_JOB, job_rows(depth))
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        store = SqliteStore(database)
+        await store.positions([])
+        position = await position_us(store, depth, random.Random(seed))
+        return await claim_us(store, rounds=min(depth // MODELS, 100)), position
+
+
+async def claim_us(store: SqliteStore, rounds: int) -> float:
+    """Find the heads of all models and start them together, again and again."""
+    costs = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        heads = [line.heads[0] for line in await store.lines(NOW, per_line=1)]
+        async with asyncio.TaskGroup() as group:
+            for head in heads:
+                group.create_task(store.apply(head, JobEvent.START, NOW, runner="r", backend="b"))
+        costs.append((time.perf_counter() - started) / len(heads) * 1e6)
+    return round(statistics.median(costs), 2)
+
+
+async def position_us(store: SqliteStore, depth: int, dice: random.Random) -> float:
+    """Ask for one job at a time, after one in a hundred has left from the middle of its line."""
+    for job_id in dice.sample(range(1, depth + 1), min(1_000, depth // 100)):
+        job = await store.get(job_id)
+        if job is not None:
+            await store.apply(job, JobEvent.CANCEL, NOW)
+    costs = []
+    for _ in range(2_000):
+        job_ids = [dice.randint(1, depth)]
+        started = time.perf_counter()
+        await store.positions(job_ids)
+        costs.append((time.perf_counter() - started) * 1e6)
+    return round(statistics.fmean(costs), 2)
+
+
+# ---------------------------------------------------------------- all together
+
+
+async def measure(folder: Path, *, quick: bool, seed: int) -> dict[str, object]:
+    """Measure everything."""
+    share = 10 if quick else 1
+    submits = {1: 3_000, 10: 20_000, 100: 60_000, 1_000: 100_000}
+    lives = {1: 1_000, 10: 10_000, 100: 30_000}
+    depths = (1_000, 10_000) if quick else (1_000, 100_000, 1_000_000)
+    found: dict[str, object] = {"seed": seed}
+    found |= await measure_submits(
+        folder, {callers: amount // share for callers, amount in submits.items()}, 1 if quick else 5
+    )
+    found |= await measure_lives(
+        folder, {workers: amount // share for workers, amount in lives.items()}
+    )
+    found["submit_to_start_ms"] = await measure_submit_to_start(folder, 2_000 // share)
+    costs = {str(depth): await measure_depth(folder, depth, seed) for depth in depths}
+    found["claim_us"] = {depth: claim for depth, (claim, _) in costs.items()}
+    found["position_us"] = {depth: position for depth, (_, position) in costs.items()}
+    return found
+
+
+def main() -> None:
+    """Read the options, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--quick", action="store_true", help="a small run of some seconds")
+    parser.add_argument("--dir", type=Path, default=None, help="where to make the databases")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.dir) as folder:
+        found = asyncio.run(measure(Path(folder), quick=options.quick, seed=options.seed))
+    if options.json:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        print(f"{name:20} {value}")
+
+
+if __name__ == "__main__":
+    main()
