@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from backends.comfyui import ComfyUI
 from backends.demo import Demo
 from backends.lmstudio import LMStudio
 from backends.openai import OpenAI
@@ -25,6 +26,7 @@ class Kind(Protocol):
 
 
 KINDS: Mapping[str, Kind] = {
+    "comfyui": ComfyUI,
     "demo": Demo,
     "lmstudio": LMStudio,
     "openai": OpenAI,

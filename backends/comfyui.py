@@ -1,0 +1,361 @@
+"""ComfyUI: runs workflow templates on a ComfyUI server.
+
+The attempt's key is the server's prompt id, so it can be asked for after any crash. Websocket
+messages only hint (`comfyui_watch`); what has become of an attempt is decided by asking. Prompts
+are never sent twice: a repeated id would run twice.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import ClassVar
+from uuid import UUID, uuid4
+
+import aiohttp
+
+from backends.comfyui_answers import Ended, Prompt, ServerFile, Stage
+from backends.comfyui_errors import accepted_in_part, failure, is_loader, refusal
+from backends.comfyui_models import Templates, check_offered, discovered, read_templates
+from backends.comfyui_pictures import as_upload, blank
+from backends.comfyui_server import Server
+from backends.comfyui_watch import Watch
+from backends.http import Http, HttpRefused, parse_json
+from backends.options import read_options
+from backends.picture_metadata import without_metadata
+from backends.workflow import Graph, Workflow, fill, fit_size, warm_up
+from queueing.catalog import BackendSpec, ModelSpec
+from queueing.errors import BackendError, OutOfMemory, Rejected, Unavailable
+from queueing.ports import Fetch, Report, ServerInfo
+from queueing.requests import Capability, File, Output, Record, TextToImage, Work
+
+log = logging.getLogger(__name__)
+
+ASK_S = 2.0  # between two looks at a running attempt while its websocket is open
+ASK_LOST_S = 0.5  # while it is not
+GRACE_S = 10.0  # of a server that does not answer, before its attempt counts as lost
+STOP_S = 5.0
+STUCK_S = 60.0  # a stopped attempt may finish its node first; beyond this the worker is stuck
+FREE_S = 10.0
+NO_PICTURE = "The server finished without a picture; please tell the operator."
+FREED_MB = 512  # what a process may hold without a model
+
+
+class ServerOptions(Record):
+    """The settings of a ComfyUI backend.
+
+    `token` is sent as a bearer token, for servers behind a proxy that asks for one.
+    `keep_metadata` leaves the workflow in the files that people get.
+    """
+
+    token: str | None = None
+    keep_metadata: bool = False
+
+
+class ComfyUI:
+    """One ComfyUI process; see `queueing.ports.Backend` for the obligations.
+
+    It runs one prompt at a time, loads included, and keeps what its last prompt used.
+    """
+
+    serial: ClassVar[bool] = True
+    max_models: ClassVar[int | None] = 1
+    parallel: ClassVar[int] = 1
+
+    capabilities = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
+    unloads_together = True
+    can_unload = True
+
+    def __init__(self, spec: BackendSpec) -> None:
+        self._name = spec.name
+        self._options = read_options(ServerOptions, spec.options, f"backends.{spec.name}")
+        token = self._options.token
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._http = Http(spec.url, headers=self._headers)
+        self._server = Server(self._http)
+        self._socket_url = f"ws{spec.url.removeprefix('http').rstrip('/')}/ws"
+        self._session: aiohttp.ClientSession | None = None
+        self._known: dict[str, tuple[ModelSpec, Templates]] = {}
+        self._freed_after: str | None = None  # the prompt after which the memory was freed
+        self._stopped: dict[str, float] = {}  # attempts not yet seen to end, by when stopped
+        self._stops: set[asyncio.Task[None]] = set()
+
+    # ---------------------------------------------------------------- what it is and has
+
+    def check(self, model: ModelSpec) -> None:
+        """Read the model's templates; raise `BadModel` with file and node if they cannot work."""
+        self._templates(model)
+
+    async def probe(self) -> ServerInfo:
+        """Ask for version and memory; a server whose worker is stuck counts as unavailable."""
+        stats = await self._server.stats()
+        await self._raise_if_stuck()
+        await self._server.look(str(UUID(int=0)))  # finds out what this version can do
+        notes = []
+        if not self._server.knows_jobs:
+            notes.append("An old version: lost work is found more slowly; 0.26 or newer is better.")
+        if stats.devices[0].type == "cpu":
+            notes.append("It computes on the CPU: its memory is the machine's.")
+        return ServerInfo(
+            description=f"ComfyUI {stats.system.comfyui_version}",
+            total_mb=stats.total_mb,
+            free_mb=stats.free_mb,
+            notes=tuple(notes),
+        )
+
+    async def verify(self, model: ModelSpec) -> None:
+        """Raise `BadModel` if the server lacks a node type or a file of the model's templates."""
+        for workflow in self._templates(model).all:
+            for node_id, node in workflow.nodes.items():
+                offered = await self._server.node_type(node.class_type)
+                check_offered(workflow, node_id, offered)
+
+    async def discover(self) -> tuple[ModelSpec, ...]:
+        """Return a model for each checkpoint, drawn by the shipped SDXL templates."""
+        return discovered(await self._server.node_type("CheckpointLoaderSimple"), self._name)
+
+    # ---------------------------------------------------------------- running
+
+    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
+        """Send one prompt and see it through."""
+        request, workflow = self._request(model, work)
+        picture = None
+        if work.files:
+            picture, request = await self._upload(work.files[0], request, workflow)
+        graph = fill(workflow, request, prefix=f"usher/{work.key}", picture=picture)
+        ended = await self._attempt(work.key, graph, workflow, request, report)
+        return self._fetch(model, ended)
+
+    async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
+        """Ask for an attempt sent earlier, and watch it if it still runs."""
+        _, workflow = self._request(model, work)
+        seen = await self._server.look(work.key)
+        if seen is Stage.UNKNOWN:
+            return None
+        if not isinstance(seen, Ended):
+            async with self._watching(work.key, workflow.nodes, report) as watch:
+                seen = await self._until_ended(work.key, watch)
+        _raise_if_failed(workflow, seen)
+        return self._fetch(model, seen)
+
+    async def aclose(self) -> None:
+        """Finish stopping what was cancelled, then close connections. Idempotent."""
+        if self._stops:
+            await asyncio.wait(self._stops)  # each is bounded by STOP_S
+        if self._session is not None:
+            await self._session.close()
+        await self._http.aclose()
+
+    async def _attempt(
+        self, key: str, graph: Graph, workflow: Workflow, request: TextToImage, report: Report
+    ) -> Ended:
+        """Send a prompt and return how it ended, once its files are certain to be there."""
+        async with self._watching(key, graph, report) as watch:
+            await self._send(key, graph, workflow, request)
+            ended = await self._until_ended(key, watch)
+        _raise_if_failed(workflow, ended)
+        return ended
+
+    @asynccontextmanager
+    async def _watching(self, key: str, graph: Graph, report: Report) -> AsyncIterator[Watch]:
+        """Listen to an attempt; stop it on the server when it is given up here."""
+        if self._session is None:  # made here: it belongs to the running loop
+            self._session = aiohttp.ClientSession(headers=self._headers)
+        watch = Watch(self._socket_url, key, graph, report)
+        try:
+            async with watch.listening(self._session):
+                yield watch
+        except (asyncio.CancelledError, Unavailable):
+            await self._stop(key)
+            raise
+
+    async def _send(self, key: str, graph: Graph, workflow: Workflow, request: TextToImage) -> None:
+        """Put a prompt into the server's queue once, whatever becomes of the answer."""
+        sending = asyncio.ensure_future(self._server.send(key, graph))
+        try:
+            answer = await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            # It may arrive yet; what stops it must come after it.
+            with suppress(BackendError, TimeoutError):
+                await asyncio.wait_for(sending, STOP_S)
+            raise
+        except HttpRefused as refused:
+            raise _refused(refused, workflow, request) from refused
+        except Unavailable:
+            if await self._server.look(key) is Stage.UNKNOWN:
+                raise
+            return  # only the answer was lost
+        if accepted_in_part(answer):
+            await self._stop(key)
+            raise refusal(answer, workflow, request)
+
+    async def _until_ended(self, key: str, watch: Watch) -> Ended:
+        """Ask at every sign and now and then until the attempt has ended."""
+        clock = asyncio.get_running_loop().time
+        answered_at, failures, unknown = clock(), 0, 0
+        while True:
+            try:
+                seen = await self._server.look(key)
+            except Unavailable:
+                failures += 1
+                if failures > 2 and clock() - answered_at > GRACE_S:
+                    raise
+            else:
+                if isinstance(seen, Ended):
+                    return seen
+                answered_at, failures = clock(), 0
+                unknown = unknown + 1 if seen is Stage.UNKNOWN else 0
+            if unknown > 1:  # once could be a look in the moment it moves between two lists
+                raise Unavailable("the server does not know the attempt any more: restarted?")
+            if not unknown:
+                await watch.wait(ASK_S, ASK_LOST_S)
+
+    async def _stop(self, key: str) -> None:
+        """Stop an attempt on the server; being cancelled again does not keep it from that."""
+        self._stopped[key] = asyncio.get_running_loop().time()
+        task = asyncio.create_task(self._stop_on_server(key))
+        self._stops.add(task)
+        task.add_done_callback(self._stops.discard)
+        await asyncio.shield(task)
+
+    async def _stop_on_server(self, key: str) -> None:
+        try:
+            async with asyncio.timeout(STOP_S):
+                await self._server.stop(key)
+        except (BackendError, TimeoutError) as error:
+            log.warning("%s: attempt %s could not be stopped: %s", self._name, key, error)
+
+    async def _raise_if_stuck(self) -> None:
+        """Look after stopped attempts: one that runs on for long shows a worker that hangs."""
+        now = asyncio.get_running_loop().time()
+        for key, since in list(self._stopped.items()):
+            seen = await self._server.look(key)
+            if isinstance(seen, Ended) or seen is Stage.UNKNOWN:
+                del self._stopped[key]
+            elif now - since > STUCK_S:
+                raise Unavailable(f"its worker hangs on attempt {key}: restart the server")
+            else:
+                await self._stop_on_server(key)
+
+    # ---------------------------------------------------------------- pictures in and out
+
+    async def _upload(
+        self, file: File, request: TextToImage, workflow: Workflow
+    ) -> tuple[str, TextToImage]:
+        """Bring a picture to the server; a size left open follows the picture's shape."""
+        upload, size = await asyncio.to_thread(as_upload, file)
+        default = workflow.defaults
+        if default.width and default.height and not (request.width or request.height):
+            width, height = fit_size(size, (default.width, default.height))
+            request = request.model_copy(update={"width": width, "height": height})
+        return await self._server.upload(upload), request
+
+    def _fetch(self, model: ModelSpec, ended: Ended) -> Fetch:
+        if not ended.files:
+            raise Rejected(f"attempt ended without a file ({model.name})", user_text=NO_PICTURE)
+
+        async def fetch() -> Output:
+            files = [
+                await self._download(file, f"{model.name}-{number}")
+                for number, file in enumerate(ended.files, start=1)
+            ]
+            return Output(files=tuple(files))
+
+        return fetch
+
+    async def _download(self, file: ServerFile, name: str) -> File:
+        data, mime = await self._server.download(file)
+        suffix = file.filename.rpartition(".")[2].lower()
+        if not self._options.keep_metadata:
+            try:
+                data = await asyncio.to_thread(without_metadata, data)
+            except ValueError as error:
+                raise Unavailable(f"{file.filename}: {error}") from error
+        return File(name=f"{name}.{suffix}", mime=mime, data=data)
+
+    # ---------------------------------------------------------------- memory
+
+    async def load(self, model: ModelSpec) -> None:
+        """Run the model's own template once: smallest size, one step, no file kept."""
+        if await self.loaded([model]):
+            return
+        workflow = self._templates(model).all[0]
+        picture = await self._server.upload(blank()) if workflow.takes_picture else None
+        graph = warm_up(workflow, seed=secrets.randbits(63), picture=picture)
+        await self._attempt(str(uuid4()), graph, workflow, TextToImage(prompt=""), lambda _: None)
+
+    async def unload(self, model: ModelSpec) -> None:  # noqa: ARG002  # they leave together
+        """Free all models of this process; return when its memory is back, or after `FREE_S`."""
+        newest = await self._server.newest()
+        await self._server.free()
+        self._freed_after = newest[0].id if newest else None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FREE_S):
+                # The worker reads the flags when it is idle; nothing tells that it has.
+                while (await self._server.stats()).held_mb > FREED_MB:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+
+    async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
+        """Return the models whose files the server's newest prompt used, whoever sent it.
+
+        People at the server's own page load what they ask for. An empty history after a restart
+        means an empty memory.
+        """
+        running = await self._server.running()
+        if running is not None:
+            return self._using(running, models)
+        newest = await self._server.newest()
+        if newest is None or newest[0].id == self._freed_after:
+            return frozenset()
+        prompt, ended = newest
+        using = self._using(prompt, models)
+        return frozenset(name for name in using if not _unloaded(self._known[name][1], ended))
+
+    def _using(self, prompt: Prompt, models: Sequence[ModelSpec]) -> frozenset[str]:
+        return frozenset(
+            model.name
+            for model in models
+            if any(workflow.files <= prompt.texts for workflow in self._templates(model).all)
+        )
+
+    # ---------------------------------------------------------------- requests and templates
+
+    def _templates(self, model: ModelSpec) -> Templates:
+        """Return the model's templates, read once."""
+        known = self._known.get(model.name)
+        if known is None or known[0] != model:
+            known = self._known[model.name] = (model, read_templates(model))
+        return known[1]
+
+    def _request(self, model: ModelSpec, work: Work) -> tuple[TextToImage, Workflow]:
+        if not isinstance(work.request, TextToImage):
+            raise Rejected("a chat for an image model", user_text="This model draws pictures only.")
+        templates = self._templates(model)
+        wanted = templates.picture if work.files else templates.plain
+        return work.request, wanted or templates.all[0]  # `fill` says what does not fit
+
+
+def _refused(refused: HttpRefused, workflow: Workflow, request: TextToImage) -> BackendError:
+    """Tell a prompt that is wrong from a proxy or server that takes none."""
+    if refused.status == 413:
+        return Rejected(str(refused), user_text="This request is too large for the server.")
+    if refused.status != 400:
+        return Unavailable(str(refused))
+    return refusal(parse_json(refused.body), workflow, request)
+
+
+def _raise_if_failed(workflow: Workflow, ended: Ended) -> None:
+    if ended.failure is not None:
+        raise failure(ended.failure, workflow)
+    if ended.interrupted:
+        raise Unavailable("interrupted on the server by somebody else")
+
+
+def _unloaded(templates: Templates, ended: Ended) -> bool:
+    """Whether a prompt's end left nothing in memory: the server unloads all after an OOM."""
+    if ended.failure is None:
+        return False
+    workflow = templates.all[0]
+    error = failure(ended.failure, workflow)
+    return isinstance(error, OutOfMemory) or is_loader(workflow, ended.failure.node_id)

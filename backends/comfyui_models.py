@@ -1,0 +1,172 @@
+"""What a model is on ComfyUI: its templates, and whether a server has what they need.
+
+Reads template files of this machine; never speaks to a server.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from backends.options import read_options
+from backends.workflow import Graph, Workflow, parse_workflow, prepare, words_in
+from queueing.catalog import ModelSpec
+from queueing.errors import BadModel
+from queueing.requests import Capability, Record
+
+_SHIPPED = files("backends") / "workflows"
+_LISTED = 10  # names of files in an error text
+
+
+class ModelOptions(Record):
+    """The settings of a model on ComfyUI.
+
+    `workflow` and `picture_workflow` (for requests with a picture to start from) are names of
+    shipped templates or paths of files. `values` fill placeholders: file names of checkpoints and
+    the like, and defaults for steps, sizes and so on.
+    """
+
+    workflow: str
+    picture_workflow: str | None = None
+    values: Mapping[str, bool | int | float | str] = {}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Templates:
+    """The templates of a model: for requests without and with a picture; at least one is there."""
+
+    plain: Workflow | None
+    picture: Workflow | None
+
+    @property
+    def all(self) -> tuple[Workflow, ...]:
+        """Those that are there, the plain one first."""
+        return tuple(workflow for workflow in (self.plain, self.picture) if workflow)
+
+
+def read_templates(model: ModelSpec) -> Templates:
+    """Return a model's templates; raise `BadModel` naming the setting, or file and node."""
+    where = f"models.{model.name}"
+    options = read_options(ModelOptions, model.options, where)
+    names = [options.workflow, _picture_name(model, options)]
+    graphs = {name: _graph(where, name) for name in names if name}
+    unused = options.values.keys() - frozenset[str]().union(*map(words_in, graphs.values()))
+    if unused:
+        raise BadModel(
+            f"{where}.values: no placeholder of {' or '.join(graphs)} is named {min(unused)}"
+        )
+    workflows = [prepare(graph, options.values, name=name) for name, graph in graphs.items()]
+    templates = Templates(
+        plain=next((found for found in workflows if not found.takes_picture), None),
+        picture=next((found for found in workflows if found.takes_picture), None),
+    )
+    _check_capabilities(where, model, templates)
+    return templates
+
+
+def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
+    """Raise `BadModel` unless a server's answer for the node's type fits the node.
+
+    The type must be there, its required inputs set, and every fixed choice (a model file, a
+    sampler) among those offered.
+    """
+    node = workflow.nodes[node_id]
+    where = f"{workflow.name}: node {node_id} ({node.class_type})"
+    info = offered.get(node.class_type) if isinstance(offered, dict) else None
+    if not isinstance(info, dict):
+        raise BadModel(f"{where}: the server has no such node; a custom node pack is missing")
+    required = dict(_inputs(info, "required"))
+    missing = required.keys() - node.inputs.keys()
+    if missing:
+        raise BadModel(f"{where}: the server wants an input {min(missing)}, which is not set")
+    for name, kind in {**required, **dict(_inputs(info, "optional"))}.items():
+        value, choices = node.inputs.get(name), _choices(kind)
+        if choices is not None and isinstance(value, str):
+            _check_choice(f"{where}: {name}", value, choices)
+
+
+def discovered(offered: JsonValue, backend: str) -> tuple[ModelSpec, ...]:
+    """Return a model for each checkpoint a server offers, named after its file."""
+    info = offered.get("CheckpointLoaderSimple") if isinstance(offered, dict) else None
+    inputs = dict(_inputs(info, "required")) if isinstance(info, dict) else {}
+    models: dict[str, ModelSpec] = {}
+    for file in _choices(inputs.get("ckpt_name")) or ():
+        name = _model_name(file, taken=models)
+        models[name] = ModelSpec(
+            name=name,
+            backends=(backend,),
+            capabilities=frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}),
+            options={"workflow": "sdxl.json", "values": {"checkpoint": file}},
+        )
+    return tuple(models.values())
+
+
+def _picture_name(model: ModelSpec, options: ModelOptions) -> str | None:
+    """Return the template for pictures; a shipped template may bring one along."""
+    variant = f"{options.workflow.removesuffix('.json')}-img2img.json"
+    if options.picture_workflow or Capability.IMAGE_TO_IMAGE not in model.capabilities:
+        return options.picture_workflow
+    return variant if (_SHIPPED / variant).is_file() else None
+
+
+def _graph(where: str, name: str) -> Graph:
+    shipped = _SHIPPED / name if Path(name).name == name else None
+    source = shipped if shipped and shipped.is_file() else Path(name)
+    try:
+        text = source.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        known = ", ".join(sorted(p.name for p in _SHIPPED.iterdir()))
+        raise BadModel(
+            f"{where}: workflow {name} cannot be read ({type(error).__name__}; shipped: {known})"
+        ) from None
+    return parse_workflow(text, name=name)
+
+
+def _check_capabilities(where: str, model: ModelSpec, templates: Templates) -> None:
+    if Capability.TEXT_TO_IMAGE in model.capabilities and not templates.plain:
+        raise BadModel(
+            f"{where}.workflow: it needs a picture, so the model cannot do text-to-image"
+        )
+    if Capability.IMAGE_TO_IMAGE in model.capabilities and not templates.picture:
+        raise BadModel(
+            f"{where}.picture_workflow: without a template that holds {{{{picture}}}} the model "
+            "cannot do image-to-image"
+        )
+
+
+def _check_choice(where: str, value: str, choices: list[str]) -> None:
+    if value in choices or "{{" in value:  # placeholders are filled by requests
+        return
+    listed = ", ".join(choices[:_LISTED]) + (" …" if len(choices) > _LISTED else "")
+    raise BadModel(f"{where}: the server does not have {value}; it has: {listed or 'none'}")
+
+
+def _inputs(info: dict[str, JsonValue], part: str) -> Iterator[tuple[str, JsonValue]]:
+    inputs = info.get("input")
+    kinds = inputs.get(part) if isinstance(inputs, dict) else None
+    yield from kinds.items() if isinstance(kinds, dict) else ()
+
+
+def _choices(kind: JsonValue) -> list[str] | None:
+    """Return what an input can be chosen from, None for one that is free; there are two shapes."""
+    match kind:
+        case [list(choices), *_]:
+            return [str(choice) for choice in choices]
+        case ["COMBO", {"options": list(choices)}]:
+            return [str(choice) for choice in choices]
+        case _:
+            return None
+
+
+def _model_name(file: str, taken: Mapping[str, ModelSpec]) -> str:
+    """Return a name people can type; the folder joins it where two files would share one."""
+    path = re.sub(r"\.\w+$", "", file.replace("\\", "/"))
+    whole = re.sub(r"[^\w.-]+", "-", path).strip("-.")
+    short = re.sub(r"[^\w.-]+", "-", path.rpartition("/")[2]).strip("-.")
+    name = short if short and short not in taken else whole
+    while name in taken or not name:
+        name += "-2"
+    return name

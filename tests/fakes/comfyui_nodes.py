@@ -1,0 +1,222 @@
+"""The node types a fake ComfyUI knows, and how it judges a graph, in the real server's words."""
+
+from dataclasses import dataclass
+from typing import Any
+
+Graph = dict[str, Any]
+
+FILES: dict[str, list[str]] = {
+    "ckpt_name": ["sd_xl_base_1.0.safetensors", "sub/dreams v2.ckpt"],
+    "unet_name": ["flux1-dev.safetensors", "flux1-schnell.safetensors"],
+    "clip_name1": ["t5xxl_fp16.safetensors", "clip_l.safetensors"],
+    "clip_name2": ["t5xxl_fp16.safetensors", "clip_l.safetensors"],
+    "vae_name": ["ae.safetensors"],
+    "lora_name": ["sub/ink.safetensors"],
+}
+
+_SIDE = ["INT", {"default": 512, "min": 16, "max": 16384}]
+_STEPS = ["INT", {"default": 20, "min": 1, "max": 10000}]
+_FRACTION = ["FLOAT", {"default": 1.0, "min": 0.0, "max": 1.0}]
+_SEED = ["INT", {"default": 0, "min": 0, "max": 2**64 - 1}]
+_SAMPLERS = [["euler", "dpmpp_2m"], {}]
+_SCHEDULERS = [["simple", "karras", "normal"], {}]
+
+NODES: dict[str, dict[str, Any]] = {
+    "CheckpointLoaderSimple": {"ckpt_name": [FILES["ckpt_name"], {"tooltip": "…"}]},
+    "UNETLoader": {
+        "unet_name": [FILES["unet_name"]],
+        "weight_dtype": [["default", "fp8_e4m3fn"], {"advanced": True}],
+    },
+    "DualCLIPLoader": {
+        "clip_name1": [FILES["clip_name1"]],
+        "clip_name2": [FILES["clip_name2"]],
+        "type": [["sdxl", "flux"]],
+    },
+    "VAELoader": {"vae_name": [FILES["vae_name"]]},
+    "LoraLoader": {
+        "model": ["MODEL"],
+        "clip": ["CLIP"],
+        "lora_name": [FILES["lora_name"]],
+        "strength_model": ["FLOAT", {"min": -100.0, "max": 100.0}],
+        "strength_clip": ["FLOAT", {"min": -100.0, "max": 100.0}],
+    },
+    "LoraLoaderModelOnly": {
+        "model": ["MODEL"],
+        "lora_name": [FILES["lora_name"]],
+        "strength_model": ["FLOAT", {"min": -100.0, "max": 100.0}],
+    },
+    "CLIPTextEncode": {"text": ["STRING", {"multiline": True}], "clip": ["CLIP"]},
+    "FluxGuidance": {"conditioning": ["CONDITIONING"], "guidance": ["FLOAT", {"max": 100.0}]},
+    "ModelSamplingFlux": {
+        "model": ["MODEL"],
+        "max_shift": ["FLOAT", {}],
+        "base_shift": ["FLOAT", {}],
+        "width": _SIDE,
+        "height": _SIDE,
+    },
+    "EmptyLatentImage": {"width": _SIDE, "height": _SIDE, "batch_size": ["INT", {"min": 1}]},
+    "EmptySD3LatentImage": {"width": _SIDE, "height": _SIDE, "batch_size": ["INT", {"min": 1}]},
+    "RepeatLatentBatch": {"samples": ["LATENT"], "amount": ["INT", {"min": 1, "max": 64}]},
+    "LoadImage": {"image": [["example.png"], {"image_upload": True}]},
+    "ImageScale": {
+        "image": ["IMAGE"],
+        "upscale_method": [["nearest-exact", "lanczos"]],
+        "width": ["INT", {"min": 0}],
+        "height": ["INT", {"min": 0}],
+        "crop": [["disabled", "center"]],
+    },
+    "VAEEncode": {"pixels": ["IMAGE"], "vae": ["VAE"]},
+    "VAEDecode": {"samples": ["LATENT"], "vae": ["VAE"]},
+    "RandomNoise": {"noise_seed": _SEED},
+    "KSamplerSelect": {"sampler_name": ["COMBO", {"multiselect": False, "options": ["euler"]}]},
+    "BasicScheduler": {
+        "model": ["MODEL"],
+        "scheduler": ["COMBO", {"multiselect": False, "options": ["simple"]}],
+        "steps": _STEPS,
+        "denoise": _FRACTION,
+    },
+    "BasicGuider": {"model": ["MODEL"], "conditioning": ["CONDITIONING"]},
+    "KSampler": {
+        "model": ["MODEL"],
+        "seed": _SEED,
+        "steps": _STEPS,
+        "cfg": ["FLOAT", {"min": 0.0, "max": 100.0}],
+        "sampler_name": _SAMPLERS,
+        "scheduler": _SCHEDULERS,
+        "positive": ["CONDITIONING"],
+        "negative": ["CONDITIONING"],
+        "latent_image": ["LATENT"],
+        "denoise": _FRACTION,
+    },
+    "SamplerCustomAdvanced": {
+        "noise": ["NOISE"],
+        "guider": ["GUIDER"],
+        "sampler": ["SAMPLER"],
+        "sigmas": ["SIGMAS"],
+        "latent_image": ["LATENT"],
+    },
+    "SaveImage": {"images": ["IMAGE"], "filename_prefix": ["STRING", {"default": "ComfyUI"}]},
+    "PreviewImage": {"images": ["IMAGE"]},
+}
+OUTPUTS = {"SaveImage", "PreviewImage"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What is wrong with a graph: the body of a 400, or None; and the sound output nodes."""
+
+    refusal: dict[str, Any] | None
+    outputs: tuple[str, ...] = ()
+    node_errors: dict[str, Any]
+
+
+def object_info(class_type: str) -> dict[str, Any]:
+    """Return what /object_info/<class> answers: an empty object for an unknown one."""
+    if class_type not in NODES:
+        return {}
+    output = class_type in OUTPUTS
+    return {class_type: {"input": {"required": NODES[class_type]}, "output_node": output}}
+
+
+def judge(graph: Graph, uploads: set[str]) -> Verdict:
+    """Validate a graph as the server does: by output node, so that a part may be good."""
+    for node_id, node in graph.items():
+        if node.get("class_type") not in NODES:
+            info = {"node_id": node_id, "class_type": node.get("class_type"), "node_title": node_id}
+            return _refused("missing_node_type", f"Node '{node_id}' not found", info)
+    outputs = [key for key, node in graph.items() if node["class_type"] in OUTPUTS]
+    if not outputs:
+        return _refused("prompt_no_outputs", "Prompt has no outputs", {})
+    errors = {key: found for key in graph if (found := _faults(graph, key, uploads))}
+    good = tuple(key for key in outputs if not (upstream(graph, key) & errors.keys()))
+    node_errors = {
+        key: {"errors": found, "dependent_outputs": outputs, "class_type": graph[key]["class_type"]}
+        for key, found in errors.items()
+    }
+    if good:
+        return Verdict(refusal=None, outputs=good, node_errors=node_errors)
+    refused = _refused("prompt_outputs_failed_validation", "Prompt outputs failed validation", {})
+    assert refused.refusal is not None
+    refused.refusal["node_errors"] = node_errors
+    return refused
+
+
+def upstream(graph: Graph, key: str) -> set[str]:
+    """Return a node and everything it depends on."""
+    found, todo = set(), [key]
+    while todo:
+        node = todo.pop()
+        if node not in found and node in graph:
+            found.add(node)
+            todo += [value[0] for value in graph[node]["inputs"].values() if _is_link(value)]
+    return found
+
+
+def in_order(graph: Graph, outputs: tuple[str, ...]) -> list[str]:
+    """Return the nodes the outputs need, each after what it depends on."""
+    order: list[str] = []
+
+    def visit(key: str) -> None:
+        if key not in order:
+            for value in graph[key]["inputs"].values():
+                if _is_link(value):
+                    visit(value[0])
+            order.append(key)
+
+    for output in outputs:
+        visit(output)
+    return order
+
+
+def _faults(graph: Graph, key: str, uploads: set[str]) -> list[dict[str, Any]]:
+    node, faults = graph[key], []
+    for name, kind in NODES[node["class_type"]].items():
+        if name not in node["inputs"]:
+            faults.append(_fault("required_input_missing", "Required input is missing", name))
+        else:
+            faults += _value_faults(graph, node, name, kind, uploads)
+    return faults
+
+
+def _value_faults(
+    graph: Graph, node: dict[str, Any], name: str, kind: list[Any], uploads: set[str]
+) -> list[dict[str, Any]]:
+    value = node["inputs"][name]
+    if _is_link(value):
+        broken = value[0] not in graph
+        return [_fault("exception_during_inner_validation", "…", name)] if broken else []
+    if node["class_type"] == "LoadImage":
+        known = value in uploads
+        text = f"image - Invalid image file: {value}"
+        return [] if known else [_fault("custom_validation_failed", text, "image")]
+    choices = kind[0] if isinstance(kind[0], list) else None
+    if kind[0] == "COMBO":
+        choices = kind[1]["options"]
+    if choices is not None and value not in choices:
+        details = f"{name}: '{value}' not in {choices}"
+        return [_fault("value_not_in_list", "Value not in list", name, details)]
+    if kind[0] in ("INT", "FLOAT"):  # lists cannot be looked up in a set
+        limits = kind[1]
+        if value < limits.get("min", value):
+            return [_fault("value_smaller_than_min", f"Value {value} smaller than min", name)]
+        if value > limits.get("max", value):
+            return [_fault("value_bigger_than_max", f"Value {value} bigger than max", name)]
+    return []
+
+
+def _fault(kind: str, message: str, name: str, details: str = "") -> dict[str, Any]:
+    return {
+        "type": kind,
+        "message": message,
+        "details": details or name,
+        "extra_info": {"input_name": name},
+    }
+
+
+def _refused(kind: str, message: str, info: dict[str, Any]) -> Verdict:
+    error = {"type": kind, "message": message, "details": "", "extra_info": info}
+    return Verdict(refusal={"error": error, "node_errors": {}}, node_errors={})
+
+
+def _is_link(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
