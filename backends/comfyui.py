@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 ASK_S = 2.0  # between two looks at a running attempt while its websocket is open
 ASK_LOST_S = 0.5  # while it is not
-GRACE_S = 10.0  # of a server that does not answer, before its attempt counts as lost
+GRACE_S = 5.0  # of a server that does not answer, before its attempt counts as lost
 STOP_S = 5.0
 STUCK_S = 60.0  # a stopped attempt may finish its node first; beyond this the worker is stuck
 FREE_S = 10.0

@@ -1,0 +1,185 @@
+"""The obligations of `queueing.ports.Backend`, for every kind of backend alike."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+
+from queueing.errors import BadModel, Unavailable
+from queueing.requests import Output, Progress, TextToImage, Work
+from tests.contracts import harness_comfyui
+from tests.contracts.backend_harness import Harness, Opens, until
+
+HARNESSES = {**harness_comfyui.HARNESSES}
+EXTERNAL = {**harness_comfyui.EXTERNAL}
+
+
+@pytest.fixture(
+    params=[
+        *(pytest.param(opens, id=name) for name, opens in HARNESSES.items()),
+        *(
+            pytest.param(opens, id=name, marks=pytest.mark.external)
+            for name, opens in EXTERNAL.items()
+        ),
+    ]
+)
+async def harness(request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
+    opens: Opens = request.param
+    async with opens() as opened:
+        yield opened
+
+
+def ignore(_: Progress) -> None:
+    pass
+
+
+def whole(harness: Harness, output: Output) -> bool:
+    """Whether an output has what its request asked for."""
+    if isinstance(harness.quick, TextToImage):
+        return len(output.files) == harness.quick.count and all(f.data for f in output.files)
+    return bool(output.text)
+
+
+async def test_options_that_cannot_work_are_refused_without_asking(harness: Harness) -> None:
+    """If this failed a wrong configuration would only show when somebody's job fails."""
+    harness.backend.check(harness.model)
+    if harness.unusable is None:
+        pytest.skip("every option works here")
+    with pytest.raises(BadModel, match=harness.unusable.name):
+        harness.backend.check(harness.unusable)
+
+
+async def test_the_server_says_who_it_is(harness: Harness) -> None:
+    """If this failed `usher check` and the health watch would have nothing to go by."""
+    info = await harness.backend.probe()
+    assert info.description
+    assert info.free_mb is None or info.total_mb is None or info.free_mb <= info.total_mb
+
+
+async def test_a_model_the_server_lacks_is_found_out(harness: Harness) -> None:
+    """If this failed a missing model file would only show when somebody's job fails."""
+    await harness.backend.verify(harness.model)
+    if harness.absent is None:
+        pytest.skip("the server lacks nothing")
+    harness.backend.check(harness.absent)
+    with pytest.raises(BadModel):
+        await harness.backend.verify(harness.absent)
+
+
+async def test_what_is_discovered_can_be_used(harness: Harness) -> None:
+    """If this failed `discover: true` would offer models that do not work."""
+    found = await harness.backend.discover()
+    assert len({model.name for model in found}) == len(found)
+    for model in found[:3]:
+        harness.backend.check(model)
+        await harness.backend.verify(model)
+
+
+async def test_a_run_reports_and_its_output_can_be_fetched_again(harness: Harness) -> None:
+    """If this failed a download that broke off would lose finished work."""
+    reports: list[Progress] = []
+    fetch = await harness.backend.run(harness.model, harness.work(), reports.append)
+    assert not await harness.busy()
+    output = await fetch()
+    assert whole(harness, output)
+    assert await fetch() == output
+    assert reports
+    fractions = [report.fraction for report in reports if report.fraction is not None]
+    assert fractions == sorted(fractions)
+    assert all(0 <= fraction <= 1 for fraction in fractions)
+
+
+async def test_runs_may_overlap(harness: Harness) -> None:
+    """If this failed answers could get mixed up between jobs."""
+    runs = [harness.backend.run(harness.model, harness.work(), ignore) for _ in range(3)]
+    for fetch in await asyncio.gather(*runs):
+        assert whole(harness, await fetch())
+
+
+async def test_a_cancelled_run_stops_on_the_server(harness: Harness) -> None:
+    """If this failed the card would go on drawing for somebody who left."""
+    task = asyncio.create_task(harness.backend.run(harness.model, harness.long_work(), ignore))
+    await until(harness.busy)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    async def idle() -> bool:
+        return not await harness.busy()
+
+    await until(idle)
+
+
+async def test_a_cancelled_run_leaves_the_others_alone(harness: Harness) -> None:
+    """If this failed one person's cancel would end another's job."""
+    first = asyncio.create_task(harness.backend.run(harness.model, harness.long_work(), ignore))
+    await until(harness.busy)
+    second = asyncio.create_task(harness.backend.run(harness.model, harness.work(), ignore))
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert whole(harness, await (await second)())
+
+
+async def test_an_unknown_attempt_cannot_be_resumed(harness: Harness) -> None:
+    """If this failed a job would wait for ever for an attempt that never reached the server."""
+    assert await harness.backend.resume(harness.model, harness.work(), ignore) is None
+
+
+async def test_a_finished_attempt_is_resumed_where_the_server_remembers(harness: Harness) -> None:
+    """If this failed a crash would cost a second generation of finished work."""
+    work = Work(key=str(uuid4()), request=harness.quick)
+    output = await (await harness.backend.run(harness.model, work, ignore))()
+    fetch = await harness.backend.resume(harness.model, work, ignore)
+    if harness.remembers:
+        assert fetch is not None
+        assert await fetch() == output
+    else:
+        assert fetch is None
+
+
+async def test_loading_and_unloading_tell_the_truth(harness: Harness) -> None:
+    """If this failed the memory budget would be planned with models that are not there."""
+    backend, model = harness.backend, harness.model
+    await backend.load(model)
+    await backend.load(model)
+    loaded = await backend.loaded([model])
+    assert loaded is None or loaded == {model.name}
+    if not backend.can_unload:
+        return
+    await backend.unload(model)
+    await backend.unload(model)
+    loaded = await backend.loaded([model])
+    assert loaded is None or loaded == frozenset()
+
+
+async def test_a_dead_server_is_unavailable(harness: Harness) -> None:
+    """If this failed a stopped server would crash or hang whoever asks it."""
+    if harness.die is None:
+        pytest.skip("this server is not ours to kill")
+    await harness.die()
+    with pytest.raises(Unavailable):
+        await harness.backend.probe()
+    with pytest.raises(Unavailable):
+        await harness.backend.run(harness.model, harness.work(), ignore)
+    with pytest.raises(Unavailable):
+        await harness.backend.resume(harness.model, harness.work(), ignore)
+
+
+async def test_a_server_that_dies_ends_its_run(harness: Harness) -> None:
+    """If this failed a crash of the server would leave its job running for ever."""
+    if harness.die is None:
+        pytest.skip("this server is not ours to kill")
+    run = asyncio.create_task(harness.backend.run(harness.model, harness.long_work(), ignore))
+    await until(harness.busy)
+    await harness.die()
+    with pytest.raises(Unavailable):
+        await run
+
+
+async def test_closing_twice_is_fine(harness: Harness) -> None:
+    """If this failed an orderly stop after a failed start would end in a traceback."""
+    await harness.backend.aclose()
+    await harness.backend.aclose()
