@@ -1,5 +1,7 @@
 """The SQL of the store, by name; columns of a job always come in the order of `JOB_COLUMNS`."""
 
+# ruff: noqa: S608 - every name put into these texts is our own; values are always parameters
+
 from collections.abc import Mapping
 
 from queueing.jobs import TRANSITIONS, JobEvent
@@ -11,8 +13,8 @@ JOB_COLUMNS = (
 
 # ---------------------------------------------------------------- accepting
 
-JOB_BY_KEY = f"SELECT {JOB_COLUMNS} FROM jobs WHERE key = ?"  # noqa: S608 - our own names
-JOBS_BY_KEYS = f"SELECT {JOB_COLUMNS}, key FROM jobs WHERE key IN (SELECT value FROM json_each(?))"  # noqa: S608
+JOB_BY_KEY = f"SELECT {JOB_COLUMNS} FROM jobs WHERE key = ?"
+JOBS_BY_KEYS = f"SELECT {JOB_COLUMNS}, key FROM jobs WHERE key IN (SELECT value FROM json_each(?))"
 _ROW = "(?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?)"
 INSERT_JOB = (
     "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key, parent,"
@@ -29,7 +31,7 @@ def _change(event: JobEvent) -> str:
     sources, target = TRANSITIONS[event]
     among = ", ".join(f"'{state}'" for state in sorted(sources))
     return (
-        f"UPDATE jobs SET state = '{target}', version = version + 1, attempt = ?, not_before = ?,"  # noqa: S608 - our own names
+        f"UPDATE jobs SET state = '{target}', version = version + 1, attempt = ?, not_before = ?,"
         " started_at = ?, finished_at = ?, runner = coalesce(?, runner), backend = ?, suspect = ?,"
         f" error = ? WHERE id = ? AND version = ? AND state IN ({among})"
     )
@@ -64,16 +66,16 @@ BACK_ROWS = (
 
 # ---------------------------------------------------------------- reading
 
-JOB = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?"  # noqa: S608 - our own names
+JOB = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?"
 LINE = (
     "SELECT id, version, not_before, queued_at FROM jobs"
     " WHERE state = 'pending' AND model = ? AND lane = ? AND seq IS NOT NULL ORDER BY seq"
 )
-OPEN_JOBS = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL ORDER BY id"  # noqa: S608
-OPEN_JOBS_OF = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL AND owner = ? ORDER BY id"  # noqa: S608
-PROCESSING = f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'processing' ORDER BY started_at, id"  # noqa: S608
+OPEN_JOBS = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL ORDER BY id"
+OPEN_JOBS_OF = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL AND owner = ? ORDER BY id"
+PROCESSING = f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'processing' ORDER BY started_at, id"
 UNDELIVERED = (
-    f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NOT NULL AND acknowledged = 0 ORDER BY id"  # noqa: S608
+    f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NOT NULL AND acknowledged = 0 ORDER BY id"
 )
 INPUTS = "SELECT name, mime, data FROM inputs WHERE job_id = ? ORDER BY number"
 OUTPUTS = "SELECT number, name, mime, data FROM outputs WHERE job_id = ? ORDER BY number"
