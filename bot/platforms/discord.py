@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -94,7 +94,7 @@ class Discord:
     async def _keep_connected(self, door: Door, calls: asyncio.TaskGroup) -> ChatRefused:
         """Connect again and again; return why it makes no sense any more."""
         loop = asyncio.get_running_loop()
-        pause_s = FIRST_PAUSE_S
+        pauses = restart_pauses_s()
         while True:
             began_at = loop.time()
             try:
@@ -106,9 +106,8 @@ class Discord:
             except CONNECTION_ERRORS as error:
                 _log.warning("%s: no connection: %s: %s", self.name, type(error).__name__, error)
             if loop.time() - began_at > STEADY_AFTER_S:
-                pause_s = FIRST_PAUSE_S
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+                pauses = restart_pauses_s()
+            await asyncio.sleep(next(pauses))
 
     @asynccontextmanager
     async def client(self, door: Door, calls: asyncio.TaskGroup) -> AsyncIterator[Client]:
@@ -217,6 +216,14 @@ class Discord:
         thread = await self._client.fetch_channel(channel_id)
         if isinstance(thread, discord.Thread):
             await thread.edit(archived=False)
+
+
+def restart_pauses_s() -> Iterator[float]:
+    """Yield the pauses between one start and the next, in seconds, without end."""
+    pause_s = FIRST_PAUSE_S
+    while True:
+        yield pause_s
+        pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
 
 async def _post(

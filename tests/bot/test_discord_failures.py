@@ -1,0 +1,357 @@
+"""What goes wrong on Discord: late answers, limits, lost messages and chats, outages."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import islice
+from typing import Any
+
+import pytest
+
+import bot.platforms.discord as discord_module
+import bot.platforms.discord_calls as calls_module
+from bot.platforms.base import (
+    ChatError,
+    ChatGone,
+    ChatRefused,
+    ChatUnavailable,
+    Content,
+    ContentRefused,
+    Invocation,
+    MessageGone,
+    MessageRef,
+    SlowDown,
+    TooLarge,
+)
+from bot.platforms.discord import Discord
+from queueing.requests import File
+from tests.bot.discord_bot import NotingDoor, running, says
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord_state import Limits
+
+MESSAGES = "/channels/*/messages"
+MESSAGE = "/channels/*/messages/*"
+CALLBACK = "/interactions/*/*/callback"
+
+
+@asynccontextmanager
+async def bot_with_message(**how: Any) -> AsyncIterator[tuple[FakeDiscord, Discord, MessageRef]]:
+    async with FakeDiscord(**how) as fake, running(fake, NotingDoor()) as chat:
+        yield fake, chat, await chat.send("100", says("⏳"))
+
+
+# ---------------------------------------------------------------- answers that come late
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Confirm at once what nobody has answered yet, instead of after two seconds."""
+    monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.0)
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_call_that_is_slow_to_answer_is_confirmed_and_answered_later() -> None:
+    """Broken: a busy database makes Discord say that the application did not respond."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door) as chat:
+        sent = await fake.person(7).slash("image", prompt="cat")
+        call = await door.called()
+        await fake.wait_for(lambda: sent.response_type)
+        assert sent.response_type == 5
+        fake.later(600)
+        ref = await call.respond(says("⏳ #3"), False)
+        assert ref is not None
+        fake.later(600)
+        await chat.edit(ref, says("🎨"))
+        assert [each.history for each in fake.channel().messages] == [["⏳ #3", "🎨"]]
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_late_private_answer_is_not_shown_to_everybody() -> None:
+    """Broken: a refusal replaces the public "thinking…" and everybody reads it."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        person = fake.person(7)
+        sent = await person.slash("queue")
+        call = await door.called()
+        await fake.wait_for(lambda: sent.response_type)
+        assert await call.respond(says("You have 3 open jobs."), True) is None
+        assert fake.channel().messages == []
+        assert [each.shown for each in person.sees()] == ["You have 3 open jobs."]
+
+
+async def test_an_answer_after_discords_three_seconds_becomes_an_ordinary_message() -> None:
+    """Broken: an accepted job has no status message because the first answer came too late."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door) as chat:
+        await fake.person(7).slash("image", prompt="cat")
+        call = await door.called()
+        fake.later(4)
+        ref = await call.respond(says("⏳ #3"), False)
+        assert ref is not None
+        await chat.edit(ref, says("🎨"))
+        assert [each.shown for each in fake.channel().messages] == ["🎨"]
+
+
+async def test_a_private_answer_that_is_too_late_goes_to_direct_messages() -> None:
+    """Broken: a private word is posted into the channel, or lost."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        person = fake.person(7)
+        await person.slash("queue")
+        call = await door.called()
+        fake.later(4)
+        assert await call.respond(says("You have no open job."), True) is None
+        assert fake.channel().messages == []
+        assert [each.shown for each in person.direct.messages] == ["You have no open job."]
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_an_answer_after_fifteen_minutes_becomes_an_ordinary_message() -> None:
+    """Broken: a command that worked for long (a load) can no longer say that it is done."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        sent = await fake.person(7).slash("preload", model="flux")
+        call = await door.called()
+        await fake.wait_for(lambda: sent.response_type)
+        fake.later(1000)
+        await call.respond(says("flux is loaded."), False)
+        assert fake.channel().messages[-1].shown == "flux is loaded."
+
+
+async def test_a_first_answer_whose_confirmation_was_lost_is_not_shown_twice() -> None:
+    """Broken: a hiccup between us and Discord doubles the status message, or loses its reference."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door) as chat:
+        fake.fail("POST", CALLBACK, status=502, acting=True)
+        await fake.person(7).slash("image", prompt="cat")
+        call = await door.called()
+        ref = await call.respond(says("⏳ #3"), False)
+        assert ref is not None
+        await chat.edit(ref, says("🎨"))
+        assert [each.shown for each in fake.channel().messages] == ["🎨"]
+
+
+async def test_a_broken_door_does_not_end_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Broken: one bug in one command takes the whole platform down."""
+
+    async def broken(_call: Invocation) -> None:
+        raise ZeroDivisionError
+
+    door = NotingDoor(then=broken)
+    async with FakeDiscord() as fake, running(fake, door):
+        await fake.person(7).slash("queue")
+        await door.called()
+        door.then = None
+        await fake.person(7).slash("queue")
+        call = await door.called(2)
+        await call.respond(says("ok"), True)
+    assert "ZeroDivisionError" in caplog.text
+
+
+# ---------------------------------------------------------------- limits
+
+
+async def test_a_limit_is_said_at_once_instead_of_slept_through() -> None:
+    """Broken: an edit blocks its chat and then shows a text that is no longer true."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.fail("PATCH", MESSAGE, status=429, retry_after=17.5)
+        with pytest.raises(SlowDown) as failure:
+            await chat.edit(ref, says("old"))
+        assert failure.value.retry_after_s == 17.5
+        await chat.edit(ref, says("new"))
+        assert fake.channel().messages[0].history == ["⏳", "new"]
+
+
+async def test_edits_of_an_old_message_pause_for_long() -> None:
+    """Broken: messages over an hour old are edited into one refusal after another."""
+    async with bot_with_message(limits=Limits(old_message=(1, 20.0))) as (fake, chat, ref):
+        fake.later(3700)
+        await chat.edit(ref, says("#2"))
+        with pytest.raises(SlowDown) as failure:
+            await chat.edit(ref, says("#1"))
+        assert failure.value.retry_after_s >= 300
+        assert fake.limits is not None
+        assert fake.limits.refused == {"old message": 1}
+
+
+async def test_the_fakes_limit_on_a_channel_is_met_as_slow_down() -> None:
+    """Broken: a sixth edit in five seconds is neither refused by the fake nor said to the caller."""
+    async with bot_with_message(limits=Limits()) as (fake, chat, ref):
+        for number in range(5):
+            await chat.edit(ref, says(f"#{number}"))
+        with pytest.raises(SlowDown) as failure:
+            await chat.edit(ref, says("one too many"))
+        assert 0 < failure.value.retry_after_s <= 5
+        assert fake.rest.answers_429 == 1
+
+
+async def test_cloudflares_page_is_a_limit_too() -> None:
+    """Broken: a ban page is taken for a refused content and the result is given up."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.fail("PATCH", MESSAGE, status=429, page="<html>error 1015</html>")
+        with pytest.raises(SlowDown):
+            await chat.edit(ref, says("x"))
+
+
+# ---------------------------------------------------------------- messages and chats that are gone
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error"),
+    [
+        (404, 10008, MessageGone),
+        (404, 10003, ChatGone),
+        (403, 50001, ChatGone),
+        (403, 50013, ChatGone),
+        (403, 50007, ChatGone),
+        (403, 50005, MessageGone),
+        (400, 40005, TooLarge),
+        (413, 0, TooLarge),
+        (400, 50035, ContentRefused),
+        (401, 0, ChatUnavailable),
+        (503, 0, ChatUnavailable),
+    ],
+)
+async def test_each_refusal_of_discords_has_its_reaction(
+    status: int, code: int, error: type[ChatError]
+) -> None:
+    """Broken: the bot repeats what never works, or gives up what would."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.fail("PATCH", MESSAGE, status=status, code=code)
+        with pytest.raises(ChatError) as failure:
+            await chat.edit(ref, says("x"))
+        assert type(failure.value) is error
+
+
+async def test_a_deleted_message_is_gone() -> None:
+    """Broken: a status message that an admin deleted is edited for ever."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.channel().all_messages.clear()
+        with pytest.raises(MessageGone):
+            await chat.edit(ref, says("x"))
+
+
+async def test_a_server_that_removed_the_bot_is_gone() -> None:
+    """Broken: a kicked bot keeps asking until Discord blocks its address."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.kick()
+        with pytest.raises(ChatGone):
+            await chat.edit(ref, says("x"))
+        with pytest.raises(ChatGone):
+            await chat.send("100", says("x"))
+
+
+async def test_an_archived_thread_is_opened_for_the_result() -> None:
+    """Broken: a result never appears because its thread fell asleep while it waited."""
+    async with FakeDiscord() as fake:
+        thread = fake.add_channel(300, thread=True)
+        async with running(fake, NotingDoor()) as chat:
+            ref = await chat.send("300", says("⏳"))
+            thread.archived = True
+            await chat.edit(ref, says("done"))
+            assert (thread.archived, thread.messages[0].shown) == (False, "done")
+
+
+async def test_a_locked_thread_is_gone() -> None:
+    """Broken: a thread nobody may open is tried without end."""
+    async with FakeDiscord() as fake:
+        thread = fake.add_channel(300, thread=True)
+        async with running(fake, NotingDoor()) as chat:
+            ref = await chat.send("300", says("⏳"))
+            thread.archived = True
+            fake.fail("PATCH", "/channels/300", status=403, code=50013)
+            with pytest.raises(ChatGone):
+                await chat.edit(ref, says("done"))
+
+
+async def test_without_leave_to_read_history_a_reply_becomes_a_plain_message() -> None:
+    """Broken: a ping is lost in channels where the bot may not read the history."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.fail("POST", MESSAGES, status=403, code=160002)
+        await chat.send("100", says("ready"), reply_to=ref)
+        assert fake.channel().messages[-1].shown == "ready"
+
+
+async def test_a_file_that_is_too_large_is_said() -> None:
+    """Broken: the layer above never learns that it must make the picture smaller."""
+    big = File(name="big.png", mime="image/png", data=b"x" * (10 * 2**20 + 1))
+    async with bot_with_message() as (_fake, chat, ref):
+        with pytest.raises(TooLarge):
+            await chat.edit(ref, Content(body=("x",), files=(big,)))
+
+
+# ---------------------------------------------------------------- outages
+
+
+async def test_a_send_whose_answer_is_lost_is_unclear() -> None:
+    """Broken: a message that may have been posted is posted again blindly."""
+    async with bot_with_message() as (fake, chat, _ref):
+        fake.fail("POST", MESSAGES, drop=True, acting=True)
+        with pytest.raises(ChatUnavailable) as failure:
+            await chat.send("100", says("result"), nonce="job-12")
+        assert failure.value.unclear
+        again = await chat.send("100", says("result"), nonce="job-12")
+        assert [str(each.id) for each in fake.channel().messages][-1] == again.message
+        assert len(fake.channel().messages) == 2
+
+
+async def test_a_repeat_inside_the_library_posts_once() -> None:
+    """Broken: a 502 that came after the message was made leaves two of them."""
+    async with bot_with_message() as (fake, chat, _ref):
+        fake.fail("POST", MESSAGES, status=502, acting=True)
+        await chat.send("100", says("result"))
+        assert [each.shown for each in fake.channel().messages] == ["⏳", "result"]
+
+
+async def test_an_edit_does_not_wait_out_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: an edit hangs in the library's own retries and then sends an old text."""
+    monkeypatch.setattr(discord_module, "REQUEST_TIMEOUT_S", 0.05)
+    async with bot_with_message() as (fake, chat, ref):
+        fake.fail("PATCH", MESSAGE, status=502, times=100)
+        with pytest.raises(ChatUnavailable) as failure:
+            await chat.edit(ref, says("x"))
+        assert not failure.value.unclear
+
+
+async def test_an_outage_at_the_start_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: a bot started while Discord is down never comes up."""
+    monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
+    async with FakeDiscord() as fake:
+        fake.fail("GET", "/users/@me", status=503, times=3)
+        async with running(fake, NotingDoor()) as chat:
+            await chat.send("100", says("up"))
+        assert len(fake.gateway.identified) == 1
+
+
+def test_pauses_between_starts_grow() -> None:
+    """Broken: a crash loop identifies 1000 times a day, and Discord resets the token."""
+    pauses_s = list(islice(discord_module.restart_pauses_s(), 150))
+    assert pauses_s[:9] == [5, 10, 20, 40, 80, 160, 320, 600, 600]
+    assert sum(pauses_s) > 86400
+
+
+async def test_commands_that_discord_refuses_leave_the_bot_running(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Broken: a refused registration takes the whole platform down, or goes unnoticed."""
+    async with FakeDiscord() as fake:
+        fake.fail("PUT", "/applications/*/commands", status=400, code=50035)
+        async with running(fake, NotingDoor()) as chat:
+            await chat.send("100", says("up"))
+    assert "not registered" in caplog.text
+
+
+async def test_a_reset_token_ends_the_platform(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: after the owner reset the token the bot asks for ever."""
+    monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
+    async with FakeDiscord() as fake:
+        chat = Discord(fake.token)
+        task = asyncio.create_task(chat.run(NotingDoor()))
+        await fake.connected()
+        fake.gateway.token = fake.rest.token = "another"
+        await fake.gateway.disconnect(4004)
+        with pytest.raises(ChatRefused):
+            await task
