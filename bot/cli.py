@@ -43,7 +43,7 @@ class DemoOptions:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out a command line and return its exit status."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
     except (ConfigError, BadModel, StoreError, ChatRefused, ExceptionGroup) as error:
@@ -163,12 +163,13 @@ def _on_signal(loop: asyncio.AbstractEventLoop, task: asyncio.Future[None]) -> N
 # ---------------------------------------------------------------- arguments
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return what the command line understands."""
+    top = argparse.ArgumentParser(
         prog="usher",
         description="Shares a community's own GPUs over Discord, Telegram and a local web chat.",
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     demo = commands.add_parser("demo", help="try it here and now: no account, GPU or server needed")
     _demo_arguments(demo)
@@ -186,7 +187,7 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
 
     commands.add_parser("version", help="print the version").set_defaults(run=_version)
-    return parser
+    return top
 
 
 def _demo_arguments(demo: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -22,9 +23,11 @@ from bot.config_values import (
     Megabytes,
     Name,
     Seconds,
+    Secret,
     Section,
     Url,
     beside,
+    long_enough,
     megabytes_or_auto,
 )
 from queueing.catalog import HostSpec, ModelSpec, Timeouts
@@ -50,7 +53,7 @@ class BackendConfig(Section):
 
     kind: str
     url: Url | None = None
-    token: SecretStr | None = None
+    token: Secret = None
     parallel: Annotated[int, Field(ge=1, le=10_000)] | None = None
     discover: bool = False
 
@@ -136,7 +139,7 @@ class WebConfig(Section):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
     names: tuple[str, ...] = ()
-    token: SecretStr | None = Field(default=None, min_length=8)
+    token: Annotated[Secret, AfterValidator(long_enough)] = None
 
 
 class ChatsConfig(Section):

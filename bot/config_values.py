@@ -11,10 +11,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SecretStr,
     StringConstraints,
     ValidationInfo,
     model_validator,
 )
+
+SHORTEST_TOKEN = 8
 
 
 def _megabytes(value: object) -> object:
@@ -63,6 +66,17 @@ Limit = Annotated[Seconds | None, BeforeValidator(_seconds_or_none)]
 Url = Annotated[str, AfterValidator(_web_address)]
 Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_length=100)]
 """A name a person types in a chat: no blanks and no "=", which separate it from the prompt."""
+
+
+def long_enough(token: SecretStr | None) -> SecretStr | None:
+    """Refuse a token of our own choice that could be guessed."""
+    if token is not None and len(token.get_secret_value()) < SHORTEST_TOKEN:
+        raise ValueError(f"must have at least {SHORTEST_TOKEN} characters")
+    return token
+
+
+Secret = Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)]
+"""A token that need not be; `${NAME:-}` leaves it away."""
 
 
 class Section(BaseModel):

@@ -1,0 +1,179 @@
+"""The documents are true: what they name exists, and what exists is named."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import tasks
+from backends import KINDS, connect
+from bot import cli
+from bot.commands.registry import COMMANDS
+from bot.config import Config, parse, settings_at
+from queueing.catalog import BackendSpec, ModelSpec
+from queueing.errors import BadModel
+from queueing.requests import Capability
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = (ROOT / "config.example.yaml").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SECRETS = {"DISCORD_TOKEN": "canary-discord", "TELEGRAM_TOKEN": "canary-telegram"}
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+NAMED = {
+    ("hosts",),
+    ("models",),
+    ("hosts", "*", "backends"),
+}  # their keys are names of people's own
+
+
+# ---------------------------------------------------------------- config.example.yaml
+
+
+def test_the_example_configuration_loads() -> None:
+    """The first thing an operator copies would be refused."""
+    config = parse(EXAMPLE, SECRETS, folder=ROOT)
+    assert config.warnings == ()
+    assert config.catalog().require("f", Capability.TEXT_TO_IMAGE).name == "flux"
+
+
+def test_the_example_configuration_names_every_setting() -> None:
+    """A setting would exist that nobody can find."""
+    shown = set(_paths(yaml.safe_load(EXAMPLE), ()))
+    missing = {path for path in _settings((), 0) if path not in shown}
+    assert not missing
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_example_configuration_names_every_setting_of_a_kind(kind: str) -> None:
+    """A setting of one kind of server would exist that nobody can find."""
+    example = yaml.safe_load(EXAMPLE)
+    servers = [b for h in example["hosts"].values() for b in h["backends"].values()]
+    of_kind = {name for server in servers if server["kind"] == kind for name in server}
+    of_models = {name for model in example["models"].values() for name in model}
+    assert _known(lambda: connect(_spec(kind, nonsense=1))) <= of_kind
+    model = ModelSpec(name="x", backends=("b",), capabilities=frozenset(), options={"nonsense": 1})
+    wanted = _known(lambda: connect(_spec(kind)).check(model))
+    assert wanted <= of_models | (of_kind if kind == "demo" else set())
+
+
+def test_the_values_called_defaults_are_the_defaults() -> None:
+    """Deleting a line of the second half would change what it does."""
+    example = parse(EXAMPLE, SECRETS, folder=ROOT)
+    bare = parse("hosts: {h: {vram: 1GB, backends: {b: {kind: demo, discover: true}}}}", {})
+    for name in ("limits", "scheduling", "retention", "logging"):
+        assert getattr(example, name) == getattr(bare, name)
+    assert example.database.name == bare.database.name
+    assert example.models["flux"].timeouts == type(example.models["flux"].timeouts)()
+
+
+def _settings(path: tuple[str, ...], depth: int) -> Iterator[tuple[str, ...]]:
+    """Yield every setting of the schema; "*" stands for a name of the operator's own."""
+    assert depth < 8, "the schema goes round in circles"
+    concrete = tuple("any" if part == "*" else part for part in path)
+    for name in settings_at(concrete):
+        yield (*path, name)
+        inner = (*path, name, "*") if (*path, name) in NAMED else (*path, name)
+        yield from _settings(inner, depth + 1)
+
+
+def _paths(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            shown = "*" if path in NAMED else key
+            yield (*path, shown)
+            yield from _paths(inner, (*path, shown))
+
+
+def _spec(kind: str, **options: Any) -> BackendSpec:
+    return BackendSpec(name="b", kind=kind, url="http://127.0.0.1:1", options=options)
+
+
+def _known(make: Any) -> set[str]:
+    """Return the settings a kind knows, which it names when it meets an unknown one."""
+    with pytest.raises(BadModel) as refused:
+        make()
+    found = re.search(r"nonsense: .*?\(known: ([^)]*)\)", str(refused.value))
+    assert found, str(refused.value)
+    return set(found[1].split(", "))
+
+
+# ---------------------------------------------------------------- commands
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if not c.hidden], ids=lambda c: c.name)
+def test_every_command_and_option_is_documented(command: Any) -> None:
+    """A command would exist that people cannot read about, or one no longer there would stay."""
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| `/{command.name}\b[^|]*\|([^|]*)\|", text, flags=re.MULTILINE)
+    assert ("all" not in row) or not command.admin
+    for param in command.params:
+        if not param.positional and param.kind != "picture":
+            assert f"`--{param.name} " in text
+
+
+def test_only_existing_commands_are_documented() -> None:
+    """People would type what is refused."""
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `/(\w+)", text, flags=re.MULTILINE))
+    assert documented == {command.name for command in COMMANDS if not command.hidden}
+
+
+def test_every_command_line_in_the_documents_can_be_typed() -> None:
+    """A newcomer's first command would be refused."""
+    parser = cli.parser()
+    for document in DOCUMENTS:
+        for line in _shell_lines(document.read_text(encoding="utf-8")):
+            found = re.match(r"python3 tasks\.py (\w+)(.*)", line)
+            if not found:
+                continue
+            task, rest = found[1], re.sub(r"\s+#.*", "", found[2])
+            assert task in tasks.TASKS, line
+            words = [word.strip("'") for word in re.findall(r"'[^']*'|\S+", rest)]
+            if task in {"usher", "demo"}:
+                parser.parse_args(words if task == "usher" else ["demo", *words])
+
+
+def _shell_lines(text: str) -> Iterator[str]:
+    for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL):
+        yield from block.splitlines()
+
+
+def test_the_checks_of_the_readme_are_those_of_the_project() -> None:
+    """What the project is held to would be something else than what a contributor runs."""
+    assert "python3 tasks.py check" in list(_shell_lines(README))
+    assert "exec python3 tasks.py check" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    """A reader would follow a link into nothing."""
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not target.startswith(("http://", "https://", "mailto:")):
+            path, _, anchor = target.partition("#")
+            file = (document.parent / path).resolve() if path else document
+            assert file.exists(), target
+            assert not anchor or anchor in _anchors(file), target
+
+
+def test_documents_named_in_the_example_exist() -> None:
+    """A comment of the configuration would send its reader into nothing."""
+    for name in re.findall(r"docs/[\w-]+\.md", EXAMPLE):
+        assert (ROOT / name).exists(), name
+
+
+def _anchors(document: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", document.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_schema_of_the_configuration_can_be_walked() -> None:
+    """The tests above would compare nothing."""
+    assert ("models", "*", "timeouts", "idle_s") in set(_settings((), 0))
+    assert set(Config.model_fields) == settings_at(())
