@@ -1,0 +1,58 @@
+"""A door behind which the test itself answers: it keeps every call until it is taken."""
+
+import asyncio
+from collections.abc import Sequence
+
+from bot.commands.table import Command, Param, ParamKind
+from bot.platforms.base import Invocation
+
+COMMANDS = (
+    Command(
+        name="image",
+        help="command.image",
+        params=(
+            Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),
+            Param(
+                name="prompt",
+                kind=ParamKind.TEXT,
+                help="param.prompt",
+                positional=True,
+                required=True,
+            ),
+            Param(name="size", kind=ParamKind.SIZE, help="param.size"),
+            Param(name="steps", kind=ParamKind.WHOLE, help="param.steps", least=1, most=200),
+        ),
+    ),
+    Command(
+        name="ask",
+        help="command.ask",
+        params=(Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),),
+    ),
+    Command(name="queue", help="command.queue"),
+    Command(name="preload", help="command.preload", admin=True),
+    Command(name="again", help="command.again", hidden=True),
+)
+
+
+class ScriptedDoor:
+    """Implements `Door`. `taken` gives the calls in their order, `held` makes them wait first."""
+
+    def __init__(self, commands: Sequence[Command] = COMMANDS) -> None:
+        self.commands = commands
+        self.models = ["flux", "flux-fast", "sdxl"]
+        self.keys: list[str] = []
+        self.open = asyncio.Event()
+        self.open.set()
+        self._calls: asyncio.Queue[Invocation] = asyncio.Queue()
+
+    async def call(self, invocation: Invocation) -> None:
+        self.keys.append(invocation.key)
+        await self._calls.put(invocation)
+        await self.open.wait()
+
+    async def taken(self) -> Invocation:
+        async with asyncio.timeout(10):
+            return await self._calls.get()
+
+    def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
+        return [model for model in self.models if model.startswith(typed)]
