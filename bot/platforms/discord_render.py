@@ -18,10 +18,17 @@ LABEL_MOST = 80
 
 _CUT = "…"
 _FENCE = "```"
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-# What `escape_markdown` leaves alone: tags (`<@1>`, `<t:0:R>`, `<https://…>`), calls to everybody
-# and numbered lists.
-_LEFT_OVER = re.compile(r"<|@(?=everyone|here)|(?<=\d)[.)](?=\s)")
+_UNSENDABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+# Addresses are left as they are, as Discord does, but not where a "<" follows: the backslash before
+# it would become part of the address. Elsewhere every sign that starts formatting, a
+# tag (`<@1>`, `<t:0:R>`) or a call to everybody, and at the start of a line headings, quotes and
+# lists. `discord.utils.escape_markdown` overlooks what stands inside `[…](…)` and `<…:/…>`.
+_MARKUP = re.compile(
+    r"(?P<address>https?://[^\s<]*[^<.,:;\"'\]\s](?=[.,:;\"'\]]*(?:\s|$)))"
+    r"|(?P<start>^[ \t]*(?:\d+(?=[.)])|(?=[>#+-])))(?P<mark>.)"
+    r"|(?P<sign>[\\*_~|`\[<]|:(?=//)|@(?=everyone|here))",
+    re.MULTILINE,
+)
 _BUTTON_ID = re.compile(r"job:(?P<id>\d{1,18}):(?P<command>[-_\w]{1,32})")
 
 
@@ -66,7 +73,8 @@ def fit(body: Body, most: int) -> str:
     shown = [_shown(part) for part in parts]
     while (excess := sum(map(length, shown)) - most) > 0:
         index = max(range(len(shown)), key=lambda each: length(shown[each]))
-        parts[index] = _shortened(parts[index], excess)
+        kept = max(0.0, 1 - excess / length(shown[index]))
+        parts[index] = _shortened(parts[index], kept)
         shown[index] = _shown(parts[index])
     return "".join(shown)
 
@@ -76,26 +84,27 @@ def _shown(part: Part) -> str:
         case Moment(at):
             return f"<t:{int(at)}:R>"
         case Markdown(text):
-            return text + "\n" + _FENCE if text.count(_FENCE) % 2 else text
+            closing = "\n" + _FENCE if text.count(_FENCE) % 2 else ""
+            return _UNSENDABLE.sub("", text) + closing
         case _:
             return literal(part)
 
 
-def _shortened(part: Part, excess: int) -> Part:
-    """Return a part with at least that much less text, marked as cut."""
+def _shortened(part: Part, kept: float) -> Part:
+    """Return about that share of a part, at least a character less, marked as cut."""
     match part:
         case Moment():
             return ""
         case Markdown(text):
-            return Markdown(_head(text, excess + len(_FENCE) + 1))
+            return Markdown(_head(text, kept))
         case _:
-            return _head(part, excess)
+            return _head(part, kept)
 
 
-def _head(text: str, excess: int) -> str:
+def _head(text: str, kept: float) -> str:
     body = text.removesuffix(_CUT)
-    kept = body[: max(0, len(body) - excess - len(_CUT))]
-    return kept + _CUT if kept else ""
+    head = body[: max(0, int(len(body) * kept) - 2)]
+    return head + _CUT if head else ""
 
 
 def literal(text: str) -> str:
@@ -103,8 +112,15 @@ def literal(text: str) -> str:
 
     Discord takes a backslash before any punctuation as "the character itself".
     """
-    escaped = discord.utils.escape_markdown(_CONTROLS.sub("", text))
-    return _LEFT_OVER.sub(lambda found: "\\" + found[0], escaped)
+    return _MARKUP.sub(_escaped, _UNSENDABLE.sub("", text))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    if found["address"]:
+        return found[0]
+    if found["mark"]:
+        return f"{found['start']}\\{found['mark']}"
+    return f"\\{found[0]}"
 
 
 def length(text: str) -> int:

@@ -1,0 +1,106 @@
+"""How content becomes Discord's text: literal where it must be, within the limit, always."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.platforms.base import Body, Button, Content, Markdown, Moment
+from bot.platforms.discord_render import TEXT_MOST, fit, length, literal, pressed, text_of, view_of
+
+# Signs that mean something to Discord, so that random texts are full of them.
+NASTY = st.text(st.sampled_from("*_~|`[]()<>@#:-+\\/1.) \n") | st.characters(), max_size=200)
+WORDS = st.sampled_from(
+    ["@everyone", "<@7>", "https://x.org/a_b", "[a](https://x.org)", "<t:0:R>", "\n# h", "```"]
+)
+TEXTS = st.lists(NASTY | WORDS, max_size=6).map("".join)
+PARTS = TEXTS | TEXTS.map(Markdown) | st.integers(0, 2**33).map(lambda at: Moment(float(at)))
+BODIES = st.lists(PARTS, max_size=6).map(tuple)
+
+ADDRESS = re.compile(r"https?://[^\s<]+[^<.,:;\"'\]\s]")
+FORMATS = re.compile(r"[*_~|`\[<]|@everyone|@here|(?<![^\n])[ \t]*([>#+-]|\d+[.)])")
+
+
+def walk(text: str) -> tuple[str, list[str]]:
+    """Return what Discord shows of a literal text, and what it would take for formatting."""
+    shown, formats, at = "", [], 0
+    while at < len(text):
+        if address := ADDRESS.match(text, at):
+            shown, at = shown + address[0], address.end()
+        elif text[at] == "\\" and at + 1 < len(text) and re.match(r"[^\w\s]|_", text[at + 1]):
+            shown, at = shown + text[at + 1], at + 2
+        else:
+            if found := FORMATS.match(text, at):
+                formats.append(found[0])
+            shown, at = shown + text[at], at + 1
+    return shown, formats
+
+
+@given(TEXTS)
+def test_a_persons_words_are_shown_as_they_are(text: str) -> None:
+    """Broken: a prompt mentions people, hides links, or is shown with other signs than typed."""
+    shown, formats = walk(literal(text))
+    assert formats == []
+    assert shown == re.sub(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", "", text)
+
+
+@given(BODIES, st.integers(1, 400))
+def test_no_text_is_ever_longer_than_the_limit(body: Body, most: int) -> None:
+    """Broken: Discord refuses a status message because escaping made it too long."""
+    assert length(fit(body, most)) <= most
+
+
+@given(BODIES)
+def test_what_fits_is_not_cut(body: Body) -> None:
+    """Broken: words are lost although there was room for them."""
+    assert fit(body, 10_000) == "".join(fit((part,), 10_000) for part in body)
+
+
+def test_a_long_prompt_gives_way_to_the_place_in_line() -> None:
+    """Broken: a prompt full of signs pushes position and time out of the message."""
+    text = text_of(Content(body=("#3 in line, ready ", Moment(5), " · ", "*" * 1900, " · flux")))
+    assert text.startswith(r"\#3 in line, ready <t:5:R> · ")
+    assert text.endswith("… · flux")
+    assert TEXT_MOST - 20 <= length(text) <= TEXT_MOST
+
+
+def test_a_cut_answer_closes_its_code_block() -> None:
+    """Broken: everything after a cut answer is shown as code."""
+    text = fit((Markdown("```py\n" + "x = 1\n" * 500), " · flux"), TEXT_MOST)
+    assert text.endswith("\n``` · flux")
+    assert TEXT_MOST - 20 <= length(text) <= TEXT_MOST
+
+
+def test_emoji_count_as_the_two_units_they_are() -> None:
+    """Broken: a text of emoji is too long for Discord, or cut in the middle of one."""
+    text = fit(("😀" * 1500,), TEXT_MOST)
+    assert set(text) == {"😀", "…"}
+    assert TEXT_MOST - 10 <= length(text) <= TEXT_MOST
+
+
+def test_the_answer_of_a_model_keeps_its_formatting() -> None:
+    """Broken: answers are full of backslashes."""
+    answer = "**bold** and `code`\n\n- a list"
+    assert fit((Markdown(answer),), TEXT_MOST) == answer
+
+
+@pytest.mark.parametrize(
+    "custom_id",
+    ["", "job:12", "job::cancel", "job:12:", "job:x:cancel", "vote:12:cancel", "job:1:a b"],
+)
+def test_other_ids_than_ours_are_no_press(custom_id: str) -> None:
+    """Broken: a forged or foreign button reaches a command."""
+    assert pressed(custom_id) is None
+
+
+@given(st.integers(1, 10**17), st.from_regex(r"[a-z][-_a-z]{0,20}", fullmatch=True))
+async def test_a_button_carries_its_command_and_job(job_id: int, command: str) -> None:
+    """Broken: a press acts on another job, or an id is longer than Discord takes."""
+    view = view_of([[Button(command=command, job_id=job_id, label="x" * 200)]])
+    assert view is not None
+    [row] = view.to_components()
+    [button] = row["components"]
+    assert pressed(button["custom_id"]) == (command, job_id)
+    assert len(button["custom_id"]) <= 100
+    assert len(button["label"]) <= 80
