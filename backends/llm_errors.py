@@ -57,6 +57,7 @@ AWAY = (
 )
 TOKEN = ("invalid_api_key", "api token is required", "invalid api key", "unauthorized")
 CRASHED = ("has crashed", "channel error", "engine process", "llama runner process")
+TEMPLATE = ("jinja", "chat template", "prompt template", "roles must alternate")
 UNKNOWN = ("model_not_found", "not found", "does not exist", "no such model", "unexpected endpoint")
 # The first row with one of its words in the answer decides, so the order matters: "No models
 # loaded" carries the code "model_not_found", a refused token may speak of a model.
@@ -65,8 +66,9 @@ RULES: Sequence[tuple[tuple[str, ...], Kind, str]] = (
     (MEMORY, OutOfMemory, ""),
     (TOKEN, Unavailable, ""),
     (CONTEXT, Rejected, TOO_LONG),
-    (AWAY, NotLoaded, ""),
     (CRASHED, Unavailable, ""),  # not NotLoaded: a request that crashes an engine must be charged
+    (AWAY, NotLoaded, ""),
+    (TEMPLATE, Rejected, REFUSED),
     (UNKNOWN, BadModel, NO_MODEL),
 )
 BY_STATUS: Mapping[int, Kind] = {

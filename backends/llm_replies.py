@@ -8,11 +8,12 @@ from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
 
-from backends.http import Http, HttpRefused
+from backends.http import Http, HttpFailed, HttpRefused
 from backends.llm_errors import classify, wants_token
 from backends.llm_stream import Reply
 from queueing.errors import Unavailable
 
+BUSY = {408, 429, 502, 503, 504}  # says nothing of what the server is
 Answer = TypeVar("Answer", bound=Reply)
 
 
@@ -128,8 +129,10 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
     """
     try:
         body = await http.get_json(path)
-    except HttpRefused as error:
+    except (HttpRefused, HttpFailed) as error:
         _refuse_stranger(error.status, error.body)
+        if error.status in BUSY:
+            raise
         return None
     try:
         return record.model_validate(body)
