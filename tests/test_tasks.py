@@ -1,0 +1,173 @@
+"""tasks.py: one command on a fresh machine, quick when repeated, clear when it cannot."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tasks
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the repository whose lock files want nothing, so that nothing is fetched.
+
+    One for all tests, because making an environment takes seconds.
+    """
+    tmp_path = tmp_path_factory.mktemp("copy")
+    for name in ("tasks.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for lock in tasks.LOCKS.values():
+        (tmp_path / lock.name).write_text("# nothing\n", encoding="utf-8")
+    package = tmp_path / "bot"
+    package.mkdir()
+    (package / "__init__.py").write_text('"""A stand-in."""\n', encoding="utf-8")
+    (package / "__main__.py").write_text(
+        "import os, sys\nprint(sys.prefix, os.getcwd(), sys.argv[1:])\nsys.exit(7)\n",
+        encoding="utf-8",
+    )
+    return tmp_path
+
+
+def do(copy: Path, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return subprocess.run(
+        [sys.executable, str(copy / "tasks.py"), *arguments],
+        cwd=cwd or copy,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_task_makes_the_environment_once_and_hands_everything_on(copy: Path) -> None:
+    """A newcomer would have to make it by hand, or wait for it at every start."""
+    elsewhere = copy / "elsewhere"
+    elsewhere.mkdir()
+    first = do(copy, "demo", "--say", "/image flux a cat", cwd=elsewhere)
+    assert first.returncode == 7, first.stderr  # the program's own
+    assert first.stderr.startswith("preparing .venv")
+    venv, cwd, arguments = first.stdout.strip().split(" ", 2)
+    assert Path(venv).resolve() == (copy / ".venv").resolve()
+    assert Path(cwd).resolve() == elsewhere.resolve()  # files are where the caller stands
+    assert arguments == "['demo', '--say', '/image flux a cat']"
+    again = do(copy, "usher", "version")
+    assert (again.returncode, again.stderr) == (7, "")
+
+
+def test_a_changed_lock_file_is_installed_and_a_failure_is_told(copy: Path) -> None:
+    """After an upgrade the old libraries would stay, or half of the new ones count as all."""
+    lock = copy / "requirements.lock"
+    lock.write_text("./nowhere-to-be-found.whl --hash=sha256:00\n", encoding="utf-8")
+    failed = do(copy, "usher")
+    assert failed.returncode == 1
+    assert "Installing failed" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    lock.write_text("# another nothing\n", encoding="utf-8")
+    assert do(copy, "usher").stderr.startswith("preparing .venv")
+    assert do(copy, "usher").stderr == ""
+
+
+def test_a_broken_environment_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system's Python that is gone would leave an environment that never works again."""
+    made: list[bool] = []
+    python = tmp_path / "python"
+    python.touch()
+    monkeypatch.setattr(tasks, "PYTHON", python)
+    monkeypatch.setattr(tasks, "run", lambda _: 1)  # whatever it is asked to do
+    monkeypatch.setattr("venv.create", lambda _, *, clear, **__: made.append(clear))
+    tasks.make_venv()
+    assert made == [True]
+
+
+def test_a_python_without_ensurepip_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Debian's plain python3 would end in a traceback."""
+    monkeypatch.setattr(tasks, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(tasks, "PYTHON", tmp_path / ".venv" / "bin" / "python")
+    monkeypatch.setitem(sys.modules, "ensurepip", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert tasks.main(["demo"]) == 1
+    assert "apt install python3-venv" in capsys.readouterr().err
+
+
+def test_an_old_python_is_told_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A newcomer would meet a syntax error deep in a library."""
+    monkeypatch.setattr(sys, "version_info", (3, 10, 4))
+    assert tasks.main(["demo"]) == 1
+    assert "needs Python 3.11 or newer" in capsys.readouterr().out
+
+
+def test_help_lists_every_task_and_an_unknown_one_shows_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A task would be known to those only who read the source."""
+    assert tasks.main([]) == 0
+    assert tasks.main(["help"]) == 0
+    assert tasks.main(["dance"]) == 1
+    shown = capsys.readouterr().out
+    assert all(len(re.findall(rf"^  {task} ", shown, re.MULTILINE)) == 3 for task in tasks.TASKS)
+
+
+def test_make_knows_the_same_tasks() -> None:
+    """`make check` would do something else than `tasks.py check`."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for task in ("help", "demo", "check", "test", "lock"):
+        assert f"tasks.py {task}\n" in makefile
+        assert task in tasks.TASKS
+
+
+# ---------------------------------------------------------------- the lock files
+
+
+@pytest.mark.parametrize("lock", tasks.LOCKS.values(), ids=lambda path: path.name)
+def test_lock_files_hold_hashes_and_nothing_of_a_machine(lock: Path) -> None:
+    """An installation could fetch something else, or only work where the file was made."""
+    entries = lock.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    for entry in entries:
+        if entry.strip() and not entry.strip().startswith("#"):
+            assert re.match(r"[\w.\-]+(\[[\w,]+\])?==\S+ (; .*?)?\s*--hash=sha256:", entry), entry
+        assert not re.search(r"https?:|file:|--index|--find-links|(^|\s)/", entry), entry
+
+
+def test_lock_files_hold_what_the_project_needs() -> None:
+    """A library in pyproject.toml would be missing on a fresh machine."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    needed = {
+        "run": project["project"]["dependencies"],
+        "dev": project["project"]["dependencies"] + project["dependency-groups"]["dev"],
+    }
+    for name, wanted in needed.items():
+        locked = set(
+            re.findall(
+                r"^([\w.\-]+)==", tasks.LOCKS[name].read_text(encoding="utf-8"), re.MULTILINE
+            )
+        )
+        for requirement in wanted:
+            name_of = re.split(r"[<>=!~ \[;]", requirement)[0]
+            assert re.sub(r"[-_.]+", "-", name_of).lower() in locked
+    run, dev = (
+        set(re.findall(r"^\S+==\S+", lock.read_text(), re.MULTILINE))
+        for lock in tasks.LOCKS.values()
+    )
+    assert run <= dev  # the checks run on what is released
+
+
+def test_the_lock_task_without_uv_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody who changes a dependency would meet a traceback."""
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    assert tasks.main(["lock"]) == 1
+    assert "needs uv" in capsys.readouterr().err
