@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+EXACT_WITHIN_S = 1e-6
+
 
 class Deadlock(AssertionError):
     """Every task waits and no timer is left: nothing would ever happen again."""
@@ -23,6 +25,7 @@ class _JumpingSelector(selectors.BaseSelector):
     def __init__(self) -> None:
         self._real = selectors.DefaultSelector()
         self.now = 0.0
+        self.next_due: Callable[[], float | None] = lambda: None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = self._real.select(0)
@@ -30,8 +33,13 @@ class _JumpingSelector(selectors.BaseSelector):
             return ready
         if timeout is None:
             raise Deadlock(_stacks())
-        self.now += max(0.0, timeout)
+        self.now = self._moment(self.now + max(0.0, timeout))
         return []
+
+    def _moment(self, about: float) -> float:
+        """Return the next timer's own moment: the detour over a timeout loses its last bits."""
+        due = self.next_due()
+        return due if due is not None and abs(due - about) < EXACT_WITHIN_S else about
 
     def register(
         self,
@@ -57,6 +65,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
+        self._jumping.next_due = self._next_due
+
+    def _next_due(self) -> float | None:
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        return timers[0].when() if timers else None
 
     def time(self) -> float:
         """Return virtual seconds since the loop was made."""

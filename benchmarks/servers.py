@@ -1,0 +1,178 @@
+"""The servers of a trace: they load and run in virtual time and write down what they did."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.trace import LoadOutcome, Trace, TraceModel
+from queueing.catalog import ModelSpec
+from queueing.errors import NotLoaded
+from queueing.ports import Fetch, Report, ServerInfo
+from queueing.requests import Capability, Output, TextToImage, Work
+
+
+@dataclass
+class Run:
+    """One attempt at a job, as its server saw it."""
+
+    backend: str
+    ready_s: float
+    started_s: float
+    finished_s: float | None = None
+
+
+@dataclass
+class Card:
+    """The memory of one host, and who left since its last load began."""
+
+    several: bool  # more than one backend: names alone would be ambiguous
+    held: dict[tuple[str, str], int] = field(default_factory=dict)
+    peak_mb: int = 0
+    left: list[str] = field(default_factory=list)
+
+    def take(self, backend: str, model: str, vram_mb: int) -> tuple[str, ...]:
+        """Count a copy; return who left to make its room."""
+        self.held[backend, model] = vram_mb
+        self.peak_mb = max(self.peak_mb, sum(self.held.values()))
+        left, self.left = tuple(self.left), []
+        return left
+
+    def give(self, backend: str, model: str) -> None:
+        """Count a copy no longer."""
+        if self.held.pop((backend, model), None) is not None:
+            self.left.append(f"{backend}:{model}" if self.several else model)
+
+
+class Ledger:
+    """What all servers of a trace wrote down, on one time axis."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.models = {model.name: model for model in trace.models}
+        self.cards = {host.name: Card(several=len(host.backends) > 1) for host in trace.hosts}
+        self.runs: dict[int, Run] = {}
+        self.loads: list[LoadOutcome] = []
+        self.ready_since: dict[str, dict[str, float]] = {}  # by model and backend
+        self._unbroken: dict[str, float] = {}  # since when some copy of a model is in memory
+
+    def arrived(self, model: str, backend: str, now: float) -> None:
+        """Note that a copy is ready."""
+        copies = self.ready_since.setdefault(model, {})
+        if not copies:
+            self._unbroken[model] = now
+        copies[backend] = now
+
+    def left(self, model: str, backend: str) -> None:
+        """Note that a copy is no longer ready."""
+        self.ready_since.get(model, {}).pop(backend, None)
+
+    def in_memory_since(self, model: str) -> float:
+        """Return since when the model has been in memory somewhere without a break."""
+        return self._unbroken[model]
+
+
+class TraceServer:
+    """A `Backend` that does exactly what the trace says and nothing else."""
+
+    capabilities = frozenset(Capability)
+    unloads_together = False
+    can_unload = True
+    max_models: int | None = None  # as many as fit: traces speak of memory only
+
+    def __init__(self, name: str, card: Card, ledger: Ledger) -> None:
+        self.name = name
+        self._card = card
+        self._ledger = ledger
+        self._memory: set[str] = set()
+
+    def hold(self, model: TraceModel) -> None:
+        """Have a model in memory from the start."""
+        self._memory.add(model.name)
+        self._card.take(self.name, model.name, model.vram_mb)
+        self._ledger.arrived(model.name, self.name, 0.0)
+
+    def check(self, model: ModelSpec) -> None:
+        """Accept every model."""
+
+    async def probe(self) -> ServerInfo:
+        """Answer at once."""
+        return ServerInfo(description="trace")
+
+    async def verify(self, model: ModelSpec) -> None:
+        """Accept every model."""
+
+    async def discover(self) -> tuple[ModelSpec, ...]:
+        """Offer nothing beyond the trace."""
+        return ()
+
+    async def run(self, model: ModelSpec, work: Work, _report: Report) -> Fetch:
+        """Take as long as the trace says; nothing is left to fetch afterwards."""
+        if model.name not in self._memory:
+            raise NotLoaded(f"{model.name} is not loaded on {self.name}")
+        index = index_of(work.request)
+        job = self._ledger.trace.jobs[index]
+        now = asyncio.get_running_loop().time()
+        since = max(job.at, self._ledger.in_memory_since(model.name))
+        run = Run(backend=self.name, ready_s=since, started_s=now)
+        self._ledger.runs[index] = run
+        run.finished_s = await _until(now + job.service_s)
+        return _nothing
+
+    async def resume(self, _model: ModelSpec, _work: Work, _report: Report) -> Fetch | None:
+        """Know nothing of earlier attempts."""
+        return None
+
+    async def load(self, model: ModelSpec) -> None:
+        """Take as long as the trace says."""
+        if model.name in self._memory:
+            return
+        spec = self._ledger.models[model.name]
+        now = asyncio.get_running_loop().time()
+        evicted = self._card.take(self.name, model.name, spec.vram_mb)
+        finished_s = await _until(now + spec.load_s)
+        self._memory.add(model.name)
+        self._ledger.arrived(model.name, self.name, finished_s)
+        self._ledger.loads.append(
+            LoadOutcome(
+                backend=self.name,
+                model=model.name,
+                started_s=now,
+                finished_s=finished_s,
+                evicted=evicted,
+            )
+        )
+
+    async def unload(self, model: ModelSpec) -> None:
+        """Take no time."""
+        self._memory.discard(model.name)
+        self._ledger.left(model.name, self.name)
+        self._card.give(self.name, model.name)
+
+    async def loaded(self, _models: Sequence[ModelSpec]) -> frozenset[str] | None:
+        """Tell what is in memory."""
+        return frozenset(self._memory)
+
+    async def aclose(self) -> None:
+        """Have nothing to close."""
+
+
+def index_of(request: object) -> int:
+    """Return which job of the trace a request stands for: its prompt is the number."""
+    if not isinstance(request, TextToImage):
+        raise TypeError(f"not a request of a trace: {request!r}")
+    return int(request.prompt)
+
+
+async def _until(moment: float) -> float:
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+    timer = loop.call_at(moment, done.set_result, None)
+    try:
+        await done
+    finally:
+        timer.cancel()
+    return moment
+
+
+async def _nothing() -> Output:
+    return Output(text="done")
