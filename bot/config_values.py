@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-SHORTEST_TOKEN = 8
+from bot.platforms.web_people import LEAST_TOKEN
 
 
 def _megabytes(value: object) -> object:
@@ -70,8 +70,8 @@ Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_lengt
 
 def long_enough(token: SecretStr | None) -> SecretStr | None:
     """Refuse a token of our own choice that could be guessed."""
-    if token is not None and len(token.get_secret_value()) < SHORTEST_TOKEN:
-        raise ValueError(f"must have at least {SHORTEST_TOKEN} characters")
+    if token is not None and len(token.get_secret_value()) < LEAST_TOKEN:
+        raise ValueError(f"must have at least {LEAST_TOKEN} characters")
     return token
 
 

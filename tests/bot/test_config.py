@@ -301,7 +301,7 @@ def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str)
         (
             "  web:",
             "  web: {token: short}",
-            "config.yaml:9: chats.web.token: must have at least 8 characters",
+            "config.yaml:9: chats.web.token: must have at least 16 characters",
         ),
         (
             "  web:",
