@@ -131,4 +131,5 @@ for (const message of connection.outbox) {
   if (message.type === "say") conversation.pending(lineId(message.key), message.text, [], say("waiting"));
 }
 connection.connect();
-if (matchMedia("(hover: hover)").matches) byId("text").focus(); // on a phone it would raise the keyboard
+// On a phone that would raise the keyboard over half of the page.
+if (!matchMedia("(pointer: coarse)").matches) byId("text").focus();

@@ -12,6 +12,7 @@ const QUOTE = /^ {0,3}> ?(.*)$/;
 const RULE = /^ {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$/;
 const TABLE_RULE = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 const MAX_DEPTH = 8;
+const MAX_COLUMNS = 50; // a browser lays a table of thousands out for seconds
 
 /** Show Markdown in `node`. Blocks that did not change since the last call keep their elements. */
 export function showMarkdown(node, text) {
@@ -96,7 +97,8 @@ function indentedAfter(lines, at) {
 
 function isTable(lines, at) {
   const rule = lines[at + 1];
-  return lines[at].includes("|") && rule !== undefined && rule.includes("|") && TABLE_RULE.test(rule);
+  if (!lines[at].includes("|") || !rule?.includes("|") || !TABLE_RULE.test(rule)) return false;
+  return cells(lines[at]).length <= MAX_COLUMNS;
 }
 
 function startsBlock(lines, at) {

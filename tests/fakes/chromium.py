@@ -9,8 +9,10 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -96,6 +98,17 @@ class Page:
             raise AssertionError(f"{method}: {message['error']['message']}")
         result: dict[str, Any] = message["result"]
         return result
+
+    async def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """Call a method where nobody listens, passing over what else arrives."""
+        number = next(self._ids)
+        await self._socket.send_json({"id": number, "method": method, "params": params})
+        async for frame in self._socket:
+            message = json.loads(frame.data)
+            if message.get("id") == number:
+                answer: dict[str, Any] = message["result"]
+                return answer
+        raise AssertionError(f"Chromium went away during {method}")
 
     async def goto(self, url: str) -> None:
         """Open an address and wait until it is loaded."""
@@ -204,68 +217,66 @@ class Page:
         await asyncio.to_thread(path.write_bytes, base64.b64decode(data))
 
 
+class Chromium:
+    """A running browser."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    @asynccontextmanager
+    async def page(self) -> AsyncIterator[Page]:
+        """Open a page with cookies and storage of its own, and close it at the end."""
+        async with aiohttp.ClientSession() as session, session.ws_connect(self._address) as ws:
+            browser = Page(ws)  # the browser itself speaks the same protocol
+            context = await browser.ask("Target.createBrowserContext")
+            where = {"url": "about:blank", "browserContextId": context["browserContextId"]}
+            target = (await browser.ask("Target.createTarget", **where))["targetId"]
+            root = self._address.partition("/devtools/")[0]
+            try:
+                async with _open(session, f"{root}/devtools/page/{target}") as page:
+                    yield page
+            finally:
+                await browser.ask("Target.disposeBrowserContext", **context)
+
+
 @asynccontextmanager
-async def open_chromium(folder: Path) -> AsyncIterator[Page]:
-    """Start a Chromium whose profile lies in an empty folder, and give its one page."""
-    process = await asyncio.create_subprocess_exec(
-        find_chromium(),
-        *FLAGS,
-        f"--user-data-dir={folder}",
-        "--lang=en-GB",
-        "about:blank",
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
+async def _open(session: aiohttp.ClientSession, address: str) -> AsyncIterator[Page]:
+    async with session.ws_connect(address, max_msg_size=0) as ws:
+        page = Page(ws)
+        listener = asyncio.create_task(page.listen())  # no task group: failures stay bare
+        try:
+            for domain in ("Page", "Runtime", "Log", "DOM"):
+                await page.call(f"{domain}.enable")
+            await page.look()
+            yield page
+        finally:
+            listener.cancel()
+            await asyncio.gather(listener, return_exceptions=True)
+
+
+@contextmanager
+def running_chromium(folder: Path) -> Iterator[Chromium]:
+    """Start a browser whose profile lies in an empty folder, for as long as the block lasts."""
+    command = [find_chromium(), *FLAGS, f"--user-data-dir={folder}", "--lang=en-GB", "about:blank"]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # its helpers end with it
     )
-    assert process.stderr is not None
-    tasks: list[asyncio.Task[None]] = []  # no task group: a failing test should fail bare
     try:
-        async with asyncio.timeout(START_S):
-            browser = await _address(process.stderr)
-        tasks.append(asyncio.create_task(_drain(process.stderr)))
-        async with aiohttp.ClientSession() as session:
-            target = await _new_target(session, browser)
-            root = browser.split("/devtools/")[0]
-            async with session.ws_connect(f"{root}/devtools/page/{target}", max_msg_size=0) as ws:
-                page = Page(ws)
-                tasks.append(asyncio.create_task(page.listen()))
-                for domain in ("Page", "Runtime", "Log", "DOM"):
-                    await page.call(f"{domain}.enable")
-                await page.look()
-                yield page
-            async with session.ws_connect(browser) as ws:
-                await ws.send_json({"id": 1, "method": "Browser.close", "params": {}})
-                await process.wait()
+        yield Chromium(_address(folder / "DevToolsActivePort", process))
     finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
-async def _address(stderr: asyncio.StreamReader) -> str:
-    async for line in stderr:
-        words = line.decode(errors="replace").split("DevTools listening on ")
-        if len(words) == 2:
-            return words[1].strip()
-    raise AssertionError("Chromium ended before it listened")
-
-
-async def _drain(stderr: asyncio.StreamReader) -> None:
-    # A full pipe would stop the browser.
-    while await stderr.read(65536):
-        pass
-
-
-async def _new_target(session: aiohttp.ClientSession, browser: str) -> str:
-    async with session.ws_connect(browser) as ws:
-        params = {"url": "about:blank"}
-        await ws.send_json({"id": 1, "method": "Target.createTarget", "params": params})
-        async for frame in ws:
-            message = json.loads(frame.data)
-            if message.get("id") == 1:
-                return str(message["result"]["targetId"])
-    raise AssertionError("Chromium opened no page")
+def _address(file: Path, process: subprocess.Popen[bytes]) -> str:
+    end = time.monotonic() + START_S
+    while time.monotonic() < end and process.poll() is None:
+        lines = file.read_text().split() if file.exists() else []
+        if len(lines) == 2:
+            return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
+        time.sleep(0.02)  # the browser gives no other sign
+    raise AssertionError(f"Chromium does not listen; its exit status is {process.poll()}")

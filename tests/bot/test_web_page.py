@@ -1,0 +1,393 @@
+"""The page in a real Chromium: what people see and do, by mouse, by keyboard and on a phone."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from bot.platforms.base import Button, Content, Invocation, Markdown, MessageRef, Moment
+from bot.platforms.web import Web
+from bot.platforms.web_log import MemoryLog
+from bot.platforms.web_wire import ModelLine
+from queueing.requests import File
+from tests.bot.web_client import picture, running
+from tests.fakes.chromium import Chromium, Page, running_chromium
+from tests.fakes.door import ScriptedDoor
+
+pytestmark = pytest.mark.browser
+
+CANCEL = Button(command="cancel", job_id=7, label="Cancel", danger=True)
+AGAIN = Button(command="again", job_id=7, label="Again")
+LAST = ".message:last-child"
+ATTACKS = (
+    "<script>window.hacked = 1</script>",
+    "<img src=x onerror='window.hacked = 1'>",
+    "<svg onload='window.hacked = 1'>",
+    "[click](javascript:window.hacked=1)",
+    "[click](JaVaScRiPt:window.hacked=1)",
+    "[click](data:text/html,<script>window.hacked=1</script>)",
+    "![x](x' onerror='window.hacked=1)",
+    "**<b onmouseover='window.hacked=1'>**",
+    "```<img src=x onerror=window.hacked=1>\n<script>window.hacked=1</script>\n```",
+    "|<script>window.hacked=1</script>|b|\n|---|---|\n|<img src=x onerror=window.hacked=1>|d|",
+    "&lt;script&gt;window.hacked = 1&lt;/script&gt;",
+    "https://example.org/'onmouseover='window.hacked=1",
+)
+
+
+class Stage:
+    """The page of one person, and the bot behind it, played by the test."""
+
+    def __init__(self, web: Web, door: ScriptedDoor, page: Page) -> None:
+        self.web = web
+        self.door = door
+        self.page = page
+
+    async def say(self, text: str) -> Invocation:
+        """Type a line as a person would, and return the call it makes."""
+        await self.page.click("#text")
+        await self.page.type(text)
+        await self.page.press("Enter")
+        return await self.door.taken()
+
+    async def show(self, content: Content) -> MessageRef:
+        """Send a message and wait until the page shows it."""
+        count = await self.page.evaluate("document.querySelectorAll('.message').length")
+        ref = await self.web.send("local", content)
+        await self.page.wait(f"document.querySelectorAll('.message').length === {count + 1}")
+        return ref
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with running_chromium(tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture
+async def stage(chromium: Chromium) -> AsyncIterator[Stage]:
+    door = ScriptedDoor()
+    lines = [ModelLine(model="flux", waiting=3, running=1, memory="ready")]
+    async with (
+        running(Web(port=0, overview=lambda: lines), door) as web,
+        chromium.page() as page,
+    ):
+        await page.goto(web.url)
+        await page.wait_text("Connected")
+        yield Stage(web, door, page)
+        assert page.errors == []
+
+
+async def test_a_request_is_typed_watched_and_becomes_its_picture(stage: Stage) -> None:
+    """The page's whole purpose: a command, its live position, previews, and the result."""
+    page = stage.page
+    await page.wait_text("flux", "#overview")
+    call = await stage.say("/image flux a cat")
+    assert (call.command, call.text) == ("image", "flux a cat")
+    await page.wait_text("/image flux a cat", ".message.mine")
+
+    waiting = Content(
+        body=("flux · #3 in line · ready ", Moment(time.time() + 120)), buttons=((CANCEL,),)
+    )
+    ref = await call.respond(waiting, False)
+    assert ref is not None
+    await page.wait_text("#3 in line", LAST)
+    await page.wait_text("(in 2 min", LAST)
+
+    drawing = Content(body=("step 12/28",), files=(picture(shade=10),), buttons=((CANCEL,),))
+    await stage.web.edit(ref, drawing)
+    await page.wait(f"document.querySelector('{LAST} img')?.naturalWidth === 64")
+    assert "#3 in line" not in await page.text("#messages")
+
+    done = picture("a cat.png", (256, 192))
+    result = Content(body=("a cat\nflux · seed 1234",), files=(done,), buttons=((AGAIN,),))
+    await stage.web.edit(ref, result)
+    await page.wait(f"document.querySelector('{LAST} img')?.naturalWidth === 256")
+    await page.wait_text("Again", LAST)
+    assert "Cancel" not in await page.text(LAST)
+    assert await page.evaluate("document.querySelectorAll('.message').length") == 2
+
+
+async def test_a_picture_is_shown_large_and_can_be_downloaded(stage: Stage) -> None:
+    """People could not look at their picture closely, or keep it."""
+    page = stage.page
+    await stage.show(Content(files=(picture("one.png"), picture("two.png", shade=1))))
+    await page.click(f"{LAST} .picture")
+    await page.wait("document.querySelector('#large').open")
+    await page.wait_text("1/2 · one.png")
+    await page.press("ArrowRight")
+    await page.wait_text("2/2 · two.png")
+    link = "document.querySelector('#large-download')"
+    assert await page.evaluate(f"{link}.download") == "two.png"
+    answer = f"fetch({link}.href).then((a) => a.headers.get('content-disposition'))"
+    assert "two.png" in await page.evaluate(answer)
+    await page.press("Escape")
+    await page.wait("!document.querySelector('#large').open")
+
+
+async def test_a_streamed_answer_grows_and_keeps_its_elements(stage: Stage) -> None:
+    """Streaming would flicker, lose a selection, or show Markdown as signs."""
+    page = stage.page
+    text = "First **bold** and `code`.\n\n- one\n- two\n\n```python\nprint('hi')\n```\n\n## End\n\n"
+    ref = await stage.show(Content(body=(Markdown(text[:28]),)))
+    await page.evaluate(f"window.first = document.querySelector('{LAST} .markdown p')")
+    for end in range(30, len(text), 7):
+        await stage.web.edit(ref, Content(body=(Markdown(text[:end]),)))
+    await stage.web.edit(ref, Content(body=(Markdown(text + "[docs](https://example.org/a)"),)))
+    await page.wait(
+        f"document.querySelector('{LAST} .markdown a')?.href === 'https://example.org/a'"
+    )
+    kinds = f"[...document.querySelector('{LAST} .markdown').children].map((n) => n.tagName)"
+    assert await page.evaluate(kinds) == ["P", "UL", "DIV", "H4", "P"]
+    assert await page.evaluate("window.first.isConnected")
+    assert await page.text(f"{LAST} strong") == "bold"
+    assert await page.text(f"{LAST} pre") == "print('hi')"
+
+
+@pytest.mark.parametrize("markdown", [False, True])
+async def test_hostile_texts_stay_texts(stage: Stage, markdown: bool) -> None:
+    """A prompt or an answer could run code in the page of whoever reads it."""
+    page = stage.page
+    for attack in ATTACKS:
+        body = (Markdown(attack) if markdown else attack,)
+        button = Button(command="again", job_id=1, label=attack)
+        hostile = File(name=f"{attack}.png", mime="image/png", data=picture().data)
+        await stage.show(Content(body=body, buttons=((button,),), files=(hostile,)))
+    await stage.say(ATTACKS[1])
+    await page.wait_text("onerror", ".message.mine")
+    assert await page.evaluate("window.hacked === undefined")
+    made = "document.querySelectorAll('#messages :is(script, svg, iframe, b)').length"
+    assert await page.evaluate(made) == 0
+    assert await page.evaluate("document.querySelectorAll('#messages [onerror]').length") == 0
+    links = "[...document.querySelectorAll('#messages .markdown a')].map((a) => a.protocol)"
+    assert set(await page.evaluate(links)) <= {"https:"}
+
+
+async def test_long_hostile_markdown_does_not_hang_the_page(stage: Stage) -> None:
+    """One answer full of unclosed marks would freeze the tab of everybody who sees it."""
+    for text in ("*" * 50_000, "[" * 50_000, "`" * 50_000 + " x", "_a" * 25_000, "> " * 25_000,
+                 "**a " * 12_000, "|" * 50_000 + "\n|-|", "- " * 25_000, "~~" * 25_000 + "x",
+                 "\n".join(" " * at + "- x" for at in range(300))):  # fmt: skip
+        await stage.show(Content(body=(Markdown(text),)))
+    await stage.say("still alive?")
+
+
+async def test_buttons_act_by_mouse_and_by_keyboard(stage: Stage) -> None:
+    """Without a mouse nobody could cancel; with one, a press would do nothing."""
+    page = stage.page
+    ref = await stage.show(Content(body=("waiting",), buttons=((CANCEL,),)))
+    await page.click(f"{LAST} .danger")
+    call = await stage.door.taken()
+    assert (call.command, call.options, call.replied_to) == ("cancel", {"id": 7}, ref)
+    await page.wait(f"!document.querySelector('{LAST} .danger').hasAttribute('aria-busy')")
+    await page.evaluate(f"document.querySelector('{LAST} .danger').focus()")
+    await page.press("Enter")
+    await stage.door.taken()
+    # The focus stays where it was when the buttons change beneath it.
+    await stage.web.edit(ref, Content(body=("done",), buttons=((AGAIN,),)))
+    await page.wait("document.activeElement.innerText === 'Again'")
+
+
+async def test_a_command_is_completed_by_keyboard_alone(stage: Stage) -> None:
+    """People would have to know commands and models by heart."""
+    page = stage.page
+    assert await page.evaluate("document.activeElement.id") == "text"
+    await page.type("/im")
+    await page.wait_text("/image", "#choices")
+    assert await page.evaluate("document.activeElement.getAttribute('aria-activedescendant')")
+    await page.press("Enter")
+    await page.type("fl")
+    await page.wait_text("flux-fast", "#choices")
+    await page.press("ArrowDown")
+    await page.press("ArrowDown")
+    await page.press("Enter")
+    await page.type("a cat --st")
+    await page.wait_text("--steps", "#choices")
+    await page.press("Tab")
+    await page.type("20")
+    await page.press("Enter", shift=True)
+    await page.type("in a hat")
+    await page.press("Enter")
+    call = await stage.door.taken()
+    assert call.text == "flux-fast a cat --steps 20\nin a hat"
+
+
+async def test_arrow_up_brings_back_what_was_sent(stage: Stage) -> None:
+    """A prompt could not be changed a little without typing it again."""
+    page = stage.page
+    await stage.say("first line")
+    await stage.say("second line")
+    await page.wait("document.querySelectorAll('.message.mine:not(.pending)').length === 2")
+    await page.type("draft")
+    for _ in range(5):
+        await page.call(
+            "Input.dispatchKeyEvent", type="keyDown", key="Home", windowsVirtualKeyCode=36
+        )
+    await page.press("ArrowUp")
+    await page.press("ArrowUp")
+    assert await page.evaluate("document.querySelector('#text').value") == "first line"
+    await page.press("ArrowDown")
+    await page.press("ArrowDown")
+    assert await page.evaluate("document.querySelector('#text').value") == "draft"
+
+
+async def test_a_picture_is_attached_and_sent(stage: Stage, tmp_path: Path) -> None:
+    """A picture could not be started from on the page."""
+    page = stage.page
+    path = tmp_path / "start.png"
+    await asyncio.to_thread(path.write_bytes, picture().data)
+    await page.set_files("#file", path)
+    await page.wait("document.querySelector('#attached .done') !== null")
+    call = await stage.say("/image make it blue")
+    assert [(file.name, file.mime) for file in call.files] == [("start.png", "image/png")]
+    assert await call.files[0].read() == picture().data
+    await page.wait("document.querySelector('.message.mine .picture img')?.naturalWidth === 64")
+    await page.wait("document.querySelector('#attached').hidden")
+
+
+async def test_a_pasted_picture_is_attached(stage: Stage) -> None:
+    """A picture copied elsewhere would have to be saved first."""
+    paste = (
+        "(() => { const data = new DataTransfer();"
+        "data.items.add(new File([new Uint8Array([1, 2, 3])], 'pasted.png', {type: 'image/png'}));"
+        "document.querySelector('#text').dispatchEvent(new ClipboardEvent('paste',"
+        "{ clipboardData: data, bubbles: true, cancelable: true })); })()"
+    )
+    await stage.page.evaluate(paste)
+    await stage.page.wait("document.querySelector('#attached .done') !== null")
+    call = await stage.say("what is this?")
+    assert [file.name for file in call.files] == ["pasted.png"]
+
+
+async def test_a_reply_names_its_message(stage: Stage) -> None:
+    """A conversation could not be continued where it stands."""
+    page = stage.page
+    ref = await stage.show(Content(body=(Markdown("The answer is 42."),)))
+    await page.evaluate(f"document.querySelector('{LAST} .meta .plain').focus()")
+    await page.press("Enter")
+    await page.wait_text("The answer is 42.", "#reply")
+    call = await stage.say("why?")
+    assert call.replied_to == ref
+    await page.wait_text("The answer is 42.", ".message.mine .quote")
+    await page.wait("document.querySelector('#reply').hidden")
+
+
+async def test_the_conversation_is_there_after_a_reload_and_a_restart(chromium: Chromium) -> None:
+    """Results would be gone with the tab or with the bot's process."""
+    log, door = MemoryLog(), ScriptedDoor()
+    async with chromium.page() as page:
+        async with running(Web(port=0, log=log), door) as web:
+            port = int(web.url.rstrip("/").rpartition(":")[2])
+            await page.goto(web.url)
+            await page.wait_text("Connected")
+            ref = await web.send("local", Content(body=("kept",)))
+            await page.wait_text("kept")
+            await page.reload()
+            await page.wait_text("kept")
+        await page.wait_text("Connection lost")
+        await page.click("#text")
+        await page.type("typed while away")
+        await page.press("Enter")
+        await page.wait_text("waits for the connection", ".message.pending")
+        async with running(Web(port=port, log=log), door) as web:
+            await web.edit(ref, Content(body=("changed meanwhile",)))
+            await page.wait_text("changed meanwhile")
+            assert (await door.taken()).text == "typed while away"
+            await page.wait("document.querySelector('.message.pending') === null")
+            assert await page.evaluate("document.querySelectorAll('.message').length") == 2
+        assert all("ERR_CONNECTION_REFUSED" in error for error in page.errors)
+
+
+async def test_a_refused_line_can_be_written_again(stage: Stage) -> None:
+    """What a person typed would be lost with the refusal."""
+    page = stage.page
+    line = {"type": "say", "key": uuid4().hex, "text": "about my picture", "uploads": ["gone"]}
+    outbox = json.dumps(json.dumps([line]))
+    await page.evaluate(f"sessionStorage.setItem('usher-outbox', {outbox})")
+    await page.reload()
+    await page.wait_text("Not sent.", ".message.failed")
+    await page.click(".message.failed .meta .plain")
+    await page.wait("document.querySelector('#text').value === 'about my picture'")
+    await page.wait("document.querySelector('.message.failed') === null")
+
+
+async def test_earlier_messages_are_shown_on_request(stage: Stage) -> None:
+    """An older picture could not be found again on the page."""
+    page = stage.page
+    for at in range(75):
+        await stage.web.send("local", Content(body=(f"message {at}",)))
+    await page.wait_text("message 74")
+    await page.reload()
+    await page.wait_text("message 74")
+    assert "message 3\n" not in await page.text("#messages")
+    await page.click("#earlier")
+    await page.wait_text("message 3\n", "#messages")
+    texts = await page.evaluate("[...document.querySelectorAll('.line')].map((n) => n.innerText)")
+    assert texts == [f"message {at}" for at in range(75)]
+    assert await page.evaluate("document.querySelector('#earlier').hidden")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+async def test_on_a_phone_everything_fits(stage: Stage, dark: bool) -> None:
+    """On a phone the page would scroll sideways or hide its buttons."""
+    page = stage.page
+    await page.look(width=360, height=740, phone=True, dark=dark)
+    wide = "```\n" + "x" * 300 + "\n```\n\n|" + "cell|" * 30 + "\n|" + "---|" * 30
+    row = tuple(Button(command="again", job_id=1, label=f"Button {at}") for at in range(5))
+    await stage.show(Content(body=("w" * 200,), files=(picture(size=(900, 300)),), buttons=(row,)))
+    await stage.show(Content(body=(Markdown(wide),)))
+    await stage.say("/image " + "long" * 60)
+    assert await page.evaluate("document.documentElement.scrollWidth") == 360
+    inside = (
+        "[...document.querySelectorAll('.bubble, .button, .picture, .box, .send, .code')]"
+        ".every((n) => n.getBoundingClientRect().right <= 360.5)"
+    )
+    assert await page.evaluate(inside)
+    lum = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]"
+    assert (await page.evaluate(lum) < 60) is dark
+
+
+async def test_everything_pressable_has_a_name(stage: Stage) -> None:
+    """A screen reader would read out "button" and nothing more."""
+    page = stage.page
+    await stage.show(Content(body=("x",), files=(picture(),), buttons=((CANCEL, AGAIN),)))
+    nodes = (await page.call("Accessibility.getFullAXTree"))["nodes"]
+    pressable = [node for node in nodes if node.get("role", {}).get("value") in
+                 {"button", "link", "textbox", "combobox", "image"} and not node.get("ignored")]  # fmt: skip
+    assert len(pressable) >= 6
+    assert all(node["name"]["value"].strip() for node in pressable)
+
+
+async def test_a_settled_message_is_read_out(stage: Stage) -> None:
+    """Who cannot see the page would not learn that a result came."""
+    await stage.show(Content(body=("Ready: your flux picture",)))
+    await stage.page.wait_text("Ready: your flux picture", "#announce")
+
+
+async def test_a_stranger_is_asked_to_sign_in(chromium: Chromium) -> None:
+    """Without the right token one would meet a broken page, or get in."""
+    token, door = "correct-horse-battery-staple", ScriptedDoor()
+    async with (
+        running(Web(port=0, token=token), door) as web,
+        chromium.page() as page,
+    ):
+        await page.goto(web.url)
+        await page.wait_text("Sign in")
+        await page.type("wrong-wrong-wrong")
+        await page.press("Enter")
+        await page.wait_text("not known here")
+        await page.click("#signin-token")
+        await page.type(token)
+        await page.press("Enter")
+        await page.wait_text("Connected")
+        assert await page.evaluate("document.cookie") == ""
+        assert await page.evaluate("location.href") == web.url
+        await page.click("#text")
+        await page.type("hello")
+        await page.press("Enter")
+        assert (await door.taken()).text == "hello"
