@@ -8,8 +8,8 @@ import json
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 from queueing.errors import LimitReached, StaleJob
@@ -30,8 +30,7 @@ class Arrival(NamedTuple):
     limits: Admission
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A job as its caller knows it, and as the event leaves it."""
 
     event: JobEvent
@@ -142,25 +141,26 @@ class Books:
     ) -> list[Job | Exception]:
         """Apply events to jobs, each only if its job is still what its caller knows."""
         self.know(connection)
-        return [self._change(connection, change) for change in changes]
+        outcomes: list[Job | Exception] = []
+        outputs: list[Row] = []
+        for change in changes:
+            if _write_change(connection, change):
+                self._note(connection, change.before, change.after)
+                outcomes.append(change.after)
+                if change.output is not None:
+                    outputs += output_rows(change.after.id, change.output)
+            else:
+                outcomes.append(StaleJob(f"job {change.before.id} has changed meanwhile"))
+        connection.executemany(queries.INSERT_OUTPUT, outputs)
+        return outcomes
 
-    def _change(self, connection: sqlite3.Connection, change: Change) -> Job | Exception:
-        before, after = change.before, change.after
-        cursor = connection.execute(queries.CHANGE[change.event], _change_row(change))
-        if cursor.rowcount != 1:
-            return StaleJob(f"job {before.id} is not what it was at version {before.version}")
-        if change.output is not None:
-            connection.executemany(queries.INSERT_OUTPUT, output_rows(after.id, change.output))
-        self._note(before, after)
-        if after.state in FINAL:
-            self._end(connection, after)
-        return after
-
-    def _note(self, before: Job, after: Job) -> None:
+    def _note(self, connection: sqlite3.Connection, before: Job, after: Job) -> None:
         waits = after.state is JobState.PENDING
         self._waiting[after.model] += waits - (before.state is JobState.PENDING)
         line = (after.model, after.lane) if waits else None
         self.moves.append(Move(after.id, after.owner, line, after.seq))
+        if after.state in FINAL:
+            self._end(connection, after)
 
     def _end(self, connection: sqlite3.Connection, job: Job) -> None:
         self._open[job.owner] -= 1
@@ -219,17 +219,14 @@ def _job_row(job: Job, arrival: Arrival) -> Row:
     )
 
 
-def _change_row(change: Change) -> Row:
-    after = change.after
-    return (
-        after.attempt,
-        after.not_before,
-        after.started_at,
-        after.finished_at,
-        change.runner,
-        after.backend,
-        after.suspect,
-        after.error,
-        after.id,
-        change.before.version,
+_altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.items()}
+
+
+def _write_change(connection: sqlite3.Connection, change: Change) -> bool:
+    """Write a change unless its job is no longer what its caller knows; return whether it was."""
+    before = change.before
+    altered = _altered[change.event](change.after)
+    cursor = connection.execute(
+        queries.CHANGE[change.event], (*altered, change.runner, before.id, before.version)
     )
+    return cursor.rowcount == 1

@@ -27,13 +27,27 @@ INSERT_INPUT = "INSERT INTO inputs (job_id, number, name, mime, data) VALUES (?,
 # ---------------------------------------------------------------- changing
 
 
+# Only what an event can alter: naming a column rewrites every index that depends on it.
+_START = ("attempt", "started_at", "backend")
+_RETURN = ("attempt", "started_at", "not_before", "suspect", "error")
+_END = ("finished_at", "error")
+ALTERED: Mapping[JobEvent, tuple[str, ...]] = {
+    JobEvent.START: _START,
+    JobEvent.RETRY: _RETURN,
+    JobEvent.RELEASE: _RETURN,
+    JobEvent.COMPLETE: _END,
+    JobEvent.FAIL: _END,
+    JobEvent.CANCEL: _END,
+}
+
+
 def _change(event: JobEvent) -> str:
     sources, target = TRANSITIONS[event]
     among = ", ".join(f"'{state}'" for state in sorted(sources))
+    altered = ", ".join(f"{column} = ?" for column in ALTERED[event])
     return (
-        f"UPDATE jobs SET state = '{target}', version = version + 1, attempt = ?, not_before = ?,"
-        " started_at = ?, finished_at = ?, runner = coalesce(?, runner), backend = ?, suspect = ?,"
-        f" error = ? WHERE id = ? AND version = ? AND state IN ({among})"
+        f"UPDATE jobs SET state = '{target}', version = version + 1, {altered},"
+        f" runner = coalesce(?, runner) WHERE id = ? AND version = ? AND state IN ({among})"
     )
 
 

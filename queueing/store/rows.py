@@ -96,7 +96,7 @@ def changed(
         queued_at=job.queued_at,
         started_at=started_at,
         finished_at=now if state in FINAL else None,
-        backend=backend or job.backend,
+        backend=backend or job.backend if event is JobEvent.START else job.backend,
         suspect=suspect if returning else job.suspect,
         error=error if error is not None else job.error,
         acknowledged=job.acknowledged,

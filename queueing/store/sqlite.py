@@ -84,8 +84,7 @@ class SqliteStore:
             error=error,
             suspect=suspect,
         )
-        change = Change(event=event, before=job, after=after, runner=runner, output=output)
-        return await self._submit(self._changing, change)
+        return await self._submit(self._changing, Change(event, job, after, runner, output))
 
     async def acknowledge(self, job: Job, now: float) -> None:  # noqa: ARG002 - the port's
         """Note that the person has the job's end. Idempotent."""
