@@ -105,6 +105,8 @@ class Discord:
                 return _refusal(error)
             except CONNECTION_ERRORS as error:
                 _log.warning("%s: no connection: %s: %s", self.name, type(error).__name__, error)
+            except Exception:  # noqa: BLE001 - discord.py lets an event it cannot read end the connection
+                _log.exception("%s: the connection broke", self.name)
             if loop.time() - began_at > STEADY_AFTER_S:
                 pauses = restart_pauses_s()
             await asyncio.sleep(next(pauses))

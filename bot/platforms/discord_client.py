@@ -18,6 +18,10 @@ LONGEST_SLEEP_S = 30.0  # discord.py takes no less; `refuse_to_wait` is the stri
 
 _log = logging.getLogger(__name__)
 
+# Without these, discord.py warns every operator at every start that voice needs further packages.
+discord.VoiceClient.warn_nacl = False
+discord.VoiceClient.warn_dave = False
+
 
 class Notes(Protocol):
     """Small texts kept across restarts."""
@@ -106,6 +110,8 @@ class Client(discord.Client):
         self, interaction: "discord.Interaction[Any]", error: app_commands.AppCommandError
     ) -> None:
         """Let the door refuse, in words, what a menu from before an update has called."""
+        if interaction.type is not discord.InteractionType.application_command:
+            return  # typing into such a menu is no call
         if isinstance(error, app_commands.CommandNotFound | app_commands.CommandSignatureMismatch):
             data: Mapping[str, Any] = interaction.data or {}
             # Not dict(): a namespace has every attribute, `keys` among them.

@@ -52,15 +52,7 @@ _BY_STATUS: Mapping[int, type[ChatError]] = {
     413: TooLarge,
 }
 
-CONNECTION_ERRORS = (
-    discord.HTTPException,
-    discord.RateLimited,
-    discord.ConnectionClosed,
-    discord.GatewayNotFound,
-    aiohttp.ClientError,
-    OSError,
-    TimeoutError,
-)
+CONNECTION_ERRORS = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
 """What a start or a connection fails with when another try makes sense."""
 
 

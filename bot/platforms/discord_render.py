@@ -25,7 +25,7 @@ _UNSENDABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 # lists. `discord.utils.escape_markdown` overlooks what stands inside `[…](…)` and `<…:/…>`.
 _MARKUP = re.compile(
     r"(?P<address>https?://[^\s<]*[^<.,:;\"'\]\s](?=[.,:;\"'\]]*(?:\s|$)))"
-    r"|(?P<start>^[ \t]*(?:\d+(?=[.)])|(?=[>#+-])))(?P<mark>.)"
+    r"|(?P<start>^[ \t]*(?:\d+(?=[.)](?:\s|$))|(?=>|(?:#{1,3}|[+-]#?)(?:\s|$))))(?P<mark>.)"
     r"|(?P<sign>[\\*_~|`\[<]|:(?=//)|@(?=everyone|here))",
     re.MULTILINE,
 )

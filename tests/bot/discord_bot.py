@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from bot.commands.table import Command, Param, ParamKind
-from bot.platforms.base import Content, Invocation
+from bot.platforms.base import ChatPlatform, Content, Invocation
 from bot.platforms.discord import Discord
 from tests.fakes.discord import FakeDiscord
 
@@ -96,6 +96,8 @@ async def running(
 ) -> AsyncIterator[Discord]:
     """Provide a bot that is connected to the fake, and stop it."""
     chat = platform or Discord(fake.token)
+    as_everybody_sees_it: ChatPlatform = chat  # checked by mypy
+    assert as_everybody_sees_it.name
     task = asyncio.create_task(chat.run(door))
     try:
         await fake.connected()

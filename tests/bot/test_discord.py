@@ -193,6 +193,17 @@ async def test_a_command_from_an_old_menu_is_refused_in_words() -> None:
         assert call.command == "draw"
 
 
+async def test_typing_into_an_old_menu_is_no_call() -> None:
+    """Broken: a half-typed option of a command that is gone is carried out."""
+    door = NotingDoor(commands=NotingDoor().commands[:1])
+    async with FakeDiscord() as fake, running(fake, door):
+        option = {"name": "what", "type": 3, "autocomplete": True}
+        fake.rest.commands.append({"id": "9", "name": "draw", "options": [option]})
+        await fake.person(7).start_typing("draw", "what", "x")
+        assert await fake.person(7).complete("image", "model", "fl") == ["flux"]
+        assert door.calls == []
+
+
 # ---------------------------------------------------------------- answers
 
 

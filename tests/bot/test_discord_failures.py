@@ -188,6 +188,23 @@ async def test_the_fakes_limit_on_a_channel_is_met_as_slow_down() -> None:
         assert fake.rest.answers_429 == 1
 
 
+async def test_announced_limits_are_kept_without_a_refusal() -> None:
+    """Broken: the library does not wait for the window Discord announced, and collects 429s."""
+    limits = Limits(per_channel=(1, 0.1))
+    async with bot_with_message(limits=limits, announce_limits=True) as (fake, chat, ref):
+        for number in range(3):
+            await chat.edit(ref, says(f"#{number}"))
+        assert fake.channel().messages[0].history == ["⏳", "#0", "#1", "#2"]
+        assert fake.rest.answers_429 == 0
+
+
+async def test_a_limit_on_the_whole_bot_is_waited_out() -> None:
+    """Broken: a global limit is reported for one chat only, and the others run into it."""
+    async with bot_with_message(limits=Limits(overall=(1, 0.1))) as (fake, chat, ref):
+        await asyncio.gather(chat.edit(ref, says("#2")), chat.send("100", says("x")))
+        assert fake.channel().messages[0].shown == "#2"
+
+
 async def test_cloudflares_page_is_a_limit_too() -> None:
     """Broken: a ban page is taken for a refused content and the result is given up."""
     async with bot_with_message() as (fake, chat, ref):
@@ -324,6 +341,21 @@ async def test_an_outage_at_the_start_is_tried_again(monkeypatch: pytest.MonkeyP
         async with running(fake, NotingDoor()) as chat:
             await chat.send("100", says("up"))
         assert len(fake.gateway.identified) == 1
+
+
+async def test_an_event_nobody_understands_does_not_end_the_platform(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Broken: one odd event from Discord takes the bot away until somebody restarts it."""
+    monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        await fake.gateway.deliver("INTERACTION_CREATE", {"id": "1"})
+        await fake.wait_for(lambda: len(fake.gateway.identified) == 2)
+        await fake.person(7).slash("queue")
+        call = await door.called()
+        await call.respond(says("ok"), True)
+    assert "the connection broke" in caplog.text
 
 
 def test_pauses_between_starts_grow() -> None:

@@ -19,7 +19,9 @@ PARTS = TEXTS | TEXTS.map(Markdown) | st.integers(0, 2**33).map(lambda at: Momen
 BODIES = st.lists(PARTS, max_size=6).map(tuple)
 
 ADDRESS = re.compile(r"https?://[^\s<]+[^<.,:;\"'\]\s]")
-FORMATS = re.compile(r"[*_~|`\[<]|@everyone|@here|(?<![^\n])[ \t]*([>#+-]|\d+[.)])")
+FORMATS = re.compile(
+    r"[*_~|`\[<]|@everyone|@here|(?<![^\n])[ \t]*(>|(#{1,3}|[+-]#?|\d+[.)])(\s|$))"
+)
 
 
 def walk(text: str) -> tuple[str, list[str]]:
@@ -60,7 +62,7 @@ def test_what_fits_is_not_cut(body: Body) -> None:
 def test_a_long_prompt_gives_way_to_the_place_in_line() -> None:
     """Broken: a prompt full of signs pushes position and time out of the message."""
     text = text_of(Content(body=("#3 in line, ready ", Moment(5), " · ", "*" * 1900, " · flux")))
-    assert text.startswith(r"\#3 in line, ready <t:5:R> · ")
+    assert text.startswith("#3 in line, ready <t:5:R> · ")
     assert text.endswith("… · flux")
     assert TEXT_MOST - 20 <= length(text) <= TEXT_MOST
 

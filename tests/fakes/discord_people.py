@@ -77,15 +77,21 @@ class Person:
         self, command: str, option: str, typed: str, /, *, in_channel: Channel | None = None
     ) -> list[str]:
         """Type into an option and return what is offered."""
+        call = await self.start_typing(command, option, typed, in_channel=in_channel)
+        await self.fake.wait_for(lambda: call.choices is not None)
+        return call.choices or []
+
+    async def start_typing(
+        self, command: str, option: str, typed: str, /, *, in_channel: Channel | None = None
+    ) -> FakeInteraction:
+        """Type into an option without waiting for what is offered."""
         known = self._command(command)
         described = next(each for each in known["options"] if each["name"] == option)
         if not described.get("autocomplete"):
             raise AssertionError(f"/{command} {option} is not completed")
         sent = {"name": option, "type": described["type"], "value": typed, "focused": True}
         data = {"id": known["id"], "name": command, "type": 1, "options": [sent]}
-        call = await self._interact(AUTOCOMPLETE, data, in_channel or self.fake.channel())
-        await self.fake.wait_for(lambda: call.choices is not None)
-        return call.choices or []
+        return await self._interact(AUTOCOMPLETE, data, in_channel or self.fake.channel())
 
     async def click(self, message: FakeMessage, label: str, /) -> FakeInteraction:
         """Press the button of that label on a message this person sees."""
