@@ -293,12 +293,15 @@ class Fleet:
     def lost(self, model: str, backend: str) -> None:
         """Note that a server says it does not hold a copy we thought ready.
 
-        One that was lost right after its load counts as a failed load: the pause keeps two owners
-        of one card from loading in turns for ever.
+        It is unloaded all the same, because it may be half loaded. One that was lost right after
+        its load counts as a failed load: the pause keeps two owners of one card from loading in
+        turns for ever.
         """
         copy = self._copies.get((model, backend))
-        self.gone(model, backend)
-        if copy is not None and self._clock.now() - copy.ready_at < JUST_LOADED_S:
+        if copy is None or copy.residency is not Residency.READY:
+            return
+        self.drain(model, backend)
+        if self._clock.now() - copy.ready_at < JUST_LOADED_S:
             self.load_failed(model)
 
     def load_failed(self, model: str) -> int:

@@ -11,6 +11,7 @@ from queueing.errors import NotAccepting, Refused, StaleJob
 from queueing.fleet import Fleet
 from queueing.health import Health
 from queueing.jobs import Job, JobEvent, JobState, NewJob
+from queueing.ledger import Ledger
 from queueing.loader import Loader
 from queueing.outlook import Outlook
 from queueing.ports import (
@@ -125,6 +126,7 @@ class JobQueue:
         self._stopping = False
         self._fleet = Fleet(catalog, backends, clock, changed=self._wake)
         self._times = Times(self._fleet, clock)
+        ledger = Ledger(store=store, fleet=self._fleet, times=self._times)
         self._health = Health(fleet=self._fleet, backends=backends, memory=memory, clock=clock)
         self._processor = Processor(
             store=store,
@@ -134,6 +136,7 @@ class JobQueue:
             publish=self._publish,
             relieve=self._relieve,
             ended=self._times.job_ended,
+            wake=self._wake,
             runner=runner,
         )
         self._loader = Loader(
@@ -142,6 +145,7 @@ class JobQueue:
             measure=self._health.free_mb,
             fail_waiting=self._processor.fail_waiting,
             loaded=self._times.loaded,
+            write_down=ledger.write,
         )
         self._router = Router(
             store=store,
@@ -149,6 +153,7 @@ class JobQueue:
             loader=self._loader,
             processor=self._processor,
             times=self._times,
+            ledger=ledger,
             clock=clock,
             rules=rules or Rules(),
             publish=self._publish,
@@ -357,6 +362,7 @@ class JobQueue:
                 fleet=self._fleet,
                 times=self._times,
                 processor=self._processor,
+                loader=self._loader,
                 health=self._health,
                 work=work,
             )

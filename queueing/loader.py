@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
 from queueing.catalog import ModelSpec
-from queueing.errors import BackendError, OutOfMemory, Unavailable
+from queueing.errors import BackendError, OutOfMemory, StoreError, Unavailable
 from queueing.fleet import Fleet
 from queueing.ports import Backend
 from queueing.retry import given_up_text
@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 UNLOAD_S = 60.0  # a server that needs longer to unload is taken for unreachable
 ROOM_S = 30.0  # how long freed memory may take to show: drivers report it late
 ROOM_POLL_S = 0.5
+STORE_PAUSE_S = 5.0
 
 Measure = Callable[[str], Awaitable[int | None]]
 """Returns the free memory of a host in MB now, None where it cannot be measured."""
@@ -35,12 +36,14 @@ class Loader:
         measure: Measure,
         fail_waiting: Callable[[str, str], Awaitable[None]],
         loaded: Callable[[str, str, float], None],
+        write_down: Callable[[], Awaitable[None]],
     ) -> None:
         self._fleet = fleet
         self._backends = backends
         self._measure = measure
         self._fail_waiting = fail_waiting
         self._loaded = loaded
+        self._write_down = write_down
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiters: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
 
@@ -73,8 +76,10 @@ class Loader:
         await future
 
     async def _load(self, spec: ModelSpec, load: Load) -> None:
-        began = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
+            await self._noted()
             await self._leave(load.evict)
             await self._bring(spec, load.backend)
         except asyncio.CancelledError:
@@ -83,11 +88,20 @@ class Loader:
         except Exception as error:  # noqa: BLE001 - whatever a load raises, it has failed
             await self._failed(spec, load.backend, error)
         else:
-            seconds = asyncio.get_running_loop().time() - began
+            seconds = loop.time() - began
             log.info("loaded %s on %s in %.1f s", spec.name, load.backend, seconds)
             self._fleet.ready(spec, load.backend)
             self._loaded(spec.name, load.backend, seconds)
             self._settle(spec.name, load.backend, None)
+
+    async def _noted(self) -> None:
+        """Write the load down before it begins: after a crash its memory may be taken unseen."""
+        while True:
+            try:
+                return await self._write_down()
+            except StoreError as error:
+                log.warning("a load waits for the database: %s", error)
+                await asyncio.sleep(STORE_PAUSE_S)
 
     async def _bring(self, spec: ModelSpec, backend: str) -> None:
         try:

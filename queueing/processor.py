@@ -47,6 +47,7 @@ class Processor:
         publish: Callable[[JobChanged | Progressed], None],
         relieve: Callable[[str], Awaitable[None]],
         ended: Callable[[Job, str], None],
+        wake: Callable[[], None],
         runner: str,
     ) -> None:
         self._store = store
@@ -56,6 +57,7 @@ class Processor:
         self._publish = publish
         self._relieve = relieve
         self._ended = ended
+        self._wake = wake
         self._runner = runner
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._crowded: set[int] = set()  # ran beside others when their server went away
@@ -95,6 +97,10 @@ class Processor:
         if task is not None:
             task.cancel()
 
+    def has(self, job_id: int) -> bool:
+        """Return whether an attempt at a job is under way, from its start to its stored end."""
+        return job_id in self._tasks
+
     async def stop(self, grace_s: float) -> None:
         """Give running jobs that long to end; then stop the rest and return them to their place."""
         tasks = list(self._tasks.values())
@@ -129,6 +135,7 @@ class Processor:
         if self._tasks.get(job_id) is task:  # not yet started again by the router
             del self._tasks[job_id]
             self._fleet.vacate(job_id)
+            self._wake()
 
     async def _guarded(self, job: Job, steps: Callable[[], Awaitable[None]]) -> None:
         try:

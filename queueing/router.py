@@ -8,9 +8,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 
 from queueing.errors import StoreError
 from queueing.fleet import Fleet
+from queueing.ledger import Ledger
 from queueing.loader import Loader
 from queueing.planning import plan
 from queueing.ports import Clock, Line, LinesMoved, Store
@@ -36,6 +38,7 @@ class Router:
         loader: Loader,
         processor: Processor,
         times: Times,
+        ledger: Ledger,
         clock: Clock,
         rules: Rules,
         publish: Callable[[LinesMoved], None],
@@ -45,6 +48,7 @@ class Router:
         self._loader = loader
         self._processor = processor
         self._times = times
+        self._ledger = ledger
         self._clock = clock
         self._rules = rules
         self._publish = publish
@@ -99,7 +103,7 @@ class Router:
         self.world, self.plan = world, plan(world)
         self._carry_out_moves(work)
         await self._carry_out_starts(work)
-        await self._write_down()
+        await self._ledger.write()
         self._tell(before.reasons)
 
     def _carry_out_moves(self, work: asyncio.TaskGroup) -> None:
@@ -128,14 +132,6 @@ class Router:
                 if isinstance(outcome, BaseException):
                     raise outcome
 
-    async def _write_down(self) -> None:
-        """Keep what a restart should know: copies, pins and learned times."""
-        if self._fleet.copies_changed:
-            self._fleet.copies_changed = False
-            await self._store.note_residency(self._fleet.residency())
-        if learned := self._times.take_unsaved():
-            await self._store.learn(learned)
-
     def _tell(self, before: Mapping[str, Reason]) -> None:
         reasons = self.plan.reasons
         for model in before.keys() | reasons.keys():
@@ -158,7 +154,7 @@ class Router:
         waiting: dict[str, list[Waiting]] = {}
         for line in lines:
             if line.model in self._fleet.catalog.models:
-                waiting.setdefault(line.model, []).append(_waiting(line))
+                waiting.setdefault(line.model, []).append(self._waiting(line))
         models = self._fleet.models_in_play(waiting)
         return World(
             now=now,
@@ -188,12 +184,17 @@ class Router:
             wanted_by_admin=self._fleet.wishes(name),
         )
 
+    def _waiting(self, line: Line) -> Waiting:
+        """Return a line as the planner sees it.
 
-def _waiting(line: Line) -> Waiting:
-    return Waiting(
-        lane=line.lane,
-        count=line.waiting,
-        heads=line.heads,
-        oldest_at=line.first_queued_at,
-        next_start_at=line.next_start_at,
-    )
+        A head whose last attempt is still being wound up ends the list: it may have come back to
+        its place a moment ago, so it must neither start twice nor be passed.
+        """
+        heads = takewhile(lambda job: not self._processor.has(job.id), line.heads)
+        return Waiting(
+            lane=line.lane,
+            count=line.waiting,
+            heads=tuple(heads),
+            oldest_at=line.first_queued_at,
+            next_start_at=line.next_start_at,
+        )

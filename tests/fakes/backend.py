@@ -33,7 +33,8 @@ class Card:
         self.held[server, model] = vram_mb
         self.peak_mb = max(self.peak_mb, self.used_mb)
         if self.used_mb > self.budget_mb and len(self.held) > 1:
-            self.violations.append(f"over budget: {self.held}")
+            now = asyncio.get_running_loop().time()
+            self.violations.append(f"over budget at {now:.2f} s: {self.held}")
 
     def give(self, server: str, model: str) -> None:
         self.held.pop((server, model), None)
@@ -66,6 +67,7 @@ class Attempt:
     done: asyncio.Future[None]
     began: float
     running: bool = True
+    attended: bool = True  # False once the process that sent it is dead
     timer: asyncio.TimerHandle | None = None
 
 
@@ -100,7 +102,8 @@ class FakeServer:
         self.tells_memory = False
         self.tells_loaded = True
         self.fates: Callable[[Work], Fate] = lambda _work: Fate()
-        self.load_errors: deque[Exception] = deque()
+        self.load_fates: Callable[[], Exception | None] = lambda: None
+        self.loading: dict[str, tuple[asyncio.Future[None], asyncio.TimerHandle]] = {}
         self.fetch_errors: deque[Exception] = deque()
         self.restart_s = 20.0
         self.loads: list[tuple[float, str]] = []
@@ -118,6 +121,8 @@ class FakeServer:
         for attempt in list(self.attempts.values()):
             self._end(attempt, Unavailable(f"{self.name}: connection lost"))
         self.attempts.clear()
+        for model in list(self.loading):
+            self.stop_load(model, Unavailable(f"{self.name}: connection lost"))
         for model in list(self.memory):
             self.evict(model)
         pause = self.restart_s if restart_s is None else restart_s
@@ -147,8 +152,10 @@ class FakeServer:
         loop = asyncio.get_running_loop()
         if work.key in self.attempts and self.attempts[work.key].running:
             self.violations.append(f"{prompt_of(work)} sent twice")
-        if len(self.running) >= self.slots:
-            self.violations.append(f"more than {self.slots} at once on {self.name}")
+        if len([attempt for attempt in self.running if attempt.attended]) >= self.slots:
+            self.violations.append(
+                f"more than {self.slots} at once on {self.name} at {loop.time()}"
+            )
         attempt = Attempt(model=model, work=work, done=loop.create_future(), began=loop.time())
         attempt.done.add_done_callback(_retrieve)
         self.attempts[work.key] = attempt
@@ -163,6 +170,8 @@ class FakeServer:
         if fate.crash:
             self.die()
         elif not attempt.done.done():
+            if isinstance(fate.error, NotLoaded):
+                self.evict(attempt.model)  # it speaks the truth
             if fate.error is None:
                 self.finished[prompt_of(attempt.work)] += 1
             self._end(attempt, fate.error)
@@ -177,6 +186,43 @@ class FakeServer:
             attempt.done.set_result(None)
         else:
             attempt.done.set_exception(error)
+
+    def begin_load(self, model: str, vram_mb: int) -> asyncio.Future[None]:
+        """Load a model, whoever waits for it; a load under way is joined."""
+        if model in self.loading:
+            return self.loading[model][0]
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        done.add_done_callback(_retrieve)
+        self.loads.append((loop.time(), model))
+        self.card.take(self.name, model, vram_mb)
+        error = self.load_fates()
+        load_s = self.load_s if not isinstance(error, TimeoutError) else 1e6
+        self.loading[model] = (done, loop.call_later(load_s, self._loaded, model, error))
+        return done
+
+    def _loaded(self, model: str, error: Exception | None) -> None:
+        done, _ = self.loading.pop(model)
+        if error is None and self.card.used_mb + self.card.other_mb > self.card.total_mb:
+            error = OutOfMemory(f"{self.name}: out of memory")
+        if error is None:
+            self.memory.add(model)
+            if not done.done():
+                done.set_result(None)
+            return
+        self.card.give(self.name, model)
+        if not done.done():
+            done.set_exception(error)
+
+    def stop_load(self, model: str, error: Exception | None = None) -> None:
+        """Give up a load that is under way."""
+        if model not in self.loading:
+            return
+        done, timer = self.loading.pop(model)
+        timer.cancel()
+        self.card.give(self.name, model)
+        if not done.done():
+            done.set_exception(error or Unavailable(f"{self.name}: the load was stopped"))
 
     def interrupt(self, attempt: Attempt) -> None:
         """Stop an attempt on a client's wish."""
@@ -201,48 +247,56 @@ class FakeBackend:
         self.unloads_together = unloads_together
         self.can_unload = can_unload
 
+    async def _reach(self) -> None:
+        if self.dead:
+            await asyncio.get_running_loop().create_future()
+        self.server.reach()
+
     def check(self, model: ModelSpec) -> None:
         return None
 
     async def probe(self) -> ServerInfo:
-        self.server.reach()
+        await self._reach()
         card = self.server.card
         if not self.server.tells_memory:
             return ServerInfo(description="fake 1.0")
         return ServerInfo(description="fake 1.0", total_mb=card.total_mb, free_mb=card.free_mb)
 
     async def verify(self, model: ModelSpec) -> None:
-        self.server.reach()
+        await self._reach()
 
     async def discover(self) -> tuple[ModelSpec, ...]:
         return ()
 
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         await asyncio.sleep(0.01)
-        self.server.reach()
+        await self._reach()
         if model.name not in self.server.memory:
             raise NotLoaded(f"{model.name} is not loaded on {self.server.name}")
         return await self._follow(self.server.accept(model.name, work), report)
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
         await asyncio.sleep(0.01)
-        self.server.reach()
+        await self._reach()
         attempt = self.server.attempts.get(work.key)
         return None if attempt is None else await self._follow(attempt, report)
 
     async def _follow(self, attempt: Attempt, report: Report) -> Fetch:
         if attempt.running and attempt.timer is not None:
             report(Progress(fraction=0.0))
+        attempt.attended = True
         try:
             await asyncio.shield(attempt.done)
         except asyncio.CancelledError:
-            if not self.dead:
+            if self.dead:
+                attempt.attended = False
+            else:
                 self.server.interrupt(attempt)
             raise
 
         async def fetch() -> Output:
             await asyncio.sleep(0.5)
-            self.server.reach()
+            await self._reach()
             if self.server.fetch_errors:
                 raise self.server.fetch_errors.popleft()
             files = (PICTURE,) if isinstance(attempt.work.request, TextToImage) else ()
@@ -251,29 +305,21 @@ class FakeBackend:
         return fetch
 
     async def load(self, model: ModelSpec) -> None:
-        server = self.server
-        server.reach()
-        if model.name in server.memory:
+        await self._reach()
+        if model.name in self.server.memory:
             return
-        server.loads.append((asyncio.get_running_loop().time(), model.name))
-        server.card.take(server.name, model.name, model.vram_mb or 0)
-        loaded = False
+        loading = self.server.begin_load(model.name, model.vram_mb or 0)
         try:
-            await asyncio.sleep(server.load_s)
-            server.reach()
-            if server.load_errors:
-                raise server.load_errors.popleft()
-            if server.card.used_mb + server.card.other_mb > server.card.total_mb:
-                raise OutOfMemory(f"{server.name}: out of memory")
-            server.memory.add(model.name)
-            loaded = True
-        finally:
-            if not loaded:
-                server.card.give(server.name, model.name)
+            await asyncio.shield(loading)
+        except asyncio.CancelledError:
+            if not self.dead:
+                self.server.stop_load(model.name)
+            raise
 
     async def unload(self, model: ModelSpec) -> None:
         server = self.server
-        server.reach()
+        await self._reach()
+        server.stop_load(model.name)
         gone = set(server.memory) if self.unloads_together else {model.name}
         busy = {attempt.model for attempt in server.running} & gone
         if busy:
@@ -284,7 +330,7 @@ class FakeBackend:
             server.evict(name)
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
-        self.server.reach()
+        await self._reach()
         if not self.server.tells_loaded:
             return None
         return frozenset(model.name for model in models) & self.server.memory

@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from bot.access import Access, Limits
+from bot.audit import AuditLog
 from bot.commands.context import Context, Defaults
 from bot.commands.registry import COMMANDS
 from bot.door import Gate
+from bot.people import People
 from bot.presenter import Presenter
 from bot.records import MIGRATIONS, Records
 from queueing.jobqueue import JobQueue
@@ -39,16 +41,22 @@ async def bot(
     chat = chat or FakeChat()
     clock = VirtualClock()
     database = await open_database(house.url, migrations=(MIGRATIONS,), inline=True)
-    records = Records(database)
+    records, people = Records(database), People(database)
     async with house.queue(SqliteStore(database)) as queue:
         presenter = Presenter(
-            queue=queue, records=records, platforms={chat.name: chat}, clock=clock
+            queue=queue,
+            records=records,
+            people=people,
+            platforms={chat.name: chat},
+            clock=clock,
         )
         queue.subscribe(presenter.notice)
         context = Context(
             queue=queue,
             catalog=lambda: queue.catalog,
             records=records,
+            people=people,
+            audit=AuditLog(database),
             access=Access([ADMIN], limits or Limits()),
             clock=clock,
             defaults=Defaults(),

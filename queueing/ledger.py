@@ -1,0 +1,34 @@
+"""Ledger: writes down what a restart should know of memory and times, when it has changed."""
+
+import asyncio
+
+from queueing.errors import StoreError
+from queueing.fleet import Fleet
+from queueing.ports import Store
+from queueing.times import Times
+
+
+class Ledger:
+    """Keeps the store's tables of copies and learned times up to date."""
+
+    def __init__(self, *, store: Store, fleet: Fleet, times: Times) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._times = times
+        self._writing = asyncio.Lock()
+
+    async def write(self) -> None:
+        """Write what has changed; when it returns, all changes before the call are durable.
+
+        Raises `StoreError`; nothing is forgotten then.
+        """
+        async with self._writing:
+            if self._fleet.copies_changed:
+                self._fleet.copies_changed = False
+                try:
+                    await self._store.note_residency(self._fleet.residency())
+                except StoreError:
+                    self._fleet.copies_changed = True
+                    raise
+            if learned := self._times.take_unsaved():
+                await self._store.learn(learned)

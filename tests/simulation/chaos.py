@@ -1,0 +1,313 @@
+"""A random world with random people, faults and kills, all from one seed; and what must hold."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from queueing.catalog import BackendSpec, HostSpec, ModelSpec, Timeouts
+from queueing.errors import BackendError, NotLoaded, OutOfMemory, Rejected, Unavailable
+from queueing.jobqueue import JobQueue
+from queueing.jobs import Job, JobEvent, JobState, NewJob
+from queueing.ports import Event, JobChanged
+from queueing.requests import Work
+from queueing.store import SqliteStore, open_database
+from tests.fakes.backend import FakeBackend, FakeServer, Fate
+from tests.simulation.house import NO_LIMITS, House, image_model
+
+TIMEOUTS = Timeouts(load_s=60, first_s=60, idle_s=60, total_s=300)
+QUIET_WITHIN_S = 6 * 3600.0
+ENDS = {JobEvent.COMPLETE, JobEvent.FAIL, JobEvent.CANCEL}
+
+
+class Killed(BaseException):
+    """The process is dead; nothing catches this on purpose."""
+
+
+class MortalStore:
+    """A store that dies at its n-th call, before or after that call took effect."""
+
+    def __init__(self, store: SqliteStore, dies_at: int | None, *, after: bool, died: Any) -> None:
+        self._store = store
+        self._dies_at = dies_at
+        self._after = after
+        self._died = died
+        self.dead = False
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._store, name)
+        if not asyncio.iscoroutinefunction(value):
+            return value
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            if self.dead:
+                raise Killed
+            self.calls += 1
+            if self.calls != self._dies_at:
+                return await value(*args, **kwargs)
+            with suppress(Exception):
+                if self._after:
+                    await value(*args, **kwargs)
+            self.dead = True
+            self._died()
+            raise Killed
+
+        return call
+
+
+@dataclass
+class Witness:
+    """Sees every event and remembers what a queue must never do."""
+
+    jobs: dict[int, Job] = field(default_factory=dict)
+    ends: Counter[int] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    def notice(self, event: Event) -> None:
+        if not isinstance(event, JobChanged):
+            return
+        if event.event is JobEvent.START:
+            self._check_order(event.job)
+        if event.event in ENDS:
+            self.ends[event.job.id] += 1
+        self.jobs[event.job.id] = event.job
+
+    def _check_order(self, started: Job) -> None:
+        for other in self.jobs.values():
+            if (
+                other.state is JobState.PENDING
+                and (other.model, other.lane) == (started.model, started.lane)
+                and other.seq is not None
+                and started.seq is not None
+                and other.seq < started.seq
+                and other.not_before < (started.started_at or 0.0)
+                and other.queued_at < (started.started_at or 0.0)
+            ):
+                self.faults.append(f"job {started.id} passed job {other.id}")
+
+
+def random_house(random: Random, url: str) -> House:
+    """Return one to three hosts with one or two servers each, and models that do not all fit."""
+    hosts = []
+    for number in range(random.randint(1, 3)):
+        backends = tuple(
+            BackendSpec(
+                name=f"server-{number}-{index}",
+                kind="fake",
+                serial=random.random() < 0.4,
+                parallel=random.choice([1, 2, 64]),
+            )
+            for index in range(random.randint(1, 2))
+        )
+        hosts.append(HostSpec(name=f"host-{number}", vram_mb=24000, margin=0.9, backends=backends))
+    names = [backend.name for host in hosts for backend in host.backends]
+    models = [_random_model(random, f"model-{n}", names) for n in range(random.randint(2, 6))]
+    house = House.of(models, hosts, url=url)
+    for spec in house.catalog.backends.values():
+        server = house.servers[spec.name]
+        server.load_s = random.choice([1.0, 10.0, 30.0])
+        server.unload_s = random.choice([0.0, 2.0])
+        server.tells_loaded = random.random() < 0.8
+        server.slots = 1 if spec.serial else spec.parallel
+    return house
+
+
+def _random_model(random: Random, name: str, backends: Sequence[str]) -> ModelSpec:
+    able = random.sample(backends, random.randint(1, len(backends)))
+    return image_model(
+        name,
+        *able,
+        vram_mb=random.choice([2000, 6000, 12000, 20000]),
+        parallel=random.choice([1, 1, 4]),
+        service_s=random.choice([2.0, 5.0, 20.0]),
+        timeouts=TIMEOUTS,
+    )
+
+
+def misfortune(random: Random, server: FakeServer, how_often: float) -> None:
+    """Give a server random fates for attempts and loads."""
+
+    def attempt(_work: Work) -> Fate:
+        service_s = random.choice([1.0, 4.0, 15.0])
+        if random.random() >= how_often:
+            return Fate(service_s=service_s)
+        name = server.name
+        return random.choice(
+            [
+                Fate(service_s=service_s, error=Unavailable(f"{name}: broken pipe")),
+                Fate(service_s=service_s, error=OutOfMemory(f"{name}: out of memory")),
+                Fate(service_s=service_s, error=Rejected("no such sampler")),
+                Fate(service_s=service_s, error=NotLoaded("it left")),
+                Fate(service_s=service_s, error=BackendError("garbage")),
+                Fate(service_s=service_s, error=RuntimeError("a bug of ours")),
+                Fate(hang=True),
+                Fate(service_s=service_s, crash=True),
+            ]
+        )
+
+    def load() -> Exception | None:
+        if random.random() >= how_often:
+            return None
+        return random.choice(
+            [OutOfMemory("out of memory"), Unavailable("reset"), TimeoutError(), ValueError("bug")]
+        )
+
+    server.fates = attempt
+    server.load_fates = load
+
+
+@dataclass
+class Chaos:
+    """One run: people submit and cancel, servers fail, the process is killed and comes back."""
+
+    seed: int
+    folder: Path
+    kills: int = 3
+    jobs: int = 40
+    how_often: float = 0.1
+    disasters: int = 6
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)
+        self.house = random_house(self.random, f"sqlite:///{self.folder / 'usher.db'}")
+        self.witness = Witness()
+        self.accepted: dict[str, int] = {}  # job ids by key
+        self.calls = 0
+        self.queue: JobQueue | None = None
+
+    async def run(self) -> None:
+        for server in self.house.servers.values():
+            misfortune(self.random, server, self.how_often)
+        async with asyncio.TaskGroup() as outside:
+            outside.create_task(self._people())
+            outside.create_task(self._disasters())
+            await self._lives()
+
+    # ------------------------------------------------------------ the process and its deaths
+
+    async def _lives(self) -> None:
+        for life in range(self.kills + 1):
+            last = life == self.kills
+            if await self._life(None if last else self.random.randint(1, 250), stop=False):
+                return
+            await asyncio.sleep(self.random.choice([0.1, 5.0, 60.0]))
+        raise AssertionError("the last life ended early")
+
+    async def _life(self, dies_at: int | None, *, stop: bool) -> bool:
+        """Run a queue until it dies or everything has ended; tell whether it was the latter."""
+        real = SqliteStore(await open_database(self.house.url, inline=True))
+        backends = {name: FakeBackend(server) for name, server in self.house.servers.items()}
+        ended = asyncio.get_running_loop().create_future()
+
+        def died() -> None:
+            for backend in backends.values():
+                backend.dead = True
+            ended.set_result(False)
+
+        store = MortalStore(real, dies_at, after=self.random.random() < 0.5, died=died)
+        # What a killed queue did last may never have been told.
+        self.witness.jobs = {job.id: job for job in await real.open_jobs()}
+        self.queue = self.house.build(store, backends)
+        self.queue.subscribe(self.witness.notice)
+        task = asyncio.create_task(self.queue.run())
+        watch = asyncio.create_task(self._quiet(real, ended))
+        quiet = await ended
+        self.queue = None
+        for each in (watch, task):
+            each.cancel()
+        await asyncio.gather(task, watch, return_exceptions=True)
+        self.calls += store.calls
+        if quiet:
+            await self._check(real)
+        await real.aclose()
+        return bool(quiet)
+
+    async def _quiet(self, store: SqliteStore, ended: "asyncio.Future[bool]") -> None:
+        async with asyncio.timeout(QUIET_WITHIN_S):
+            # Looking every few seconds costs nothing in virtual time.
+            while len(self.accepted) < self.jobs or await store.open_jobs():  # noqa: ASYNC110
+                await asyncio.sleep(5.0)
+        if not ended.done():
+            ended.set_result(True)
+
+    # ------------------------------------------------------------ people and disasters
+
+    async def _people(self) -> None:
+        models = list(self.house.catalog.models)
+        for number in range(self.jobs):
+            await asyncio.sleep(self.random.choice([0.0, 0.1, 3.0, 20.0]))
+            new = self.house.new(
+                self.random.choice(models),
+                f"prompt {number}",
+                owner=f"web:{self.random.randint(1, 4)}",
+                lane=self.random.choice(["normal", "normal", "vip", "relaxed"]),
+            )
+            job_id = await self._submit(new)
+            self.accepted[new.key] = job_id
+            if self.random.random() < 0.1:
+                await asyncio.sleep(self.random.choice([0.0, 2.0, 30.0]))
+                await self._cancel(job_id)
+
+    async def _submit(self, new: NewJob) -> int:
+        """Ask until it is accepted, as a chat platform delivers an update again."""
+        while True:
+            with suppress(Killed):
+                if self.queue is not None:
+                    return (await self.queue.submit(new, limits=NO_LIMITS)).id
+            await asyncio.sleep(1.0)
+
+    async def _cancel(self, job_id: int) -> None:
+        with suppress(Killed):
+            if self.queue is not None:
+                await self.queue.cancel(job_id)
+
+    async def _disasters(self) -> None:
+        servers = list(self.house.servers.values())
+        for _ in range(self.disasters):
+            await asyncio.sleep(self.random.uniform(5, 60))
+            server = self.random.choice(servers)
+            match self.random.randint(0, 3):
+                case 0:
+                    server.die(self.random.choice([1.0, 20.0, 90.0]))
+                case 1:
+                    server.wedged = True
+                    asyncio.get_running_loop().call_later(400.0, server.die)
+                case 2:
+                    server.card.other_mb = self.random.choice([0, 6000, 14000])
+                case _:
+                    for model in server.memory - {attempt.model for attempt in server.running}:
+                        server.evict(model)
+        for card in self.house.cards.values():
+            card.other_mb = 0
+
+    # ------------------------------------------------------------ what must hold
+
+    async def _check(self, store: SqliteStore) -> None:
+        assert not self.house.violations, self.house.violations
+        assert not self.witness.faults, self.witness.faults
+        assert len(set(self.accepted.values())) == self.jobs
+        for key, job_id in self.accepted.items():
+            job = await store.get(job_id)
+            assert job is not None, f"job {job_id} is lost"
+            assert job.state.final, f"job {job_id} never ended"
+            assert self.witness.ends[job_id] <= 1, f"job {job_id} ended twice"
+            found = await store.find(key)
+            assert found is not None
+            assert found.id == job_id
+            await self._check_result(store, job)
+        assert self.calls < 1000 * (self.jobs + 10), "the queue went round in circles"
+
+    async def _check_result(self, store: SqliteStore, job: Job) -> None:
+        output = await store.output(job)
+        if job.state is JobState.COMPLETED:
+            assert output is not None
+            prompt = getattr(job.request, "prompt", "")
+            assert output.text == f"result of {prompt}"
+        else:
+            assert output is None
+        assert (job.error is not None) == (job.state is JobState.FAILED)

@@ -1,0 +1,26 @@
+"""The queue in random worlds: whatever fails and whenever it is killed, its promises hold."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.chaos import Chaos
+from tests.simulation.loop import run
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_job_ends_once_whatever_happens(seed: int, tmp_path: Path) -> None:
+    """If this fails a job is lost, done twice, out of order or stuck; the seed repeats it."""
+    print(f"seed {seed}")
+    run(Chaos(seed=seed, folder=tmp_path).run())
+
+
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_finished_work_is_not_done_again_after_a_kill(seed: int, tmp_path: Path) -> None:
+    """If this fails a restart throws away pictures that servers have finished or nearly so."""
+    print(f"seed {seed}")
+    chaos = Chaos(seed=seed, folder=tmp_path, kills=6, how_often=0.0, disasters=0)
+    run(chaos.run())
+    for server in chaos.house.servers.values():
+        again = {prompt: times for prompt, times in server.finished.items() if times > 1}
+        assert not again
