@@ -23,7 +23,7 @@ from bot.platforms.registry import Fittings, platforms
 from bot.platforms.web import SystemClock
 from bot.records import MIGRATIONS, Records
 from queueing.catalog import Catalog, HostSpec, ModelSpec
-from queueing.errors import BackendError, StoreError
+from queueing.errors import BackendError, StoreError, Unavailable
 from queueing.ports import Backend, ServerInfo
 from queueing.store import open_database
 from queueing.store.database import _QUEUE as QUEUE_MIGRATIONS
@@ -157,7 +157,11 @@ async def _try_server(name: str, server: Backend, catalog: Catalog, try_s: float
     notes: list[str] = []
 
     async def ask() -> str:
-        info = await server.probe()
+        try:
+            info = await server.probe()
+        except Unavailable as error:
+            url = catalog.backends[name].url
+            raise CheckFailed(f"no usable answer from {url} ({error})") from error
         notes.extend(info.notes)
         return _described(info)
 

@@ -47,6 +47,7 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
     return Web(
         host=chats.web.host,
         port=chats.web.port,
+        names=chats.web.names,
         token=token.get_secret_value() if token else None,
         log=fittings.chat_log,
         overview=fittings.overview,

@@ -88,7 +88,8 @@ async def test_a_server_that_is_away_fails_alone(tmp_path: Path) -> None:
     findings = await found(config)
     assert findings["backend", "stand-in"].works is True
     assert findings["model", "flux on stand-in"].works is True
-    assert findings["backend", "away"].works is False
+    away = findings["backend", "away"]
+    assert (away.works, url in away.text) == (False, True)
     untried = findings["model", "flux on away"]
     assert (untried.works, untried.text) == (None, "not tried: away does not work")
     assert await check.report(config) == 2
