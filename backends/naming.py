@@ -14,10 +14,12 @@ def catalog_names(ids: Sequence[str]) -> list[str]:
     """
     short = [_typed(name.replace("\\", "/").rpartition("/")[2]) for name in ids]
     common = Counter(short)
-    return [
-        brief if common[brief] == 1 else _typed(full.replace("/", "-"))
-        for brief, full in zip(short, ids, strict=True)
-    ]
+    names: list[str] = []
+    for brief, full in zip(short, ids, strict=True):
+        name = brief if common[brief] == 1 else _typed(re.sub(r"[/\\]+", "-", full))
+        numbered = (name, *(f"{name}-{number}" for number in range(2, len(ids) + 1)))
+        names.append(next(each for each in numbered if each not in names))
+    return names
 
 
 def _typed(name: str) -> str:

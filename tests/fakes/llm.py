@@ -8,7 +8,7 @@ on demand: each chat request takes the next fault of `faults`, each load the nex
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,6 +17,7 @@ from typing import Any
 from aiohttp import web
 
 CONTEXT = 4096
+DONE = "data: [DONE]\n\n"
 WORDS = ("the", "cat", "sat", "on", "the", "mat")
 KINDS = (
     "lmstudio",
@@ -83,6 +84,24 @@ class Model:
     failed: bool = False
 
 
+class Slot:
+    """One answer in the making, counted on its model until it is free."""
+
+    def __init__(self, model: Model, changed: Callable[[], None]) -> None:
+        self.model = model
+        self._changed = changed
+        self._taken = True
+        model.running += 1
+        model.most_running = max(model.most_running, model.running)
+        changed()
+
+    def free(self) -> None:
+        if self._taken:
+            self._taken = False
+            self.model.running -= 1
+            self._changed()
+
+
 class FakeLlm:
     """One server. `url` is set once it runs; `requests` are (method, path, body) in order."""
 
@@ -104,12 +123,13 @@ class FakeLlm:
         self.faults: deque[Fault] = deque()
         self.load_faults: deque[LoadFault] = deque()
         self.words: Sequence[str] = WORDS
+        self.pace_s = 0.0  # between two words
         self.hold = asyncio.Event()  # unset: answers stop after two words until it is set
         self.hold.set()
         self.load_hold = asyncio.Event()
         self.load_hold.set()
         self.requests: list[tuple[str, str, Any]] = []
-        self.changed = asyncio.Condition()
+        self._changed = asyncio.Event()
         self.aborted = 0  # answers whose reader went away
         self.url = ""
         self._runner: web.AppRunner | None = None
@@ -145,20 +165,17 @@ class FakeLlm:
         await self.start()
 
     async def until_running(self, count: int) -> None:
-        async with self.changed:
-            await self.changed.wait_for(
-                lambda: sum(model.running for model in self.models.values()) >= count
-            )
+        await self.until(lambda: self.running >= count)
 
     async def until_loading(self, name: str) -> None:
-        async with self.changed:
-            await self.changed.wait_for(lambda: self.models[name].loads > 0)
+        await self.until(lambda: self.models[name].loads > 0)
 
     async def until_idle(self) -> None:
-        async with self.changed:
-            await self.changed.wait_for(
-                lambda: not any(model.running for model in self.models.values())
-            )
+        await self.until(lambda: not self.running)
+
+    @property
+    def running(self) -> int:
+        return sum(model.running for model in self.models.values())
 
     def posted(self, path: str) -> list[Any]:
         return [body for method, where, body in self.requests if method == "POST" and where == path]
@@ -217,21 +234,23 @@ class FakeLlm:
         refusal = self._refuse(fault, model, body)
         if refusal is not None:
             return refusal
-        model.running += 1
-        model.most_running = max(model.most_running, model.running)
-        await self._note()
+        slot = Slot(model, self.note)
         try:
-            return await self._answer(request, body, model, fault)
+            return await self._answer(request, body, slot, fault)
         except (asyncio.CancelledError, ConnectionError):
             self.aborted += 1
             raise
         finally:
-            model.running -= 1
-            asyncio.get_running_loop().create_task(self._note()).add_done_callback(lambda _: None)
+            slot.free()
 
-    async def _note(self) -> None:
-        async with self.changed:
-            self.changed.notify_all()
+    def note(self) -> None:
+        """Wake whoever waits for a change."""
+        waiting, self._changed = self._changed, asyncio.Event()
+        waiting.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await self._changed.wait()
 
     async def _pick(
         self, name: str, request: web.Request
@@ -315,8 +334,9 @@ class FakeLlm:
         return self._error(400, text, "invalid_request_error", "context_length_exceeded")
 
     async def _answer(
-        self, request: web.Request, body: Any, model: Model, fault: Fault
+        self, request: web.Request, body: Any, slot: Slot, fault: Fault
     ) -> web.StreamResponse:
+        model = slot.model
         if fault is Fault.HANG:
             await self._never.wait()
         if not body.get("stream"):
@@ -331,6 +351,8 @@ class FakeLlm:
                 assert request.transport is not None
                 request.transport.close()
                 return response
+            if event == DONE:
+                slot.free()  # real servers are done with an answer before they say so
             await response.write(event.encode())
         return response
 
@@ -346,7 +368,7 @@ class FakeLlm:
         if fault in {Fault.INTERRUPTED, Fault.EMPTY}:
             if fault is Fault.EMPTY:
                 yield self._event(name, {}, "stop")
-            yield "data: [DONE]\n\n"
+            yield DONE
             return
         words = self.words[: body.get("max_tokens")]
         for number, word in enumerate(words):
@@ -356,6 +378,7 @@ class FakeLlm:
                     yield event
                     if event is None or "error" in event or "{" not in event:
                         return
+            await asyncio.sleep(self.pace_s)
             key = "reasoning_content" if fault is Fault.THOUGHTS else "content"
             yield self._event(name, {key: word if number == 0 else f" {word}"})
         yield self._event(
@@ -364,7 +387,7 @@ class FakeLlm:
             "length" if len(words) < len(self.words) or fault is Fault.THOUGHTS else "stop",
         )
         yield f'data: {{"choices":[],"model":"{name}","usage":{{"completion_tokens":{len(words)},"prompt_tokens":9,"total_tokens":15}}}}\n\n'
-        yield "data: [DONE]\n\n"
+        yield DONE
 
     async def _break(self, model: Model, fault: Fault) -> AsyncIterator[str | None]:
         match fault:
@@ -428,7 +451,7 @@ class FakeLlm:
         """Load one more copy; return the error answer of a load that failed."""
         fault = self.load_faults.popleft() if self.load_faults else LoadFault.NONE
         model.loads += 1
-        await self._note()
+        self.note()
         if fault is LoadFault.HANG:
             await self._never.wait()
         await self.load_hold.wait()
@@ -674,7 +697,7 @@ def _router_routes(server: FakeLlm) -> list[tuple[str, str, Any]]:
         if model.copies or model.polls_to_ready:
             return server._error(400, "model is already running", "invalid_request_error")
         model.loads += 1
-        await server._note()
+        server.note()
         fault_of_load = server.load_faults.popleft() if server.load_faults else LoadFault.NONE
         model.failed = fault_of_load in {LoadFault.OOM, LoadFault.CRASH}
         model.polls_to_ready = (
