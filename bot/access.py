@@ -1,25 +1,47 @@
-"""Who may do what, and how much: admins, owners, limits. Decides, never stores."""
+"""Who may do what, and how much: admins, owners, roles, limits. Decides, never stores."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from bot.people import HOUR_S, Person
 from queueing.jobs import Job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """How many open jobs a person may have, and how many of them stand in line at once."""
+    """How much one person may ask for; None for no limit.
+
+    `open_per_person` open jobs, of which `in_line_per_person` stand in line at once and the rest
+    in the person's back row; `per_hour` accepted jobs an hour, failed ones not counted; `lane` is
+    where their jobs stand.
+    """
 
     open_per_person: int = 10
     in_line_per_person: int = 5
+    per_hour: int | None = None
+    lane: str = "normal"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Role:
+    """A group of people with limits of their own.
+
+    `members` are users ("telegram:42"), `discord_roles` ids of roles on Discord servers.
+    """
+
+    name: str
+    limits: Limits
+    members: frozenset[str] = frozenset()
+    discord_roles: frozenset[str] = frozenset()
 
 
 class Access:
     """Answers by user id ("telegram:42"); what a client's menu hides is only politeness."""
 
-    def __init__(self, admins: Collection[str], limits: Limits) -> None:
+    def __init__(self, admins: Collection[str], limits: Limits, roles: Sequence[Role] = ()) -> None:
         self._admins = frozenset(admins)
-        self.limits = limits
+        self._limits = limits
+        self._roles = tuple(roles)
 
     def is_admin(self, user: str) -> bool:
         """Return whether that person is an admin."""
@@ -33,3 +55,29 @@ class Access:
     def may_touch(self, user: str, job: Job) -> bool:
         """Return whether that person may cancel, repeat or see a job."""
         return user == job.owner or self.is_admin(user)
+
+    def limits_of(self, person: Person, platform_roles: Collection[str]) -> Limits:
+        """Return a person's limits: of the first role they have, as admins changed them."""
+        limits = self._limits
+        for role in self._roles:
+            if person.user in role.members or role.discord_roles & frozenset(platform_roles):
+                limits = role.limits
+                break
+        return Limits(
+            open_per_person=limits.open_per_person if person.max_open is None else person.max_open,
+            in_line_per_person=limits.in_line_per_person,
+            per_hour=limits.per_hour if person.per_hour is None else person.per_hour,
+            lane=person.lane or limits.lane,
+        )
+
+
+def free_again_at(spent: Sequence[float], per_hour: int | None, now: float) -> float | None:
+    """Return when the next job of this hour's quota frees up; None while some is left.
+
+    `spent` are the moments of the last hour's jobs, oldest first.
+    """
+    if per_hour is None or len(spent) < per_hour:
+        return None
+    if per_hour == 0:
+        return now + HOUR_S
+    return spent[len(spent) - per_hour] + HOUR_S

@@ -16,11 +16,13 @@ from uuid import uuid4
 from backends import connect
 from backends.memory import NvmlProbe
 from bot.access import Access, Limits
+from bot.audit import AuditLog
 from bot.chat_log import SqliteLog
 from bot.commands.context import Context, Defaults
 from bot.commands.registry import COMMANDS
 from bot.config import Config
 from bot.door import Gate
+from bot.people import People
 from bot.platforms.base import ChatPlatform, ChatRefused
 from bot.platforms.registry import Fittings, platforms
 from bot.platforms.web_wire import ModelLine
@@ -117,7 +119,7 @@ class App:
             self._database_url, migrations=(MIGRATIONS,), inline=self._inline
         )
         stack.push_async_callback(database.aclose)
-        store, records = SqliteStore(database), Records(database)
+        store, records, people = SqliteStore(database), Records(database), People(database)
         catalog = config.catalog()
         backends = {spec.name: self._make_backend(spec) for spec in catalog.backends.values()}
         for backend in backends.values():
@@ -149,6 +151,7 @@ class App:
         presenter = Presenter(
             queue=queue,
             records=records,
+            people=people,
             platforms={platform.name: platform for platform in made},
             clock=self._clock,
         )
@@ -157,6 +160,8 @@ class App:
             queue=queue,
             catalog=lambda: queue.catalog,
             records=records,
+            people=people,
+            audit=AuditLog(database),
             access=access,
             clock=self._clock,
             defaults=Defaults(image=config.defaults.image, ask=config.defaults.ask),

@@ -12,7 +12,8 @@ from bot.commands.context import Answer, Call, CallRefused, Context, Reply, repl
 from bot.commands.parse import Args, BadCall, check, parse, usage
 from bot.commands.registry import HANDLERS
 from bot.commands.table import Command, Param, ParamKind
-from bot.platforms.base import Invocation
+from bot.people import Person
+from bot.platforms.base import Invocation, Moment
 from bot.presenter import Presenter
 from bot.texts import Value, language_of, say, word
 from queueing.errors import (
@@ -53,7 +54,9 @@ class Gate:
             return
         self._presenter.expect(invocation)
         try:
-            answer = await self._answer(invocation, language)
+            person = await self._context.people.get(invocation.user)
+            language = person.language or language
+            answer = await self._answer(invocation, person, language)
         except Refused as refusal:
             answer = self._refusal(refusal, language)
         except CallRefused as refused:
@@ -66,24 +69,28 @@ class Gate:
             answer = _words(language, "refused.internal")
         self._presenter.answer(invocation, answer)
 
-    async def _answer(self, invocation: Invocation, language: str) -> Answer:
+    async def _answer(self, invocation: Invocation, person: Person, language: str) -> Answer:
+        if person.is_banned(self._context.clock.now()):
+            raise _banned(person)
         command = self._by_name.get(invocation.command)
         if command is None:
-            close = get_close_matches(invocation.command, self._by_name, n=1)
-            hint = word(language, "hint.help")
-            if close:
-                hint = word(language, "hint.did_you_mean", names=f"/{close[0]}")
-            shown = invocation.command[:40]
-            raise CallRefused("refused.unknown_command", command=shown, hint=hint)
+            raise self._unknown(invocation.command, language)
         if command.admin and not self._context.access.is_admin(invocation.user):
             raise CallRefused("refused.admin_only", command=command.name)
         try:
             args = self._args(command, invocation)
-            call = Call(invocation=invocation, args=args, language=language)
+            call = Call(invocation=invocation, args=args, person=person, language=language)
             return await HANDLERS[command.name](self._context, call)
         except BadCall as bad:
             problem = word(language, bad.key, **bad.values)
             return _words(language, "refused.usage", problem=problem, usage=usage(command))
+
+    def _unknown(self, name: str, language: str) -> CallRefused:
+        close = get_close_matches(name, self._by_name, n=1)
+        hint = word(language, "hint.help")
+        if close:
+            hint = word(language, "hint.did_you_mean", names=f"/{close[0]}")
+        return CallRefused("refused.unknown_command", command=name[:40], hint=hint)
 
     def _args(self, command: Command, invocation: Invocation) -> Args:
         if invocation.options:
@@ -137,6 +144,13 @@ class Gate:
             return word(language, "hint.did_you_mean", names=", ".join(nearest))
         names = ", ".join(list(self._context.catalog().models)[:_NAMED])
         return word(language, "hint.models", names=names)
+
+
+def _banned(person: Person) -> CallRefused:
+    reason = f" ({person.ban_reason})" if person.ban_reason else ""
+    if person.banned_until is None:
+        return CallRefused("refused.banned", reason=reason)
+    return CallRefused("refused.banned_until", reason=reason, moment=Moment(person.banned_until))
 
 
 def _words(language: str, key: str, **values: Value) -> Reply:

@@ -17,6 +17,7 @@ from bot.cards import Card, Desk
 from bot.commands.context import Answer, Placed, Reply, Working
 from bot.delivery import Courier, Place
 from bot.pacer import Overall, Pace
+from bot.people import People
 from bot.platforms.base import (
     ChatError,
     ChatGone,
@@ -49,11 +50,13 @@ class Presenter:
         *,
         queue: JobQueue,
         records: Records,
+        people: People,
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
     ) -> None:
         self._queue = queue
         self._records = records
+        self._people = people
         self._platforms = platforms
         self._clock = clock
         self._courier = Courier(queue, records, clock)
@@ -302,6 +305,8 @@ class Presenter:
 
     async def _finish(self, desk: Desk, platform: ChatPlatform, card: Card) -> None:
         """Turn the message into the job's end, send what does not fit in it, acknowledge."""
+        if card.job.state is JobState.FAILED:
+            await self._people.give_back(card.job.id)
         parcel = await self._courier.pack(card.job, card.origin, platform.limits)
         await self._show(desk, platform, card, parcel.content)
         if card.ref is None:

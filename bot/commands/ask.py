@@ -33,7 +33,9 @@ async def handle(context: Context, call: Call) -> Answer:
     earlier = await _conversation(context, call)
     model = call.text("model") or (earlier.model if earlier else None)
     if model is None:
-        model = usual_model(context, Capability.VISION if files else Capability.TEXT_TO_TEXT)
+        model = usual_model(
+            context, call.person, Capability.VISION if files else Capability.TEXT_TO_TEXT
+        )
     asked = ChatMessage(role="user", text=question, pictures=tuple(range(len(files))))
     before = await _turns(context, earlier) if earlier else ()
     request = Chat(messages=(*before, asked))

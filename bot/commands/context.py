@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bot.access import Access
+from bot.audit import Act, AuditLog
 from bot.commands.parse import Args, BadCall
 from bot.commands.table import Command
+from bot.people import People, Person
 from bot.platforms.base import Body, Button, Content, Invocation
 from bot.records import Records
 from bot.texts import Value, say
@@ -35,6 +37,8 @@ class Context:
     queue: JobQueue
     catalog: Callable[[], Catalog]
     records: Records
+    people: People
+    audit: AuditLog
     access: Access
     clock: Clock
     defaults: Defaults
@@ -43,10 +47,11 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One invocation with its checked values and the caller's language."""
+    """One invocation with its checked values, its caller, and their language."""
 
     invocation: Invocation
     args: Args
+    person: Person
     language: str
 
     def text(self, name: str) -> str | None:
@@ -118,16 +123,28 @@ def reply(body: Body, *, private: bool = True, buttons: Sequence[Button] = ()) -
     return Reply(content=Content(body=body, buttons=rows), private=private)
 
 
-def usual_model(context: Context, capability: Capability) -> str:
-    """Return the model taken when a call names none. Raises `CallRefused` when there is none."""
+def usual_model(context: Context, person: Person, capability: Capability) -> str:
+    """Return the model taken when a call names none: the person's own, ours, the first able.
+
+    Raises `CallRefused` when there is none.
+    """
     able = context.catalog().able(capability)
-    is_picture = capability in {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}
-    usual = context.defaults.image if is_picture else context.defaults.ask
-    if usual in able:
-        return str(usual)
     if not able:
         raise CallRefused("refused.no_model")
-    return able[0]
+    is_picture = capability in {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}
+    own = person.image_model if is_picture else person.ask_model
+    usual = context.defaults.image if is_picture else context.defaults.ask
+    return next((str(name) for name in (own, usual) if name in able), able[0])
+
+
+async def audited(
+    context: Context, call: Call, action: str, subject: str, detail: str = ""
+) -> None:
+    """Write down what an admin has just done."""
+    actor, now = call.invocation.user, context.clock.now()
+    await context.audit.write(
+        Act(at=now, actor=actor, action=action, subject=subject, detail=detail)
+    )
 
 
 def bounded(text: str | None, limit: int) -> str:

@@ -34,9 +34,9 @@ async def handle(context: Context, call: Call) -> Answer:
     prompt = bounded(call.text("prompt"), PROMPT_LIMIT)
     files = await place.pictures(call, most=1)
     capability = Capability.IMAGE_TO_IMAGE if files else Capability.TEXT_TO_IMAGE
-    model = call.text("model") or usual_model(context, capability)
+    model = call.text("model") or usual_model(context, call.person, capability)
     seed = call.whole("seed")
-    sides = size(call.text("size") or "") or (None, None)
+    sides = size(call.text("size") or call.person.size or "") or (None, None)
     request = TextToImage(
         prompt=prompt,
         negative=call.text("negative"),

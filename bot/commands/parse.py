@@ -19,6 +19,7 @@ _MEGAPIXEL = 1024 * 1024
 # Phones turn two hyphens into a dash, so "—size" means "--size".
 _OPTION = re.compile(r"(?:^|(?<=\s))(?:--|—|–)([A-Za-z][\w-]*)(?:=|\s+|$)", re.UNICODE)
 _QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(\S+)")
+_PERSON = re.compile(r"<@!?\d+>|\d+|[a-z]+:\S+")
 _SIZE = re.compile(r"(\d{1,5})\s*[xX×*]\s*(\d{1,5})")
 _ASPECT = re.compile(r"(\d{1,3}):(\d{1,3})")
 
@@ -57,6 +58,8 @@ def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
             continue
         first, _, after = _split_word(rest)
         if param.kind is ParamKind.MODEL and not param.required and not is_model(first):
+            continue
+        if param.kind is ParamKind.PERSON and not _PERSON.fullmatch(first):
             continue
         raw[param.name], rest = first, after
     return check(command, raw)

@@ -1,9 +1,10 @@
 """Places a request in the queue: the pictures it came with, its limits, its origin."""
 
-from bot.commands.context import Call, Context
+from bot.access import free_again_at
+from bot.commands.context import Call, CallRefused, Context
 from bot.commands.parse import BadCall
 from bot.pictures import BadPicture, checked
-from bot.platforms.base import Attachment, ChatError
+from bot.platforms.base import Attachment, ChatError, Moment
 from bot.records import Origin
 from queueing.jobs import Job, NewJob
 from queueing.ports import Admission
@@ -46,15 +47,26 @@ async def place(
     request: TextToImage | Chat,
     files: tuple[File, ...] = (),
 ) -> Job:
-    """Accept a request durably, or raise `Refused`. A repeated call returns the same job."""
-    limits = context.access.limits
+    """Accept a request durably, or raise `Refused` or `CallRefused`.
+
+    A repeated call returns the same job and costs nothing more.
+    """
+    user, now = call.invocation.user, context.clock.now()
+    limits = context.access.limits_of(call.person, call.invocation.roles)
+    spent = await context.people.spent(user, now)
+    free_at = free_again_at(spent, limits.per_hour, now)
+    if free_at is not None:
+        raise CallRefused("refused.quota", limit=limits.per_hour or 0, moment=Moment(free_at))
     new = NewJob(
         model=model,
         request=request,
         files=files,
-        owner=call.invocation.user,
+        owner=user,
+        lane=limits.lane,
         reply_to=Origin.of(call.invocation, call.language).model_dump_json(),
         key=call.invocation.key,
     )
     admission = Admission(max_open=limits.open_per_person, max_in_line=limits.in_line_per_person)
-    return await context.queue.submit(new, limits=admission)
+    job = await context.queue.submit(new, limits=admission)
+    await context.people.spend(user, job.id, now)
+    return job

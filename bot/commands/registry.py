@@ -2,14 +2,45 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from bot.commands import again, ask, cancel, image, models, preload, queue, unload
+from bot.commands import (
+    again,
+    ask,
+    audit,
+    ban,
+    cancel,
+    image,
+    limit,
+    models,
+    preload,
+    queue,
+    settings,
+    status,
+    unban,
+    unload,
+)
 from bot.commands import help as help_command
 from bot.commands.context import Answer, Call, Context
 from bot.commands.table import Command
 
 Handler = Callable[[Context, Call], Awaitable[Answer]]
 
-_MODULES = (image, ask, queue, cancel, again, models, help_command, preload, unload)
+_MODULES = (
+    image,
+    ask,
+    queue,
+    cancel,
+    again,
+    models,
+    status,
+    settings,
+    help_command,
+    preload,
+    unload,
+    limit,
+    ban,
+    unban,
+    audit,
+)
 
 COMMANDS: Sequence[Command] = tuple(module.COMMAND for module in _MODULES)
 HANDLERS: Mapping[str, Handler] = {module.COMMAND.name: module.handle for module in _MODULES}

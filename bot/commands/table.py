@@ -12,6 +12,7 @@ class ParamKind(StrEnum):
     MODEL = "model"  # a model's name or alias, completed from memory
     JOB = "job"  # a job's id, as people see it ("12" or "#12")
     HOST = "host"  # a host's name
+    PERSON = "person"  # a user id ("telegram:42"), a bare id, or a mention
     SIZE = "size"  # "768x1024" or an aspect such as "3:2"
     WHOLE = "whole"  # a whole number, `least` to `most`
     DECIMAL = "decimal"  # a number, `least` to `most`

@@ -30,6 +30,8 @@ class Bot:
     queue: JobQueue
     presenter: Presenter
     records: Records
+    people: People
+    clock: VirtualClock
     chat: FakeChat
 
 
@@ -69,6 +71,8 @@ async def bot(
                 queue=queue,
                 presenter=presenter,
                 records=records,
+                people=people,
+                clock=clock,
                 chat=chat,
             )
         finally:

@@ -1,0 +1,50 @@
+"""The audit log: every act of an admin, with who did what to whom and when."""
+
+import sqlite3
+from dataclasses import dataclass
+
+from queueing.store import Database
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Act:
+    """One act of an admin. `at` is in UNIX seconds."""
+
+    at: float
+    actor: str
+    action: str
+    subject: str
+    detail: str = ""
+
+
+class AuditLog:
+    """Appends and reads acts; nothing changes one that is written."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def write(self, act: Act) -> None:
+        """Write an act down; durable when it returns."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO audit (at, actor, action, subject, detail) VALUES (?, ?, ?, ?, ?)",
+                (act.at, act.actor, act.action, act.subject, act.detail),
+            )
+
+        await self._database.write(change)
+
+    async def newest(self, limit: int) -> list[Act]:
+        """Return the newest acts, newest first."""
+
+        def query(connection: sqlite3.Connection) -> list[Act]:
+            rows = connection.execute(
+                "SELECT at, actor, action, subject, detail FROM audit ORDER BY id DESC LIMIT ?",
+                (limit,),
+            )
+            return [
+                Act(at=row[0], actor=row[1], action=row[2], subject=row[3], detail=row[4])
+                for row in rows
+            ]
+
+        return await self._database.read(query)

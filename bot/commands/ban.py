@@ -1,0 +1,33 @@
+"""`/ban <person> [reason]`, for admins: a person may not use Usher, for a while or for good."""
+
+from bot.commands.context import Answer, Call, CallRefused, Context, audited, reply
+from bot.commands.people import meant_person
+from bot.commands.table import Command, Param, ParamKind
+from bot.people import HOUR_S
+from bot.platforms.base import Moment
+
+COMMAND = Command(
+    name="ban",
+    help="command.ban",
+    admin=True,
+    params=(
+        Param(name="person", kind=ParamKind.PERSON, help="param.person", positional=True),
+        Param(name="reason", kind=ParamKind.TEXT, help="param.reason", positional=True),
+        Param(name="hours", kind=ParamKind.DECIMAL, help="param.hours", least=0.1, most=87_600),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    user, now = await meant_person(context, call), context.clock.now()
+    if context.access.is_admin(user):
+        raise CallRefused("refused.ban_admin")
+    hours, reason = call.decimal("hours"), call.text("reason")
+    until = None if hours is None else now + hours * HOUR_S
+    await context.people.change(user, banned_at=now, banned_until=until, ban_reason=reason)
+    for job in await context.queue.open_jobs(user):
+        await context.queue.cancel(job.id)
+    await audited(context, call, "ban", user, reason or "")
+    if until is None:
+        return reply(call.say("ban.done", person=user))
+    return reply(call.say("ban.done_until", person=user, moment=Moment(until)))

@@ -1,0 +1,46 @@
+"""`/limit <person>`, for admins: a person's own limits and lane, in place of their role's."""
+
+from bot.commands.context import Answer, Call, Context, audited, reply
+from bot.commands.people import meant_person
+from bot.commands.table import Command, Param, ParamKind
+from queueing.jobs import LANES
+
+COMMAND = Command(
+    name="limit",
+    help="command.limit",
+    admin=True,
+    params=(
+        Param(name="person", kind=ParamKind.PERSON, help="param.person", positional=True),
+        Param(name="open", kind=ParamKind.WHOLE, help="param.open", least=0, most=10_000),
+        Param(name="per-hour", kind=ParamKind.WHOLE, help="param.per_hour", least=0, most=10_000),
+        Param(name="lane", kind=ParamKind.CHOICE, help="param.lane", choices=LANES),
+        Param(name="reset", kind=ParamKind.FLAG, help="param.reset"),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    user = await meant_person(context, call)
+    changes: dict[str, int | str | None] = {}
+    if call.args.get("reset"):
+        changes = {"max_open": None, "per_hour": None, "lane": None}
+    for name, column in (("open", "max_open"), ("per-hour", "per_hour")):
+        if (number := call.whole(name)) is not None:
+            changes[column] = number
+    if (lane := call.text("lane")) is not None:
+        changes["lane"] = lane
+    person = await context.people.get(user)
+    if changes:
+        person = await context.people.change(user, **changes)
+        detail = ", ".join(f"{name}={value}" for name, value in changes.items())
+        await audited(context, call, "limit", user, detail)
+    limits = context.access.limits_of(person, ())
+    return reply(
+        call.say(
+            "limit.shown",
+            person=user,
+            open=limits.open_per_person,
+            per_hour="∞" if limits.per_hour is None else limits.per_hour,
+            lane=limits.lane,
+        )
+    )

@@ -1,0 +1,30 @@
+"""Finding the person an admin's command means."""
+
+import re
+
+from bot.commands.context import Call, CallRefused, Context
+
+_MENTION = re.compile(r"<@!?(\d{1,25})>")
+_USER = re.compile(r"[a-z]+:\S{1,64}")
+
+
+async def meant_person(context: Context, call: Call) -> str:
+    """Return the user an admin names: by id, by mention, or by replying to a job's message.
+
+    A bare id belongs to the platform of the call. Raises `CallRefused`.
+    """
+    named = call.text("person")
+    if named is None:
+        ref = call.invocation.replied_to
+        job_id = await context.records.job_of(ref) if ref else None
+        job = await context.queue.get(job_id) if job_id is not None else None
+        if job is None:
+            raise CallRefused("refused.which_person", command=call.invocation.command)
+        return job.owner
+    if mention := _MENTION.fullmatch(named):
+        named = mention[1]
+    if re.fullmatch(r"[0-9]{1,25}", named):
+        return f"{call.invocation.platform}:{named}"
+    if not _USER.fullmatch(named):
+        raise CallRefused("refused.which_person", command=call.invocation.command)
+    return named

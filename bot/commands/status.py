@@ -1,0 +1,49 @@
+"""`/status`: every host and backend: up or down and since when, its memory, what runs there."""
+
+from collections.abc import Sequence
+
+from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.table import Command
+from bot.platforms.base import Body, Moment
+from bot.texts import join
+from queueing.jobqueue import BackendStatus, CopyStatus, ModelStatus
+from queueing.world import Residency
+
+COMMAND = Command(name="status", help="command.status")
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    models = context.queue.models()
+    hosts = context.catalog().hosts
+    body: Body = ()
+    for host in hosts.values():
+        body += (*call.say("status.host", host=host.name, vram=f"{host.vram_mb / 1024:.0f}"), "\n")
+        for backend in context.queue.backends():
+            if backend.host == host.name:
+                body += (*_backend(context, call, backend, models), "\n")
+    return reply(join(body))
+
+
+def _backend(
+    context: Context, call: Call, backend: BackendStatus, models: Sequence[ModelStatus]
+) -> Body:
+    key = "status.up" if backend.up else "status.down"
+    name = backend.description or backend.kind
+    body = call.say(key, backend=backend.name, server=name, moment=Moment(backend.since))
+    if not backend.up and backend.error and context.access.is_admin(call.invocation.user):
+        body += (f"\n    {backend.error}",)
+    for model in models:
+        for copy in model.copies:
+            if copy.backend == backend.name:
+                body += ("\n    ", *_copy(call, model.name, copy))
+    return body
+
+
+def _copy(call: Call, model: str, copy: CopyStatus) -> Body:
+    match copy.residency:
+        case Residency.READY:
+            return call.say("status.runs", model=model, running=copy.running)
+        case Residency.LOADING:
+            return call.say("status.being_loaded", model=model)
+        case Residency.UNLOADING:
+            return call.say("status.being_unloaded", model=model)

@@ -1,0 +1,118 @@
+"""What is known of people: their own settings, what admins set for them, what they spent.
+
+In the same database as the jobs, through the same writer; every write is durable when it returns.
+"""
+
+import sqlite3
+from dataclasses import dataclass, fields, replace
+
+from queueing.store import Database
+
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Person:
+    """One person; None where nothing was set. Moments are UNIX seconds.
+
+    `image_model` to `style` are their own defaults. `lane`, `max_open` and `per_hour` override
+    what their role gives them. `banned_until` is None for a ban without end.
+    """
+
+    user: str
+    language: str | None = None
+    image_model: str | None = None
+    ask_model: str | None = None
+    size: str | None = None
+    style: str | None = None
+    lane: str | None = None
+    max_open: int | None = None
+    per_hour: int | None = None
+    banned_at: float | None = None
+    banned_until: float | None = None
+    ban_reason: str | None = None
+
+    def is_banned(self, now: float) -> bool:
+        """Return whether a ban holds at that moment."""
+        return self.banned_at is not None and (self.banned_until is None or now < self.banned_until)
+
+
+_COLUMNS = tuple(field.name for field in fields(Person))
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM people WHERE user = ?"  # noqa: S608  our own words
+_REPLACE = (
+    f"INSERT OR REPLACE INTO people ({', '.join(_COLUMNS)})"  # noqa: S608  as above
+    f" VALUES ({', '.join('?' * len(_COLUMNS))})"
+)
+
+
+class People:
+    """Reads and writes what is known of people."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, user: str) -> Person:
+        """Return a person; one without any settings when nothing is known."""
+        return await self._database.read(lambda connection: _read(connection, user))
+
+    async def change(self, user: str, **changes: str | float | None) -> Person:
+        """Set some of a person's fields and return the person as they are now."""
+
+        def change(connection: sqlite3.Connection) -> Person:
+            person = replace(_read(connection, user), **changes)  # type: ignore[arg-type]
+            connection.execute(_REPLACE, [getattr(person, name) for name in _COLUMNS])
+            return person
+
+        return await self._database.write(change)
+
+    async def spend(self, user: str, job_id: int, now: float) -> None:
+        """Count an accepted job against its owner's hour. Idempotent; forgets older hours."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR IGNORE INTO spent VALUES (?, ?, ?)", (job_id, user, now))
+            connection.execute("DELETE FROM spent WHERE user = ? AND at < ?", (user, now - HOUR_S))
+
+        await self._database.write(change)
+
+    async def give_back(self, job_id: int) -> None:
+        """Count a job no longer: it failed. Idempotent."""
+        await self._database.write(
+            lambda connection: connection.execute("DELETE FROM spent WHERE job_id = ?", (job_id,))
+        )
+
+    async def spent(self, user: str, now: float) -> tuple[float, ...]:
+        """Return when the jobs of a person's last hour were accepted, oldest first."""
+
+        def query(connection: sqlite3.Connection) -> tuple[float, ...]:
+            rows = connection.execute(
+                "SELECT at FROM spent WHERE user = ? AND at >= ? ORDER BY at", (user, now - HOUR_S)
+            )
+            return tuple(float(row[0]) for row in rows)
+
+        return await self._database.read(query)
+
+    async def forget(self, user: str) -> None:
+        """Delete a person's own settings and counts; what admins set for them stays."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            person = _read(connection, user)
+            kept = Person(
+                user=user,
+                lane=person.lane,
+                max_open=person.max_open,
+                per_hour=person.per_hour,
+                banned_at=person.banned_at,
+                banned_until=person.banned_until,
+                ban_reason=person.ban_reason,
+            )
+            connection.execute("DELETE FROM people WHERE user = ?", (user,))
+            if kept != Person(user=user):
+                connection.execute(_REPLACE, [getattr(kept, name) for name in _COLUMNS])
+            connection.execute("DELETE FROM spent WHERE user = ?", (user,))
+
+        await self._database.write(change)
+
+
+def _read(connection: sqlite3.Connection, user: str) -> Person:
+    row = connection.execute(_SELECT, (user,)).fetchone()
+    return Person(user=user) if row is None else Person(**dict(zip(_COLUMNS, row, strict=True)))
