@@ -162,15 +162,12 @@ class Call:
 
     async def _answer_first(self, content: Content, *, private: bool) -> int | None:
         """Give the first answer; None where Discord already has one."""
-        message = outgoing(content)
         try:
-            given = await self._interaction.response.send_message(
-                message.text,
-                view=message.view or MISSING,
-                ephemeral=private,
-                suppress_embeds=True,
-                allowed_mentions=message.mentions,
-            )
+            try:
+                given = await self._send_first(content, private=private)
+            except aiohttp.ClientError:
+                # The answer to it was lost. A repeat is safe: Discord takes one first answer only.
+                given = await self._send_first(content, private=private)
         except discord.HTTPException as error:
             if error.code != ALREADY_ACKNOWLEDGED:
                 raise
@@ -180,6 +177,18 @@ class Call:
         if given.message_id is None:
             return (await self._interaction.original_response()).id
         return given.message_id
+
+    async def _send_first(
+        self, content: Content, *, private: bool
+    ) -> "discord.InteractionCallbackResponse[Any]":
+        message = outgoing(content)
+        return await self._interaction.response.send_message(
+            message.text,
+            view=message.view or MISSING,
+            ephemeral=private,
+            suppress_embeds=True,
+            allowed_mentions=message.mentions,
+        )
 
     async def _replace_thinking(self, content: Content) -> int:
         message = outgoing(content)

@@ -119,11 +119,14 @@ async def test_an_answer_after_fifteen_minutes_becomes_an_ordinary_message() -> 
         assert fake.channel().messages[-1].shown == "flux is loaded."
 
 
-async def test_a_first_answer_whose_confirmation_was_lost_is_not_shown_twice() -> None:
+@pytest.mark.parametrize("how", [{"status": 502}, {"drop": True}])
+async def test_a_first_answer_whose_confirmation_was_lost_is_not_shown_twice(
+    how: dict[str, Any],
+) -> None:
     """Broken: a hiccup between us and Discord doubles the status message, or loses its reference."""
     door = NotingDoor()
     async with FakeDiscord() as fake, running(fake, door) as chat:
-        fake.fail("POST", CALLBACK, status=502, acting=True)
+        fake.fail("POST", CALLBACK, acting=True, **how)
         await fake.person(7).slash("image", prompt="cat")
         call = await door.called()
         ref = await call.respond(says("⏳ #3"), False)

@@ -1,0 +1,143 @@
+"""The whole bot on the fake Discord: from a typed command to the delivered picture and back."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from bot import config as configuration
+from bot.app import Parts, build
+from bot.commands.registry import COMMANDS
+from bot.platforms.discord import Discord
+from bot.texts import describe
+from tests.bot.discord_bot import NotingDoor, running
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord_state import FakeMessage
+
+CONFIG = """
+hosts:
+  gpu-1:
+    vram: 24GB
+    backends:
+      studio: {kind: demo}
+models:
+  flux:
+    backends: [studio]
+    capabilities: [text-to-image]
+    vram: 17GB
+    parallel: 1
+    load_s: 0.1
+    service_s: 0.3
+  llama:
+    backends: [studio]
+    capabilities: [text-to-text]
+    vram: 7GB
+    load_s: 0.1
+    service_s: 0.3
+chats:
+  discord: {token: "${DISCORD_TOKEN}"}
+admins: ["discord:1"]
+"""
+
+
+@asynccontextmanager
+async def usher(fake: FakeDiscord, folder: Path) -> AsyncIterator[Parts]:
+    config = configuration.parse(CONFIG, {"DISCORD_TOKEN": fake.token})
+    app = build(config, database_url=f"sqlite:///{folder}/usher.sqlite")
+    async with app.running() as parts, asyncio.TaskGroup() as group:
+        task = group.create_task(parts.queue.run())
+        await fake.connected()
+        yield parts
+        task.cancel()
+
+
+def done(message: FakeMessage | None) -> bool:
+    return message is not None and bool(message.files)
+
+
+async def test_the_real_commands_are_ones_discord_takes() -> None:
+    """Broken: a new command or option breaks Discord's rules and none are registered any more."""
+    async with FakeDiscord() as fake:
+        chat = Discord(fake.token, describe=describe)
+        async with running(fake, NotingDoor(commands=COMMANDS), chat):
+            registered = {each["name"]: each for each in fake.rest.commands}
+    assert set(registered) == {each.name for each in COMMANDS if not each.hidden}
+    assert len(registered) <= 100
+    for command in registered.values():
+        options = command["options"]
+        texts = [command["name"], command["description"]]
+        texts += [text for option in options for text in (option["name"], option["description"])]
+        assert len(options) <= 25
+        assert sum(map(len, texts)) <= 8000
+        assert "de" in command["description_localizations"]
+        required = [bool(option.get("required")) for option in options]
+        assert required == sorted(required, reverse=True)
+
+
+async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Path) -> None:
+    """Broken: the main job does not work on Discord."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path):
+        person = fake.person(7, "Ada")
+        call = await person.slash("image", model="flux", prompt="a *cat* @everyone")
+        await fake.wait_for(lambda: done(call.answer), timeout_s=30)
+        [message] = fake.channel().messages
+        assert message is call.answer
+        assert message.files[0].data[1:4] in {b"PNG", b"\xd8\xff\xe0"} or message.files[0].data
+        assert "a *cat* @everyone" in message.shown
+        assert message.notified == frozenset()
+        assert message.edited_by_token == 0
+        assert len(message.history) > 1
+
+
+async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Path) -> None:
+    """Broken: positions are not shown, or the button cancels another job."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path):
+        person = fake.person(7, "Ada")
+        calls = [
+            await person.slash("image", model="flux", prompt=f"cat {number}") for number in range(3)
+        ]
+        last = await fake.wait_for(lambda: calls[2].answer)
+        assert last is not None
+        assert "#" in last.history[0]
+        stranger = fake.person(8)
+        await stranger.click(last, "Cancel")
+        await fake.wait_for(lambda: len(stranger.sees()) > len(fake.channel().messages))
+        await person.click(last, "Cancel")
+        await fake.wait_for(lambda: last.shown.startswith("Cancelled"), timeout_s=30)
+        await fake.wait_for(lambda: done(calls[0].answer) and done(calls[1].answer), timeout_s=30)
+        assert last.files == []
+
+
+async def test_work_goes_on_after_a_restart_in_the_same_message(tmp_path: Path) -> None:
+    """Broken: a restart loses a waiting job, its message or its button."""
+    async with FakeDiscord() as fake:
+        person = fake.person(7, "Ada")
+        async with usher(fake, tmp_path):
+            calls = [
+                await person.slash("image", model="flux", prompt=f"cat {number}")
+                for number in range(2)
+            ]
+            await fake.wait_for(lambda: all(call.answer for call in calls))
+        fake.later(1200)  # the interactions' tokens are worth nothing by now
+        async with usher(fake, tmp_path):
+            messages = [call.answer for call in calls]
+            await fake.wait_for(lambda: all(done(each) for each in messages), timeout_s=30)
+            assert fake.channel().messages == messages
+        assert fake.rest.syncs == 1
+
+
+async def test_an_answer_streams_and_admins_alone_may_preload(tmp_path: Path) -> None:
+    """Broken: texts do not arrive, or anybody may move models about."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path):
+        call = await fake.person(7).slash("ask", model="llama", prompt="why?")
+        refused = await fake.person(7).slash("preload", model="flux")
+        answer = await fake.wait_for(lambda: refused.answer)
+        assert answer is not None
+        assert answer.seen_only_by == 7
+        message = await fake.wait_for(lambda: call.answer)
+        assert message is not None
+        await fake.wait_for(
+            lambda: not message.buttons or message.buttons[0].label != "Cancel", timeout_s=30
+        )
+        assert len(list(itertools.pairwise(message.history))) >= 1
