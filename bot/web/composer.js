@@ -1,6 +1,6 @@
 // Where the person writes: the text, its completion, attached pictures, and what it replies to.
 
-import { byId, make, sizeText } from "./dom.js";
+import { byId, make, recall, remember, sizeText } from "./dom.js";
 import { say } from "./texts.js";
 
 const DRAFT = "usher-draft";
@@ -22,7 +22,7 @@ export class Composer {
     this.choices = new Choices(this.text, (choice) => this.take(choice));
     this.label();
     this.listen();
-    this.text.value = sessionStorage.getItem(DRAFT) ?? "";
+    this.text.value = recall(DRAFT) ?? "";
     this.changed();
   }
 
@@ -147,7 +147,7 @@ export class Composer {
   changed() {
     this.notice("");
     this.back = 0;
-    sessionStorage.setItem(DRAFT, this.text.value);
+    remember(DRAFT, this.text.value || null);
     this.text.style.height = "auto";
     this.text.style.height = `${this.text.scrollHeight}px`;
     this.complete();

@@ -1,6 +1,8 @@
 // The WebSocket: connects again by itself, asks only for what it missed, and sends what the person
 // said until the server has confirmed it, across reloads of the page.
 
+import { recall, remember } from "./dom.js";
+
 const OUTBOX = "usher-outbox";
 const CONFIRM_MS = 10_000; // without an answer for that long the connection is taken for dead
 const RETRY_LEAST_MS = 400;
@@ -135,18 +137,5 @@ export class Connection {
   }
 }
 
-function loadOutbox() {
-  try {
-    return JSON.parse(sessionStorage.getItem(OUTBOX)) ?? [];
-  } catch {
-    return [];
-  }
-}
-
-function saveOutbox(outbox) {
-  try {
-    sessionStorage.setItem(OUTBOX, JSON.stringify(outbox));
-  } catch {
-    // Full or not allowed: the line then lasts as long as the page, which is what it would without us.
-  }
-}
+const loadOutbox = () => JSON.parse(recall(OUTBOX) ?? "[]");
+const saveOutbox = (outbox) => remember(OUTBOX, outbox.length ? JSON.stringify(outbox) : null);

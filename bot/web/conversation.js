@@ -293,6 +293,7 @@ function drawBody(node, body) {
     if (joins && blocks.length) blocks.at(-1).push(part);
     else blocks.push([part]);
   }
+  const tails = takeTails(blocks);
   blocks.forEach((block, index) => {
     const markdown = block[0].kind === "markdown";
     const name = markdown ? "markdown" : "line";
@@ -303,11 +304,32 @@ function drawBody(node, body) {
       else node.append(fresh);
       child = fresh;
     }
-    if (markdown) showMarkdown(child, block[0].text);
+    if (markdown) showAnswer(child, block[0].text, tails.get(block));
     else child.replaceChildren(...block.map((part, at) => linePart(part, at === 0 && index > 0)));
   });
   while (node.children.length > blocks.length) node.lastElementChild.remove();
   node.hidden = blocks.length === 0;
+}
+
+/** Take texts that go on in the line where Markdown ends, such as a cursor, from the blocks. */
+function takeTails(blocks) {
+  const tails = new Map();
+  for (let index = blocks.length - 1; index > 0; index -= 1) {
+    const [first, ...rest] = blocks[index];
+    const before = blocks[index - 1];
+    if (before[0].kind !== "markdown" || first.kind !== "text" || first.text.includes("\n") || rest.length) continue;
+    tails.set(before, first.text);
+    blocks.splice(index, 1);
+  }
+  return tails;
+}
+
+function showAnswer(node, text, tail) {
+  node.querySelector(".tail")?.remove();
+  showMarkdown(node, text);
+  if (tail === undefined) return;
+  const ends = node.querySelectorAll("p, li, h3, h4, h5, h6, code, td, th");
+  (ends[ends.length - 1] ?? node.appendChild(make("p"))).append(make("span", { className: "tail" }, tail));
 }
 
 function linePart(part, afterMarkdown) {

@@ -14,6 +14,25 @@ export function make(tag, properties = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
+/** Keep a text in this tab across reloads; null forgets it. */
+export function remember(name, text) {
+  try {
+    if (text === null) sessionStorage.removeItem(name);
+    else sessionStorage.setItem(name, text);
+  } catch {
+    // Full, or storage is not allowed: the text then lasts as long as the page.
+  }
+}
+
+/** Return what was kept, or null. */
+export function recall(name) {
+  try {
+    return sessionStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
 /** Return a size in bytes as people write it. */
 export function sizeText(bytes) {
   if (bytes < 1024) return `${bytes} B`;

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -12,8 +13,10 @@ import pytest_asyncio
 
 from bot.platforms.base import Button, Content, Invocation, Markdown, MessageRef, Moment
 from bot.platforms.web import Web
+from bot.platforms.web_calls import CALLS_BURST
 from bot.platforms.web_log import MemoryLog
 from bot.platforms.web_wire import ModelLine
+from bot.web import page_files
 from queueing.requests import File
 from tests.bot.web_client import picture, running
 from tests.fakes.chromium import Chromium, Page, running_chromium
@@ -147,6 +150,19 @@ async def test_a_streamed_answer_grows_and_keeps_its_elements(stage: Stage) -> N
     assert await page.evaluate("window.first.isConnected")
     assert await page.text(f"{LAST} strong") == "bold"
     assert await page.text(f"{LAST} pre") == "print('hi')"
+
+
+async def test_a_cursor_stays_in_the_line_it_writes(stage: Stage) -> None:
+    """A streaming answer's cursor would jump on a line of its own below the text."""
+    page = stage.page
+    ref = await stage.show(Content(body=(Markdown("One word"), "▌")))
+    assert await page.text(f"{LAST} .markdown p") == "One word▌"
+    await stage.web.edit(ref, Content(body=(Markdown("One word\n\n- more"), "▌")))
+    await page.wait_text("more▌", f"{LAST} li")
+    assert await page.text(f"{LAST} .markdown p") == "One word"
+    await stage.web.edit(ref, Content(body=(Markdown("One word\n\n- more"), "\nllama · 8 s")))
+    await page.wait_text("llama · 8 s", f"{LAST} .line")
+    assert "▌" not in await page.text(LAST)
 
 
 @pytest.mark.parametrize("markdown", [False, True])
@@ -314,6 +330,38 @@ async def test_a_refused_line_can_be_written_again(stage: Stage) -> None:
     await page.click(".message.failed .meta .plain")
     await page.wait("document.querySelector('#text').value === 'about my picture'")
     await page.wait("document.querySelector('.message.failed') === null")
+
+
+async def test_a_flood_of_lines_arrives_whole(stage: Stage) -> None:
+    """Lines typed faster than the server takes them would be lost."""
+    page = stage.page
+    for at in range(CALLS_BURST + 3):
+        await page.click("#text")
+        await page.type(f"line {at}")
+        await page.press("Enter")
+    texts = {(await stage.door.taken()).text for _ in range(CALLS_BURST + 3)}
+    assert texts == {f"line {at}" for at in range(CALLS_BURST + 3)}
+    await page.wait("document.querySelector('.message.pending') === null")
+
+
+async def test_the_page_speaks_german(stage: Stage) -> None:
+    """Half of the page would stay English for a German reader, and so would the answers."""
+    page = stage.page
+    agent = {"userAgent": "test", "acceptLanguage": "de-DE,de"}
+    await page.call("Emulation.setUserAgentOverride", **agent)
+    await page.reload()
+    await page.wait_text("Verbunden")
+    assert await page.evaluate("document.documentElement.lang") == "de"
+    assert (await stage.say("hallo")).language == "de-DE"
+
+
+def test_the_pages_own_words_are_complete_in_every_language() -> None:
+    """A text missing in one language would break the page for its readers."""
+    source = page_files()["texts.js"][1].decode()
+    catalogues = re.findall(r"const [A-Z]+ = \{(.*?)\n\};", source, re.DOTALL)
+    keys = [re.findall(r'^  "?([\w.-]+)"?:', catalogue, re.MULTILINE) for catalogue in catalogues]
+    assert len(keys) == 2
+    assert keys[0] == keys[1]
 
 
 async def test_earlier_messages_are_shown_on_request(stage: Stage) -> None:
