@@ -92,10 +92,11 @@ def _run(arguments: argparse.Namespace) -> int:
 async def _serve(config: Config) -> None:
     from bot.app import build  # noqa: PLC0415  as above
 
-    async with asyncio.TaskGroup() as group:
-        alive = group.create_task(heartbeat.beat(config.database), name="heartbeat")
-        await build(config).run()
-        alive.cancel()
+    # The sign of life begins when the database is ours: a second bot must not end the first one's.
+    async with build(config).running() as parts, asyncio.TaskGroup() as group:
+        beating = group.create_task(heartbeat.beat(config.database))
+        await parts.queue.run()
+        beating.cancel()
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -151,8 +151,37 @@ def test_a_second_bot_on_one_database_is_refused(
         _wait_until_alive(bot, tmp_path / "usher.sqlite")
         with _started("run", "-c", str(tmp_path / "config.yaml")) as second:
             told, _ = second.communicate(timeout=WAIT_S)
+        assert heartbeat.is_alive(tmp_path / "usher.sqlite")
         bot.terminate()
         bot.communicate(timeout=WAIT_S)
     assert second.returncode == 2
     assert "another Usher runs on this database" in told
     assert "Traceback" not in told
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to answer")
+def test_a_second_signal_stops_at_once() -> None:
+    """A stop that hangs could only be ended by force."""
+    script = """\
+import asyncio
+from bot.cli import run_until_signal
+
+async def stubborn():
+    print("runs", flush=True)
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            print("hangs", flush=True)
+
+run_until_signal(stubborn())
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "runs\n"
+        process.terminate()
+        assert process.stdout.readline() == "hangs\n"
+        process.terminate()
+        assert process.wait(WAIT_S) == -signal.SIGTERM
