@@ -1,7 +1,6 @@
 """The whole bot on the fake Discord: from a typed command to the delivered picture and back."""
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -83,7 +82,7 @@ async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Pat
         await fake.wait_for(lambda: done(call.answer), timeout_s=30)
         [message] = fake.channel().messages
         assert message is call.answer
-        assert message.files[0].data[1:4] in {b"PNG", b"\xd8\xff\xe0"} or message.files[0].data
+        assert message.files[0].data.startswith(b"\x89PNG")
         assert "a *cat* @everyone" in message.shown
         assert message.notified == frozenset()
         assert message.edited_by_token == 0
@@ -140,4 +139,4 @@ async def test_an_answer_streams_and_admins_alone_may_preload(tmp_path: Path) ->
         await fake.wait_for(
             lambda: not message.buttons or message.buttons[0].label != "Cancel", timeout_s=30
         )
-        assert len(list(itertools.pairwise(message.history))) >= 1
+        assert "why?" in message.shown
