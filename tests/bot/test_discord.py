@@ -1,5 +1,6 @@
 """Real discord.py against a fake Discord: commands, answers, buttons, messages, restarts."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -311,6 +312,32 @@ async def test_a_button_of_another_age_is_confirmed_and_forgotten() -> None:
         await fake.wait_for(lambda: press.response_type)
         assert press.response_type == 6
         assert door.calls == []
+
+
+async def test_messages_with_buttons_leave_nothing_in_memory() -> None:
+    """Broken: every status message of the past months is kept by the library, and memory grows."""
+    content = Content(body=("⏳",), buttons=((CANCEL,),))
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door) as chat:
+        ref = await chat.send("100", content)
+        await chat.edit(ref, content)
+        await fake.person(7).slash("queue")
+        await (await door.called()).respond(content, False)
+        assert chat._client is not None
+        assert list(chat._client.persistent_views) == []
+
+
+async def test_a_crowd_is_answered_at_once() -> None:
+    """Broken: calls wait for each other, and the last ones miss Discord's three seconds."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        calls = [await fake.person(number).slash("queue") for number in range(1, 201)]
+        await door.called(200)
+        await asyncio.gather(*(each.respond(says(each.user), True) for each in door.calls))
+        for call in calls:
+            assert call.answer is not None
+            assert call.answer.shown == f"discord:{call.person_id}"
+            assert call.answer.seen_only_by == call.person_id
 
 
 # ---------------------------------------------------------------- messages
