@@ -25,11 +25,12 @@ from bot.platforms.base import (
     TooLarge,
 )
 from bot.platforms.web_calls import Calls
+from bot.platforms.web_content import shown_of
 from bot.platforms.web_guard import is_loopback
 from bot.platforms.web_log import ChatLog, MemoryLog, Shown
 from bot.platforms.web_people import LOCAL, FixedPeople, OnlyLocal, People, Person
 from bot.platforms.web_server import Server
-from bot.platforms.web_wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows, shown_of
+from bot.platforms.web_wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
 from queueing.ports import Clock
 
 OVERVIEW_EVERY_S = 1.0
@@ -37,7 +38,7 @@ MAX_SENT = 100 * 1024 * 1024  # bytes of one message's files
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, never bound by default
 
 
-class SystemClock:
+class _SystemClock:
     """Tells the machine's time."""
 
     def now(self) -> float:
@@ -100,7 +101,7 @@ class Web:
         self._overview = overview
         self._lines: tuple[ModelLine, ...] = ()
         self._is_admin = is_admin
-        self._clock = clock or SystemClock()
+        self._clock = clock or _SystemClock()
         self._server: Server | None = None
 
     @property

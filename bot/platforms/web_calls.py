@@ -17,10 +17,11 @@ from bot.platforms.base import (
     MessageRef,
     Respond,
 )
+from bot.platforms.web_content import shown_file, split_command
 from bot.platforms.web_guard import Bucket
 from bot.platforms.web_log import ChatLog, Shown, ShownButton, ShownFile, TextPart
 from bot.platforms.web_people import Person
-from bot.platforms.web_wire import MAX_FILES, NotTaken, Press, Say, Taken, shown_file, split_command
+from bot.platforms.web_wire import MAX_FILES, NotTaken, Press, Say, Taken
 from queueing.ports import Clock
 from queueing.requests import File
 

@@ -1,31 +1,14 @@
-"""What the page and the server say to each other over the WebSocket, as validated records.
+"""What the page and the server say to each other over the WebSocket, as validated records."""
 
-Also what a typed line means (`split_command`) and what a `Content` looks like on the page.
-"""
-
-import re
 from collections.abc import Sequence
-from io import BytesIO
 from typing import Annotated, Literal
 
-from PIL import Image
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from bot.commands.table import Command, ParamKind
-from bot.platforms.base import Content, Markdown, Moment, Part
-from bot.platforms.web_log import (
-    Entry,
-    MarkdownPart,
-    MomentPart,
-    Shown,
-    ShownButton,
-    ShownFile,
-    ShownPart,
-    TextPart,
-    file_id,
-)
+from bot.platforms.web_log import Entry, Shown
 from bot.texts import describe
-from queueing.requests import File, Record
+from queueing.requests import Record
 
 MAX_FRAME = 2 * 1024 * 1024  # bytes; holds 100,000 characters however they are escaped
 MAX_TEXT = 250_000  # characters; the bot's own limit is far lower and explains itself
@@ -226,86 +209,3 @@ def command_rows(
         for command in commands
         if not command.hidden and (admin or not command.admin)
     )
-
-
-# ---------------------------------------------------------------- meaning
-
-
-_COMMAND = re.compile(r"/([A-Za-z][\w-]*)(=|(?=\s|$))", re.ASCII)
-
-
-def split_command(line: str) -> tuple[str, str]:
-    """Return the command and the rest of a line: "/image flux cat" is ("image", "flux cat").
-
-    "/image=flux=cat" means the same. A line without a command asks a model, for that is what a
-    person means on a chat page.
-    """
-    text = line.strip()
-    found = _COMMAND.match(text)
-    if found is None:
-        return "ask", text
-    rest = text[found.end() :]
-    if found[2] == "=":
-        rest = rest.replace("=", " ", 1)
-    return found[1].lower(), rest.strip()
-
-
-def shown_of(
-    chat: str, message: str, content: Content, *, quiet: bool = False, reply_to: str | None = None
-) -> Shown:
-    """Return what a message of the bot shows. Reads the heads of pictures: not for the loop."""
-    return Shown(
-        author="usher",
-        body=tuple(_part(part) for part in content.body),
-        files=tuple(shown_file(chat, message, file) for file in content.files),
-        buttons=tuple(
-            tuple(
-                ShownButton(
-                    command=button.command,
-                    job=button.job_id,
-                    label=_clean(button.label),
-                    danger=button.danger,
-                )
-                for button in row
-            )
-            for row in content.buttons
-        ),
-        quiet=quiet,
-        reply_to=reply_to,
-    )
-
-
-def shown_file(chat: str, message: str, file: File) -> ShownFile:
-    """Describe a file, with the size of a picture so that the page can keep its place free."""
-    width, height = _size_of(file.data) if file.mime.startswith("image/") else (None, None)
-    return ShownFile(
-        id=file_id(chat, message, file),
-        name=_clean(file.name),
-        mime=file.mime,
-        size=len(file.data),
-        width=width,
-        height=height,
-    )
-
-
-def _part(part: Part) -> ShownPart:
-    match part:
-        case Moment(at):
-            return MomentPart(at=at)
-        case Markdown(text):
-            return MarkdownPart(text=_clean(text))
-        case str():
-            return TextPart(text=_clean(part))
-
-
-def _clean(text: str) -> str:
-    # Half a surrogate pair cannot be written as UTF-8; a model's stream may be cut in one.
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _size_of(data: bytes) -> tuple[int | None, int | None]:
-    try:
-        with Image.open(BytesIO(data)) as picture:  # reads the head only, never the pixels
-            return picture.size
-    except (OSError, ValueError, Image.DecompressionBombError, SyntaxError):
-        return None, None

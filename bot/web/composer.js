@@ -1,5 +1,6 @@
 // Where the person writes: the text, its completion, attached pictures, and what it replies to.
 
+import { Choices, optionChoices, paramAt, usage } from "./completion.js";
 import { byId, make, recall, remember, sizeText } from "./dom.js";
 import { say } from "./texts.js";
 
@@ -261,91 +262,5 @@ export class Composer {
     const state = file.failed ? "failed" : file.upload ? "done" : "busy";
     const label = state === "busy" ? say("uploading", { name: file.name }) : file.name;
     return make("li", { className: state, title: label }, make("img", { src: file.url, alt: label }), off);
-  }
-}
-
-// ---------------------------------------------------------------- which parameter is being typed
-
-const usage = (command) =>
-  [`/${command.name}`, ...command.params.filter((param) => param.positional)
-    .map((param) => (param.required ? `<${param.name}>` : `[${param.name}]`))].join(" ");
-
-/** Return the parameter the end of a text belongs to, what is typed of it, and where that starts. */
-function paramAt(text, commands) {
-  const words = text.split(/\s+/);
-  const command = commands.find((known) => `/${known.name}` === words[0]);
-  if (!command || words.length < 2) return null;
-  const typed = words.at(-1);
-  const from = text.length - typed.length;
-  if (typed.startsWith("--")) return { command, typed, from, param: { kind: "option" } };
-  const named = /^--([\w-]+)$/.exec(words.at(-2))?.[1];
-  const param = named
-    ? command.params.find((known) => known.name === named)
-    : command.params.filter((known) => known.positional)[words.length - 2];
-  return param ? { command, typed, from, param } : null;
-}
-
-function optionChoices({ command, typed }, from) {
-  return command.params
-    .filter((param) => !param.positional && param.kind !== "picture" && `--${param.name}`.startsWith(typed))
-    .filter((param) => `--${param.name}` !== typed)
-    .map((param) => ({ value: `--${param.name}`, help: param.help, from, after: " " }));
-}
-
-// ---------------------------------------------------------------- the list of choices
-
-/** A listbox over the text; the text keeps the focus and names the active choice. */
-class Choices {
-  constructor(text, take) {
-    this.text = text;
-    this.take = take;
-    this.list = byId("choices");
-    this.list.setAttribute("aria-label", say("commands"));
-    this.rows = [];
-    // Pressing a choice must not take the focus from the text.
-    this.list.addEventListener("pointerdown", (event) => event.preventDefault());
-  }
-
-  show(rows, choose) {
-    this.rows = rows;
-    this.list.hidden = rows.length === 0;
-    this.list.replaceChildren(...rows.map((row, index) => this.rowNode(row, index)));
-    this.text.setAttribute("aria-expanded", String(rows.length > 0));
-    this.mark(choose && rows.length ? 0 : -1);
-  }
-
-  hide() {
-    if (!this.list.hidden) this.show([], false);
-  }
-
-  rowNode(row, index) {
-    const node = make("li", { role: "option", id: `choice-${index}`, "aria-selected": "false" },
-      make("span", { className: "value" }, row.value), make("span", { className: "help" }, row.help));
-    node.addEventListener("click", () => this.take(row));
-    return node;
-  }
-
-  mark(index) {
-    this.at = index;
-    [...this.list.children].forEach((node, at) => node.setAttribute("aria-selected", String(at === index)));
-    if (index >= 0) {
-      this.text.setAttribute("aria-activedescendant", `choice-${index}`);
-      this.list.children[index].scrollIntoView({ block: "nearest" });
-    } else {
-      this.text.removeAttribute("aria-activedescendant");
-    }
-  }
-
-  /** Act on a key; false where it is not for the list. Enter is, only once a choice is marked. */
-  key(event) {
-    const count = this.rows.length;
-    if (!count) return false;
-    if (event.key === "ArrowDown") this.mark((this.at + 1) % count);
-    else if (event.key === "ArrowUp") this.mark(this.at <= 0 ? count - 1 : this.at - 1);
-    else if (event.key === "Escape") this.hide();
-    else if (event.key === "Tab" && !event.shiftKey) this.take(this.rows[Math.max(this.at, 0)]);
-    else if (event.key === "Enter" && !event.shiftKey && this.at >= 0) this.take(this.rows[this.at]);
-    else return false;
-    return true;
   }
 }

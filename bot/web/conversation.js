@@ -1,9 +1,11 @@
 // The messages on the page. Each is one element that changes in place; only the parts of it that
 // differ are touched, so nothing flickers, and focus, selection and scroll position stay.
 
-import { byId, make, sizeText } from "./dom.js";
-import { copyText, showMarkdown } from "./markdown.js";
-import { clockText, fullText, moment } from "./moments.js";
+import { bodyText, drawBody, hasMarkdown, markdownText } from "./body.js";
+import { byId, make } from "./dom.js";
+import { copyText } from "./markdown.js";
+import { clockText, fullText } from "./moments.js";
+import { fileNode, isPicture, Large, swapWhenLoaded } from "./pictures.js";
 import { say } from "./texts.js";
 
 const NEAR_END_PX = 80;
@@ -177,23 +179,13 @@ export class Conversation {
     const pictures = files.filter(isPicture);
     view.files.hidden = files.length === 0;
     view.files.classList.toggle("several", pictures.length > 1);
-    const nodes = files.map((file) => old.get(file.id) ?? this.fileNode(file, view));
+    const nodes = files.map((file) => old.get(file.id) ?? fileNode(file, (id) => this.enlarge(view, id)));
     if (pictures.length === 1 && files.length === 1) swapWhenLoaded(view.files, nodes[0]);
     else view.files.replaceChildren(...nodes);
   }
 
-  fileNode(file, view) {
-    const address = `/files/${encodeURIComponent(file.id)}`;
-    if (!isPicture(file)) {
-      return make("a", { className: "file", href: `${address}?download=1`, download: file.name, "data-file": file.id },
-        make("span", { className: "file-name" }, file.name), make("span", { className: "file-size" }, sizeText(file.size)));
-    }
-    const picture = make("img", { src: address, alt: file.name || say("picture"), decoding: "async" });
-    const open = make("button", { type: "button", className: "picture", "data-file": file.id,
-      "aria-label": say("openPicture", { name: file.name || say("picture") }) }, picture);
-    if (file.width) open.style.setProperty("--ratio", file.width / file.height); // keeps its place free
-    open.addEventListener("click", () => this.large.show(view.entry.shown.files.filter(isPicture), file.id));
-    return open;
+  enlarge(view, file) {
+    this.large.show(view.entry.shown.files.filter(isPicture), file);
   }
 
   drawButtons(view, entry) {
@@ -284,111 +276,8 @@ export class Conversation {
   }
 }
 
-// ---------------------------------------------------------------- drawing
-
-function drawBody(node, body) {
-  const blocks = [];
-  for (const part of body) {
-    const joins = part.kind !== "markdown" && blocks.at(-1)?.[0].kind !== "markdown";
-    if (joins && blocks.length) blocks.at(-1).push(part);
-    else blocks.push([part]);
-  }
-  const tails = takeTails(blocks);
-  blocks.forEach((block, index) => {
-    const markdown = block[0].kind === "markdown";
-    const name = markdown ? "markdown" : "line";
-    let child = node.children[index];
-    if (child?.className !== name) {
-      const fresh = make("div", { className: name });
-      if (child) child.replaceWith(fresh);
-      else node.append(fresh);
-      child = fresh;
-    }
-    if (markdown) showAnswer(child, block[0].text, tails.get(block));
-    else child.replaceChildren(...block.map((part, at) => linePart(part, at === 0 && index > 0)));
-  });
-  while (node.children.length > blocks.length) node.lastElementChild.remove();
-  node.hidden = blocks.length === 0;
-}
-
-/** Take texts that go on in the line where Markdown ends, such as a cursor, from the blocks. */
-function takeTails(blocks) {
-  const tails = new Map();
-  for (let index = blocks.length - 1; index > 0; index -= 1) {
-    const [first, ...rest] = blocks[index];
-    const before = blocks[index - 1];
-    if (before[0].kind !== "markdown" || first.kind !== "text" || first.text.includes("\n") || rest.length) continue;
-    tails.set(before, first.text);
-    blocks.splice(index, 1);
-  }
-  return tails;
-}
-
-function showAnswer(node, text, tail) {
-  node.querySelector(".tail")?.remove();
-  showMarkdown(node, text);
-  if (tail === undefined) return;
-  const ends = node.querySelectorAll("p, li, h3, h4, h5, h6, code, td, th");
-  (ends[ends.length - 1] ?? node.appendChild(make("p"))).append(make("span", { className: "tail" }, tail));
-}
-
-function linePart(part, afterMarkdown) {
-  if (part.kind === "moment") return moment(part.at);
-  return afterMarkdown ? part.text.trimStart() : part.text; // the line starts on its own anyway
-}
-
-/** Show a picture in the place of the one before, once it is there: previews then never flicker. */
-function swapWhenLoaded(box, node) {
-  const picture = node.querySelector("img");
-  if (!box.firstElementChild || node === box.firstElementChild || picture.complete) {
-    box.dataset.coming = "";
-    return box.replaceChildren(node);
-  }
-  box.dataset.coming = node.dataset.file;
-  const swap = () => box.dataset.coming === node.dataset.file && box.replaceChildren(node);
-  picture.addEventListener("load", swap, { once: true });
-  picture.addEventListener("error", swap, { once: true });
-}
-
-const isPicture = (file) => /^image\/(png|jpeg|webp|gif|avif)$/.test(file.mime);
-const hasMarkdown = (shown) => shown.body.some((part) => part.kind === "markdown");
-const markdownText = (body) => body.filter((part) => part.kind === "markdown").map((part) => part.text).join("\n\n");
-const bodyText = (body) => body.map((part) => (part.kind === "moment" ? clockText(part.at) : part.text)).join("");
 const shortText = (shown) => bodyText(shown.body).replace(/\s+/g, " ").slice(0, 80) || say("picture");
 
 function announce(text) {
   byId("announce").textContent = text.slice(0, 500);
-}
-
-// ---------------------------------------------------------------- a picture large
-
-class Large {
-  constructor() {
-    this.dialog = byId("large");
-    byId("large-close").textContent = say("close");
-    byId("large-download").textContent = say("download");
-    byId("large-close").addEventListener("click", () => this.dialog.close());
-    byId("large-picture").addEventListener("click", () => this.dialog.close());
-    this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
-    this.dialog.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (step) this.draw((this.at + step + this.files.length) % this.files.length);
-    });
-  }
-
-  show(files, id) {
-    this.files = files;
-    this.draw(files.findIndex((file) => file.id === id));
-    this.dialog.showModal();
-  }
-
-  draw(at) {
-    this.at = at;
-    const file = this.files[at];
-    const address = `/files/${encodeURIComponent(file.id)}`;
-    const of = this.files.length > 1 ? `${at + 1}/${this.files.length} · ` : "";
-    byId("large-name").textContent = `${of}${file.name} · ${sizeText(file.size)}`;
-    Object.assign(byId("large-picture"), { src: address, alt: file.name });
-    Object.assign(byId("large-download"), { href: `${address}?download=1`, download: file.name });
-  }
 }

@@ -21,10 +21,11 @@ from bot.platforms.base import (
 )
 from bot.platforms.web import Web
 from bot.platforms.web_calls import CALLS_BURST
+from bot.platforms.web_content import split_command
 from bot.platforms.web_log import MemoryLog
 from bot.platforms.web_people import FixedPeople, Person
 from bot.platforms.web_tab import PAGE
-from bot.platforms.web_wire import ModelLine, split_command
+from bot.platforms.web_wire import ModelLine
 from queueing.requests import File
 from tests.bot.web_client import picture, running, tab, text_of
 from tests.fakes.door import ScriptedDoor

@@ -6,8 +6,8 @@ import pytest
 import pytest_asyncio
 
 from bot.chat_log import SqliteLog
+from bot.platforms.web_content import shown_file
 from bot.platforms.web_log import ChatLog, Entry, MemoryLog, Shown, TextPart
-from bot.platforms.web_wire import shown_file
 from bot.records import MIGRATIONS
 from queueing.requests import File
 from queueing.store import open_database

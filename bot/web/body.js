@@ -1,0 +1,69 @@
+// The words of a message: plain text, moments and Markdown, drawn into the elements already there.
+
+import { make } from "./dom.js";
+import { showMarkdown } from "./markdown.js";
+import { clockText, moment } from "./moments.js";
+
+/** Show a message's body in `node`, block by block. */
+export function drawBody(node, body) {
+  const blocks = [];
+  for (const part of body) {
+    const joins = part.kind !== "markdown" && blocks.at(-1)?.[0].kind !== "markdown";
+    if (joins && blocks.length) blocks.at(-1).push(part);
+    else blocks.push([part]);
+  }
+  const tails = takeTails(blocks);
+  blocks.forEach((block, index) => {
+    const markdown = block[0].kind === "markdown";
+    const name = markdown ? "markdown" : "line";
+    let child = node.children[index];
+    if (child?.className !== name) {
+      const fresh = make("div", { className: name });
+      if (child) child.replaceWith(fresh);
+      else node.append(fresh);
+      child = fresh;
+    }
+    if (markdown) showAnswer(child, block[0].text, tails.get(block));
+    else child.replaceChildren(...block.map((part, at) => linePart(part, at === 0 && index > 0)));
+  });
+  while (node.children.length > blocks.length) node.lastElementChild.remove();
+  node.hidden = blocks.length === 0;
+}
+
+/** Take texts that go on in the line where Markdown ends, such as a cursor, from the blocks. */
+function takeTails(blocks) {
+  const tails = new Map();
+  for (let index = blocks.length - 1; index > 0; index -= 1) {
+    const [first, ...rest] = blocks[index];
+    const before = blocks[index - 1];
+    if (before[0].kind !== "markdown" || first.kind !== "text" || first.text.includes("\n") || rest.length) continue;
+    tails.set(before, first.text);
+    blocks.splice(index, 1);
+  }
+  return tails;
+}
+
+function showAnswer(node, text, tail) {
+  node.querySelector(".tail")?.remove();
+  showMarkdown(node, text);
+  if (tail === undefined) return;
+  const ends = node.querySelectorAll("p, li, h3, h4, h5, h6, code, td, th");
+  (ends[ends.length - 1] ?? node.appendChild(make("p"))).append(make("span", { className: "tail" }, tail));
+}
+
+function linePart(part, afterMarkdown) {
+  if (part.kind === "moment") return moment(part.at);
+  return afterMarkdown ? part.text.trimStart() : part.text; // the line starts on its own anyway
+}
+
+export const hasMarkdown = (shown) => shown.body.some((part) => part.kind === "markdown");
+
+/** Return the Markdown of a body as it was written. */
+export function markdownText(body) {
+  return body.filter((part) => part.kind === "markdown").map((part) => part.text).join("\n\n");
+}
+
+/** Return a body as plain text. */
+export function bodyText(body) {
+  return body.map((part) => (part.kind === "moment" ? clockText(part.at) : part.text)).join("");
+}

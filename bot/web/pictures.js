@@ -1,0 +1,74 @@
+// A message's files: pictures shown in place and large, everything else to download.
+
+import { byId, make, sizeText } from "./dom.js";
+import { say } from "./texts.js";
+
+export const isPicture = (file) => /^image\/(png|jpeg|webp|gif|avif)$/.test(file.mime);
+const addressOf = (file) => `/files/${encodeURIComponent(file.id)}`;
+
+/** Make the element of a file; `open` is called when a picture is to be shown large. */
+export function fileNode(file, open) {
+  return isPicture(file) ? pictureNode(file, open) : downloadNode(file);
+}
+
+function downloadNode(file) {
+  const address = `${addressOf(file)}?download=1`;
+  return make("a", { className: "file", href: address, download: file.name, "data-file": file.id },
+    make("span", { className: "file-name" }, file.name),
+    make("span", { className: "file-size" }, sizeText(file.size)));
+}
+
+function pictureNode(file, open) {
+  const name = file.name || say("picture");
+  const picture = make("img", { src: addressOf(file), alt: name, decoding: "async" });
+  const node = make("button", { type: "button", className: "picture", "data-file": file.id,
+    "aria-label": say("openPicture", { name }) }, picture);
+  if (file.width) node.style.setProperty("--ratio", file.width / file.height); // keeps its place free
+  node.addEventListener("click", () => open(file.id));
+  return node;
+}
+
+/** Show a picture in the place of the one before, once it is there: previews then never flicker. */
+export function swapWhenLoaded(box, node) {
+  const picture = node.querySelector("img");
+  if (!box.firstElementChild || node === box.firstElementChild || picture.complete) {
+    box.dataset.coming = "";
+    return box.replaceChildren(node);
+  }
+  box.dataset.coming = node.dataset.file;
+  const swap = () => box.dataset.coming === node.dataset.file && box.replaceChildren(node);
+  picture.addEventListener("load", swap, { once: true });
+  picture.addEventListener("error", swap, { once: true });
+}
+
+/** One picture over the whole page, and its neighbours by the arrow keys. */
+export class Large {
+  constructor() {
+    this.dialog = byId("large");
+    byId("large-close").textContent = say("close");
+    byId("large-download").textContent = say("download");
+    byId("large-close").addEventListener("click", () => this.dialog.close());
+    byId("large-picture").addEventListener("click", () => this.dialog.close());
+    this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
+    this.dialog.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (step) this.draw((this.at + step + this.files.length) % this.files.length);
+    });
+  }
+
+  show(files, id) {
+    this.files = files;
+    this.draw(files.findIndex((file) => file.id === id));
+    this.dialog.showModal();
+  }
+
+  draw(at) {
+    this.at = at;
+    const file = this.files[at];
+    const address = addressOf(file);
+    const of = this.files.length > 1 ? `${at + 1}/${this.files.length} · ` : "";
+    byId("large-name").textContent = `${of}${file.name} · ${sizeText(file.size)}`;
+    Object.assign(byId("large-picture"), { src: address, alt: file.name });
+    Object.assign(byId("large-download"), { href: `${address}?download=1`, download: file.name });
+  }
+}
