@@ -15,7 +15,6 @@ from uuid import uuid4
 
 from backends import connect
 from backends.memory import NvmlProbe
-from bot.access import Access, Limits
 from bot.audit import AuditLog
 from bot.chat_log import SqliteLog
 from bot.commands.context import Context, Defaults
@@ -139,7 +138,7 @@ class App:
             runner=uuid4().hex,
             grace_s=_GRACE_S,
         )
-        access = Access(config.admins, Limits(**config.limits.model_dump()))
+        access = config.access()
         fittings = Fittings(
             records=records,
             access=access,

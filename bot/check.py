@@ -15,12 +15,11 @@ from pathlib import Path
 from backends import connect
 from backends.memory import NvmlProbe
 from bot import heartbeat
-from bot.access import Access, Limits
+from bot.app import SystemClock
 from bot.config_whole import Config
 from bot.logs import Redactor
 from bot.platforms.base import ChatError, ChatPlatform
 from bot.platforms.registry import Fittings, platforms
-from bot.platforms.web import SystemClock
 from bot.records import MIGRATIONS, Records
 from queueing.catalog import Catalog, HostSpec, ModelSpec
 from queueing.errors import BackendError, StoreError, Unavailable
@@ -208,7 +207,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
     try:
         fittings = Fittings(
             records=Records(database),
-            access=Access(config.admins, Limits()),
+            access=config.access(),
             clock=SystemClock(),
             chat_log=None,
             overview=None,

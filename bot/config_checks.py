@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from backends import KINDS, connect
+from bot.access import Limits
 from bot.config_records import ModelConfig
 from bot.config_whole import Config
 from bot.config_yaml import Path, Problem
@@ -175,9 +176,14 @@ def _chat_problems(config: Config) -> Iterator[Problem]:
     if web and not web.token and not is_loopback(web.host):
         text = f"{web.host} is open to other machines: set chats.web.token as well"
         yield Problem(path=("chats", "web", "host"), text=text)
-    if config.limits.in_line_per_person > config.limits.open_per_person:
-        text = "cannot be more than limits.open_per_person"
-        yield Problem(path=("limits", "in_line_per_person"), text=text)
+    usual = config.limits.limits()
+    groups: dict[Path, Limits] = {("limits",): usual}
+    for name, role in config.roles.items():
+        groups["roles", name] = role.role(name, usual).limits
+    for path, limits in groups.items():
+        if limits.in_line_per_person > limits.open_per_person:
+            text = f"cannot be more than open_per_person ({limits.open_per_person})"
+            yield Problem(path=(*path, "in_line_per_person"), text=text)
 
 
 def _admin_warnings(config: Config) -> Iterator[Problem]:

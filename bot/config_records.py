@@ -3,6 +3,7 @@
 Each group is right in itself; what must fit together is checked in `bot.config_checks`.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,18 +18,21 @@ from pydantic import (
     model_validator,
 )
 
-from bot.access import Limits
+from bot.access import Limits, Role
 from bot.config_values import (
     Limit,
     Megabytes,
     Name,
+    Quota,
     Seconds,
     Secret,
     Section,
     Url,
+    Whole,
     beside,
     long_enough,
     megabytes_or_auto,
+    person,
 )
 from queueing.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.requests import Capability
@@ -39,6 +43,7 @@ _HOST = HostSpec(name="", vram_mb=0, backends=())
 _TIMEOUTS = Timeouts()
 _RULES = Rules()
 _LIMITS = Limits()
+LaneName = Literal["vip", "normal", "relaxed"]
 _WORKFLOWS = ("workflow", "picture_workflow")  # options that name files
 
 
@@ -92,7 +97,7 @@ class ModelConfig(Section):
     load_s: Seconds = _MODEL.load_s
     service_s: Seconds = _MODEL.service_s
     max_attempts: Annotated[int, Field(ge=1, le=100)] = _MODEL.max_attempts
-    max_waiting: Annotated[int, Field(ge=1)] = _MODEL.max_waiting
+    max_waiting: Whole = _MODEL.max_waiting
     preload: bool = _MODEL.preload
     timeouts: TimeoutsConfig = TimeoutsConfig()
 
@@ -154,18 +159,45 @@ class ChatsConfig(Section):
 
 
 class LimitsConfig(Section):
-    """How much one person may ask for at once."""
+    """How much one person may ask for; `none` for no limit."""
 
-    open_per_person: Annotated[int, Field(ge=1)] = _LIMITS.open_per_person
-    in_line_per_person: Annotated[int, Field(ge=1)] = _LIMITS.in_line_per_person
+    open_per_person: Whole = _LIMITS.open_per_person
+    in_line_per_person: Whole = _LIMITS.in_line_per_person
+    per_hour: Quota = _LIMITS.per_hour
+    lane: LaneName = "normal"
+
+    def limits(self) -> Limits:
+        """Return everybody's limits."""
+        return Limits(**self.model_dump())
+
+
+class RoleConfig(Section):
+    """People with limits of their own; what is left out is as for everybody."""
+
+    members: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
+    discord_roles: tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...] = ()
+    open_per_person: Whole | None = None
+    in_line_per_person: Whole | None = None
+    per_hour: Quota = None
+    lane: LaneName | None = None
+
+    def role(self, name: str, usual: Limits) -> Role:
+        """Return the role; `usual` are everybody's limits."""
+        own = self.model_dump(include=self.model_fields_set - {"members", "discord_roles"})
+        return Role(
+            name=name,
+            limits=replace(usual, **own),
+            members=frozenset(self.members),
+            discord_roles=frozenset(self.discord_roles),
+        )
 
 
 class LaneWeightsConfig(Section):
     """How many jobs of each lane start in turn, where several lanes of a model wait."""
 
-    vip: Annotated[int, Field(ge=1)] = _RULES.lane_weights["vip"]
-    normal: Annotated[int, Field(ge=1)] = _RULES.lane_weights["normal"]
-    relaxed: Annotated[int, Field(ge=1)] = _RULES.lane_weights["relaxed"]
+    vip: Whole = _RULES.lane_weights["vip"]
+    normal: Whole = _RULES.lane_weights["normal"]
+    relaxed: Whole = _RULES.lane_weights["relaxed"]
 
 
 class SchedulingConfig(Section):

@@ -36,7 +36,8 @@ def megabytes_or_auto(value: object) -> object:
     return None if value == "auto" else _megabytes(value)
 
 
-def _seconds_or_none(value: object) -> object:
+def _none(value: object) -> object:
+    """Read "none" as no limit."""
     return None if value == "none" else value
 
 
@@ -62,7 +63,9 @@ def beside(value: Path, info: ValidationInfo) -> Path:
 
 Megabytes = Annotated[int, BeforeValidator(_megabytes)]
 Seconds = Annotated[float, Field(gt=0, le=1e9)]
-Limit = Annotated[Seconds | None, BeforeValidator(_seconds_or_none)]
+Limit = Annotated[Seconds | None, BeforeValidator(_none)]
+Whole = Annotated[int, Field(ge=1)]
+Quota = Annotated[Whole | None, BeforeValidator(_none)]
 Url = Annotated[str, AfterValidator(_web_address)]
 Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_length=100)]
 """A name a person types in a chat: no blanks and no "=", which separate it from the prompt."""

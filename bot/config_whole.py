@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from backends import KINDS, connect
+from bot.access import Access
 from bot.config_records import (
     BackendConfig,
     ChatsConfig,
@@ -18,6 +19,7 @@ from bot.config_records import (
     LoggingConfig,
     ModelConfig,
     RetentionConfig,
+    RoleConfig,
     SchedulingConfig,
 )
 from bot.config_values import Name, Section, beside, person
@@ -41,6 +43,7 @@ class Config(Section):
     chats: ChatsConfig = ChatsConfig()
     admins: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
     limits: LimitsConfig = LimitsConfig()
+    roles: dict[str, RoleConfig] = Field(default_factory=dict)
     scheduling: SchedulingConfig = SchedulingConfig()
     retention: RetentionConfig = RetentionConfig()
     logging: LoggingConfig = LoggingConfig()
@@ -73,6 +76,12 @@ class Config(Section):
             {token.get_secret_value() for token in tokens}
             | {url.password for url in urls if url.password}
         )
+
+    def access(self) -> Access:
+        """Return who may do what, and how much."""
+        usual = self.limits.limits()
+        roles = [role.role(name, usual) for name, role in self.roles.items()]
+        return Access(self.admins, usual, roles)
 
     def catalog(self) -> Catalog:
         """Return the hosts, backends and models in the queue's own terms."""

@@ -3,13 +3,16 @@
 import json
 import textwrap
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.access import Limits
 from bot.config import ConfigError, load, parse
+from bot.people import Person
 from queueing.catalog import ModelSpec, Timeouts
 from queueing.requests import Capability
 from queueing.world import Rules
@@ -126,6 +129,23 @@ def test_yaml_of_another_decade_holds_no_traps() -> None:
     )
     model = config.catalog().models["on"]
     assert (model.aliases, model.max_waiting) == (("12:30", "yes"), 10)
+
+
+def test_roles_take_what_they_leave_out_from_everybodys_limits() -> None:
+    """A role made to give more would silently give the defaults in all else."""
+    text = with_lines(
+        "limits: {open_per_person: 3, in_line_per_person: 2, per_hour: 10}",
+        "roles:",
+        "  patrons: {members: [telegram:7], discord_roles: [165511591545143296], lane: vip}",
+        "  staff: {members: [telegram:8], per_hour: none}",
+    )
+    access = parse(text, {}).access()
+    usual = Limits(open_per_person=3, in_line_per_person=2, per_hour=10)
+    assert access.limits_of(Person(user="web:x"), ()) == usual
+    assert access.limits_of(Person(user="telegram:7"), ()) == replace(usual, lane="vip")
+    by_role = access.limits_of(Person(user="discord:1"), ("165511591545143296",))
+    assert by_role == replace(usual, lane="vip")
+    assert access.limits_of(Person(user="telegram:8"), ()) == replace(usual, per_hour=None)
 
 
 # ---------------------------------------------------------------- secrets
@@ -317,6 +337,11 @@ def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str)
             "  web:",
             "  web:\nlimits: {in_line_per_person: 11}",
             "config.yaml:10: limits.in_line_per_person: cannot be more than",
+        ),
+        (
+            "  web:",
+            "  web:\nroles: {few: {open_per_person: 2}}",
+            "config.yaml:10: roles.few.in_line_per_person: cannot be more than",
         ),
         (
             "{kind: demo}",
