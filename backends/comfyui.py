@@ -292,8 +292,7 @@ class ComfyUI:
         self._freed_after = newest[0].id if newest else None
         with suppress(TimeoutError):
             async with asyncio.timeout(FREE_S):
-                # The worker reads the flags when it is idle; nothing tells that it has.
-                while (await self._server.stats()).held_mb > FREED_MB:  # noqa: ASYNC110
+                while await self._holds_memory():  # noqa: ASYNC110  # nothing tells
                     await asyncio.sleep(0.1)
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
@@ -311,6 +310,12 @@ class ComfyUI:
         prompt, ended = newest
         using = self._using(prompt, models)
         return frozenset(name for name in using if not _unloaded(self._known[name][1], ended))
+
+    async def _holds_memory(self) -> bool:
+        """Whether the worker is busy, so that it cannot free anything yet, or has not done so."""
+        if await self._server.running() is not None:
+            return True
+        return (await self._server.stats()).held_mb > FREED_MB
 
     def _using(self, prompt: Prompt, models: Sequence[ModelSpec]) -> frozenset[str]:
         return frozenset(

@@ -3,21 +3,21 @@
 Reads template files of this machine; never speaks to a server.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 
 from pydantic import JsonValue
 
+from backends.naming import catalog_names
 from backends.options import read_options
 from backends.workflow import Graph, Workflow, parse_workflow, prepare, words_in
 from queueing.catalog import ModelSpec
 from queueing.errors import BadModel
 from queueing.requests import Capability, Record
 
-_SHIPPED = files("backends") / "workflows"
+_SHIPPED = resources.files("backends") / "workflows"
 _LISTED = 10  # names of files in an error text
 
 
@@ -92,16 +92,16 @@ def discovered(offered: JsonValue, backend: str) -> tuple[ModelSpec, ...]:
     """Return a model for each checkpoint a server offers, named after its file."""
     info = offered.get("CheckpointLoaderSimple") if isinstance(offered, dict) else None
     inputs = dict(_inputs(info, "required")) if isinstance(info, dict) else {}
-    models: dict[str, ModelSpec] = {}
-    for file in _choices(inputs.get("ckpt_name")) or ():
-        name = _model_name(file, taken=models)
-        models[name] = ModelSpec(
+    files = _choices(inputs.get("ckpt_name")) or []
+    return tuple(
+        ModelSpec(
             name=name,
             backends=(backend,),
             capabilities=frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}),
             options={"workflow": "sdxl.json", "values": {"checkpoint": file}},
         )
-    return tuple(models.values())
+        for name, file in zip(catalog_names(files), files, strict=True)
+    )
 
 
 def _picture_name(model: ModelSpec, options: ModelOptions) -> str | None:
@@ -159,14 +159,3 @@ def _choices(kind: JsonValue) -> list[str] | None:
             return [str(choice) for choice in choices]
         case _:
             return None
-
-
-def _model_name(file: str, taken: Mapping[str, ModelSpec]) -> str:
-    """Return a name people can type; the folder joins it where two files would share one."""
-    path = re.sub(r"\.\w+$", "", file.replace("\\", "/"))
-    whole = re.sub(r"[^\w.-]+", "-", path).strip("-.")
-    short = re.sub(r"[^\w.-]+", "-", path.rpartition("/")[2]).strip("-.")
-    name = short if short and short not in taken else whole
-    while name in taken or not name:
-        name += "-2"
-    return name

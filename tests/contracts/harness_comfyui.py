@@ -68,7 +68,7 @@ async def _real() -> AsyncIterator[Harness]:
         backend=backend,
         model=model(checkpoint),
         quick=TextToImage(prompt="a cat", width=64, height=64, steps=3),
-        long=TextToImage(prompt="a cat", width=512, height=512, steps=200),
+        long=TextToImage(prompt="a cat", width=64, height=64, steps=200),
         busy=busy,
         absent=model("missing.safetensors"),
         unusable=model(workflow="missing.json"),

@@ -1,0 +1,104 @@
+"""What a model's options mean on ComfyUI, and how a server's offer is read."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from backends.comfyui_models import check_offered, discovered, read_templates
+from queueing.catalog import ModelSpec
+from queueing.errors import BadModel
+from queueing.requests import Capability
+from tests.fakes.comfyui_nodes import FILES, object_info
+
+TEXT, PICTURE = Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE
+
+
+def model(*able: Capability, **options: JsonValue) -> ModelSpec:
+    return ModelSpec(name="m", backends=("b",), capabilities=frozenset(able), options=options)
+
+
+def test_a_shipped_template_brings_its_picture_variant_along() -> None:
+    """If this failed starting from a picture would need a second setting."""
+    templates = read_templates(model(TEXT, PICTURE, workflow="flux.json"))
+    assert templates.plain
+    assert templates.plain.name == "flux.json"
+    assert templates.picture
+    assert templates.picture.name == "flux-img2img.json"
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (model(TEXT), r"models\.m\.workflow: Field required"),
+        (model(TEXT, workflow="sdxl.json", size=3), r"models\.m\.size: "),
+        (model(TEXT, workflow="nothing.json"), "nothing.json cannot be read.*sdxl.json"),
+        (model(TEXT, workflow="/"), "cannot be read"),
+        (model(TEXT, workflow="sdxl-img2img.json"), "cannot do text-to-image"),
+        (model(PICTURE, workflow="flux-schnell.json"), "cannot do image-to-image"),
+        (model(TEXT, workflow="sdxl.json", values={"unet": "x"}), "no placeholder.*named unet"),
+        (model(TEXT, workflow="sdxl.json", values={"steps": 900}), r"default of \{\{steps\}\}"),
+    ],
+)
+def test_wrong_options_are_refused_with_the_setting(spec: ModelSpec, says: str) -> None:
+    """If this failed the operator would not learn which line is wrong."""
+    with pytest.raises(BadModel, match=says):
+        read_templates(spec)
+
+
+def test_an_operators_own_file_is_read(tmp_path: Path) -> None:
+    """If this failed only the shipped templates could be used."""
+    own = tmp_path / "own.json"
+    with pytest.raises(BadModel, match="cannot be read"):
+        read_templates(model(TEXT, workflow=str(own)))
+    own.write_bytes(b"\xff")
+    with pytest.raises(BadModel, match="cannot be read"):
+        read_templates(model(TEXT, workflow=str(own)))
+    own.write_text(
+        '{"1": {"class_type": "X", "inputs": {"text": "{{prompt}}", "filename_prefix": ""}}}'
+    )
+    templates = read_templates(model(TEXT, workflow=str(own)))
+    assert templates.plain
+    assert templates.plain.saves == ("1",)
+    assert templates.plain.options == frozenset()
+
+
+def test_a_missing_node_file_or_sampler_is_named() -> None:
+    """If this failed `usher check` would call a model fine that cannot run."""
+    spec = model(TEXT, workflow="flux.json", values={"unet": "other.gguf", "sampler": "nope"})
+    workflow = read_templates(spec).all[0]
+    with pytest.raises(
+        BadModel, match=r"node unet \(UNETLoader\).*not have other.gguf; it has: fl"
+    ):
+        check_offered(workflow, "unet", object_info("UNETLoader"))
+    with pytest.raises(BadModel, match=r"node method.*not have nope"):
+        check_offered(workflow, "method", object_info("KSamplerSelect"))
+    with pytest.raises(BadModel, match="no such node; a custom node pack"):
+        check_offered(workflow, "unet", {})
+    newer: JsonValue = {"UNETLoader": {"input": {"required": {"new_setting": ["INT", {}]}}}}
+    with pytest.raises(BadModel, match="wants an input new_setting"):
+        check_offered(workflow, "unet", newer)
+
+
+@pytest.mark.parametrize("offered", [None, [], "x", {"CheckpointLoaderSimple": {"input": 5}}])
+def test_an_unreadable_offer_discovers_nothing(offered: JsonValue) -> None:
+    """If this failed a server that is no ComfyUI would crash the start."""
+    assert discovered(offered, "b") == ()
+
+
+def test_discovered_models_have_names_that_can_be_typed() -> None:
+    """If this failed a checkpoint with blanks or a folder in its name could not be asked for."""
+    files: JsonValue = [
+        "a b (1).safetensors",
+        "x/sd.ckpt",
+        "y\\sd.ckpt",
+        "ü.ckpt",
+        "__.ckpt",
+        ".ckpt",
+    ]
+    offer: JsonValue = {"CheckpointLoaderSimple": {"input": {"required": {"ckpt_name": [files]}}}}
+    found = discovered(offer, "b")
+    assert [spec.name for spec in found] == ["a-b-(1)", "x-sd", "y-sd", "ü", "__", "model"]
+    assert {spec.options["values"]["checkpoint"] for spec in found} == set(files)  # type: ignore[arg-type, call-overload, index]
+    names = [spec.name for spec in discovered(object_info("CheckpointLoaderSimple"), "b")]
+    assert len(names) == len(FILES["ckpt_name"])

@@ -1,0 +1,270 @@
+"""Workflow templates: what is refused at start, and that filling one can never change its shape."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from backends.comfyui_models import read_templates
+from backends.workflow import (
+    Workflow,
+    as_json,
+    blame,
+    fill,
+    fit_size,
+    parse_workflow,
+    prepare,
+    warm_up,
+)
+from queueing.catalog import ModelSpec
+from queueing.errors import BadModel, Rejected
+from queueing.requests import SEED_MAX, Capability, TextToImage
+from tests.fakes.comfyui_nodes import judge
+
+TEMPLATE: dict[str, Any] = {
+    "1": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "{{checkpoint:a.ckpt}}"}},
+    "2": {
+        "class_type": "CLIPTextEncode",
+        "inputs": {"text": "a photo, {{prompt}}", "clip": ["1", 1]},
+    },
+    "3": {"class_type": "KSampler", "inputs": {"seed": "{{seed}}", "steps": "{{steps:20}}"}},
+    "4": {"class_type": "SaveImage", "inputs": {"images": ["3", 0], "filename_prefix": "x"}},
+}
+
+
+def workflow(template: dict[str, Any] | None = None, **values: JsonValue) -> Workflow:
+    nodes = parse_workflow(json.dumps(template or TEMPLATE), name="own.json")
+    return prepare(nodes, values, name="own.json")
+
+
+def changed(node: str, **inputs: Any) -> dict[str, Any]:
+    """Return the template with inputs of a node set."""
+    old = TEMPLATE[node]
+    return {**TEMPLATE, node: {**old, "inputs": {**old["inputs"], **inputs}}}
+
+
+def shipped(name: str) -> tuple[Workflow, ...]:
+    model = ModelSpec(
+        name="m",
+        backends=("b",),
+        capabilities=frozenset({Capability.TEXT_TO_IMAGE}),
+        options={"workflow": f"{name}.json", "picture_workflow": None},
+    )
+    if name != "flux-schnell":
+        able = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
+        model = ModelSpec(name="m", backends=("b",), capabilities=able, options=model.options)
+    return read_templates(model).all
+
+
+SHIPPED = [*shipped("sdxl"), *shipped("flux"), *shipped("flux-schnell")]
+
+
+@pytest.mark.parametrize("template", SHIPPED, ids=lambda found: found.name)
+def test_shipped_templates_are_sound_on_the_server(template: Workflow) -> None:
+    """If this failed a template that Usher brings along would be refused by the server."""
+    picture = "usher/a.png" if template.takes_picture else None
+    request = TextToImage(prompt="a cat", width=1000, height=700, seed=SEED_MAX, count=2)
+    everything = request.model_copy(update={"lora": "sub/ink.safetensors", "steps": 3})
+    for graph in (
+        fill(template, request, prefix="usher/1", picture=picture),
+        fill(template, everything, prefix="usher/1", picture=picture),
+        warm_up(template, seed=1, picture=picture),
+    ):
+        verdict = judge(json.loads(json.dumps(as_json(graph))), {"usher/a.png"})
+        assert verdict.refusal is None
+        assert verdict.node_errors == {}
+
+
+def test_shipped_templates_honour_what_people_can_ask() -> None:
+    """If this failed an option would be refused by a model that could honour it."""
+    common = {"width", "height", "steps", "seed", "count", "lora"}
+    options = {template.name: template.options for template in SHIPPED}
+    assert options == {
+        "sdxl.json": common | {"negative", "guidance"},
+        "sdxl-img2img.json": common | {"negative", "guidance", "strength"},
+        "flux.json": common | {"guidance"},
+        "flux-img2img.json": common | {"guidance", "strength"},
+        "flux-schnell.json": common,
+    }
+
+
+def test_numbers_stay_numbers_and_texts_are_joined() -> None:
+    """If this failed the server would get "20" steps or lose the template's own words."""
+    graph = fill(workflow(), TextToImage(prompt="a cat", seed=7), prefix="usher/1")
+    assert graph["3"].inputs == {"seed": 7, "steps": 20}
+    assert graph["2"].inputs["text"] == "a photo, a cat"
+    assert graph["1"].inputs["ckpt_name"] == "a.ckpt"
+    assert graph["4"].inputs["filename_prefix"] == "usher/1"
+
+
+def test_the_operators_values_replace_the_templates_defaults() -> None:
+    """If this failed one template could not serve several checkpoints."""
+    own = workflow(checkpoint="b.safetensors", steps=30)
+    graph = fill(own, TextToImage(prompt="a"), prefix="p")
+    assert graph["1"].inputs["ckpt_name"] == "b.safetensors"
+    assert graph["3"].inputs["steps"] == 30
+    assert fill(own, TextToImage(prompt="a", steps=4), prefix="p")["3"].inputs["steps"] == 4
+
+
+@given(prompt=st.text(), seed=st.integers(0, SEED_MAX))
+def test_no_prompt_can_change_the_graph(prompt: str, seed: int) -> None:
+    """If this failed a person could run nodes or read files by what they type."""
+    graph = as_json(fill(workflow(), TextToImage(prompt=prompt, seed=seed), prefix="p"))
+    again = json.loads(json.dumps(graph))
+    assert again == graph
+    assert again["2"]["inputs"] == {"text": f"a photo, {prompt}", "clip": ["1", 1]}
+    assert again["3"]["inputs"] == {"seed": seed, "steps": 20}
+
+
+def test_a_prompt_that_looks_like_a_placeholder_stays_text() -> None:
+    """If this failed people could read the operator's values through their prompts."""
+    graph = fill(workflow(), TextToImage(prompt="{{checkpoint}} {{seed}}"), prefix="p")
+    assert graph["2"].inputs["text"] == "a photo, {{checkpoint}} {{seed}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "not JSON"),
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "not a workflow"),
+        ("{}", "not a workflow"),
+        ('{"nodes": [], "links": []}', r"Export \(API\)"),
+        ('{"1": 5}', "node 1: not a node"),
+        ('{"1": {"inputs": {}}}', "node 1: class_type is missing"),
+        ('{"7": {"class_type": "KSampler"}}', r"node 7 \(KSampler\): inputs are missing"),
+        ('{"1": {"class_type": "A", "inputs": {"x": ["9", 0]}}}', "node 1: linked to node 9"),
+        ('{"1": {"class_type": "A", "inputs": {"x": "{{prompt"}}}', "node 1.*broken placeholder"),
+        ('{"1": {"class_type": "A", "inputs": {"x": "{{Prompt}}"}}}', "node 1.*broken"),
+    ],
+)
+def test_files_that_are_no_workflow_are_refused_with_file_and_node(text: str, says: str) -> None:
+    """If this failed a wrong file would only show when somebody's job fails."""
+    with pytest.raises(BadModel, match=f"own.json: .*{says}"):
+        parse_workflow(text, name="own.json")
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        (changed("2", text="no prompt"), r"no node holds \{\{prompt\}\}"),
+        (changed("3", steps="{{steps}}"), r"node 3 \(KSampler\): \{\{steps\}\} needs a default"),
+        (changed("3", steps="{{stepz}}"), r"node 3.*unknown.*did you mean \{\{steps\}\}"),
+        (changed("3", cfg="{{my_cfg}}"), r"node 3.*set values.my_cfg"),
+        (changed("3", steps="{{steps:many}}"), r"default of \{\{steps\}\}"),
+        (changed("3", steps="{{steps:0}}"), r"default of \{\{steps\}\}"),
+        (changed("3", again="{{steps:21}}"), "two different defaults"),
+        (changed("3", seed="{{seed:5}}"), "seed comes with each request"),
+        (changed("3", file="{{lora}}"), "belongs into a LoraLoader"),
+        ({**TEMPLATE, "4": {"class_type": "PreviewImage", "inputs": {}}}, "no output node"),
+    ],
+)
+def test_templates_that_cannot_work_are_refused(template: dict[str, Any], says: str) -> None:
+    """If this failed every job of the model would fail instead of the start."""
+    with pytest.raises(BadModel, match=f"own.json: .*{says}"):
+        workflow(template)
+
+
+@pytest.mark.parametrize("value", [None, [1], "{{prompt}}"])
+def test_values_must_be_plain(value: JsonValue) -> None:
+    """If this failed a value could smuggle links or placeholders into the graph."""
+    with pytest.raises(BadModel, match=r"values\.checkpoint"):
+        workflow(checkpoint=value)
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        (TextToImage(prompt="a", width=512), "takes no width"),
+        (TextToImage(prompt="a", negative="b"), "takes no negative prompt"),
+        (TextToImage(prompt="a", lora="x"), "takes no LoRA"),
+        (TextToImage(prompt="a", guidance=2.0), "takes no guidance"),
+        (TextToImage(prompt="a", count=2), "one picture at a time"),
+    ],
+)
+def test_options_without_a_place_are_refused_in_a_sentence(
+    request_: TextToImage, says: str
+) -> None:
+    """If this failed people would get something else than they asked for."""
+    with pytest.raises(Rejected) as caught:
+        fill(workflow(), request_, prefix="p")
+    assert says in caught.value.user_text
+    assert caught.value.user_text.startswith("This model ")
+
+
+def test_a_picture_where_none_fits_and_the_other_way_round_are_refused() -> None:
+    """If this failed a picture to start from would silently be ignored."""
+    plain, picture = shipped("sdxl")
+    with pytest.raises(Rejected, match="cannot start from a picture"):
+        fill(plain, TextToImage(prompt="a"), prefix="p", picture="a.png")
+    with pytest.raises(Rejected, match="needs a picture"):
+        fill(picture, TextToImage(prompt="a"), prefix="p")
+
+
+def test_sizes_are_rounded_to_what_the_nodes_can_do() -> None:
+    """If this failed the server would fail, or draw another size than it says."""
+    request = TextToImage(prompt="a", width=1003, height=1027)
+    sdxl, flux = shipped("sdxl")[0], shipped("flux")[0]
+    sized = fill(sdxl, request, prefix="p")["latent"].inputs
+    assert (sized["width"], sized["height"]) == (1000, 1024)
+    graph = fill(flux, request, prefix="p")
+    for node in ("latent", "shift"):
+        assert (graph[node].inputs["width"], graph[node].inputs["height"]) == (1008, 1024)
+
+
+def test_without_a_lora_its_loader_is_taken_out() -> None:
+    """If this failed a template with a LoRA slot could not be used without one."""
+    sdxl = shipped("sdxl")[0]
+    bare = fill(sdxl, TextToImage(prompt="a"), prefix="p")
+    assert "lora" not in bare
+    assert bare["sampler"].inputs["model"] == ["checkpoint", 0]
+    assert bare["positive"].inputs["clip"] == ["checkpoint", 1]
+    styled = fill(sdxl, TextToImage(prompt="a", lora="ink.safetensors"), prefix="p")
+    assert styled["lora"].inputs["lora_name"] == "ink.safetensors"
+    assert styled["sampler"].inputs["model"] == ["lora", 0]
+
+
+def test_a_chain_of_lora_loaders_is_taken_out_whole() -> None:
+    """If this failed two slots would leave a link to a node that is gone."""
+    slot = {"lora_name": "{{lora}}", "strength_model": 1}
+    template = {
+        **changed("3", model=["6", 0]),
+        "5": {"class_type": "LoraLoaderModelOnly", "inputs": {**slot, "model": ["1", 0]}},
+        "6": {"class_type": "LoraLoaderModelOnly", "inputs": {**slot, "model": ["5", 0]}},
+    }
+    graph = fill(workflow(template), TextToImage(prompt="a"), prefix="p")
+    assert graph["3"].inputs["model"] == ["1", 0]
+    assert set(graph) == set(TEMPLATE)
+
+
+def test_a_warm_up_is_small_and_keeps_no_file() -> None:
+    """If this failed loading ahead would take as long as drawing, and litter the server."""
+    graph = warm_up(shipped("sdxl")[0], seed=3)
+    assert graph["latent"].inputs == {"width": 64, "height": 64, "batch_size": 1}
+    assert graph["sampler"].inputs["steps"] == 1
+    assert graph["save"].class_type == "PreviewImage"
+    assert graph["save"].inputs == {"images": ["decode", 0]}
+
+
+def test_blame_names_the_placeholders_of_an_input() -> None:
+    """If this failed the operator would be blamed for a person's mistake, or a person for theirs."""
+    own = workflow()
+    assert blame(own, "3", "steps") == {"steps"}
+    assert blame(own, "1", "ckpt_name") == frozenset()
+    assert blame(own, "gone", "x") == frozenset()
+
+
+@given(
+    width=st.integers(1, 20_000), height=st.integers(1, 20_000), side=st.sampled_from([512, 1024])
+)
+def test_a_picture_keeps_its_shape_within_bounds(width: int, height: int, side: int) -> None:
+    """If this failed a large photo would be drawn at its full size and fill the card."""
+    fitted = fit_size((width, height), (side, side))
+    assert all(64 <= length <= 8192 for length in fitted)
+    if 0.25 < width / height < 4:
+        assert abs(fitted[0] * fitted[1] / side**2 - 1) < 0.01
+        assert abs(fitted[0] / fitted[1] / (width / height) - 1) < 0.01
