@@ -25,7 +25,7 @@ def without_metadata(data: bytes) -> bytes:
             return _PNG + b"".join(_png_chunks(data))
         if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
             return _webp(data)
-    except struct.error:
+    except (struct.error, IndexError):
         raise ValueError("the picture is cut off") from None
     return data
 

@@ -1,0 +1,280 @@
+"""Recorded sessions of a real ComfyUI 0.33: what is read from its messages and answers."""
+
+import base64
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from backends.comfyui_answers import (
+    Ended,
+    ServerFile,
+    Stage,
+    read_ended,
+    read_job,
+    read_newest,
+    read_queue,
+    read_running,
+    read_stats,
+    read_upload,
+)
+from backends.comfyui_errors import accepted_in_part, failure, refusal
+from backends.comfyui_messages import Message, Tracker, read_message, read_preview
+from backends.workflow import Graph, Node, Workflow
+from queueing.errors import BadModel, OutOfMemory, Rejected, Unavailable
+from queueing.requests import Progress, TextToImage
+
+RECORDED = Path(__file__).parent / "recorded" / "comfyui"
+SESSIONS = sorted(path.stem for path in RECORDED.glob("job_*.jsonl"))
+KEY = "11111111-1111-4111-8111-111111111111"
+
+
+def rows(session: str) -> list[dict[str, Any]]:
+    text = (RECORDED / f"{session}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+def posted(session: str) -> list[tuple[str, Graph]]:
+    """Return the prompts of a session that were accepted, with their ids."""
+    return [
+        (row["body"]["prompt_id"], graph(row["request"]["prompt"]))
+        for row in rows(session)
+        if row.get("path") == "/prompt" and row["status"] == 200
+    ]
+
+
+def graph(nodes: dict[str, Any]) -> Graph:
+    return {
+        key: Node(class_type=node["class_type"], inputs=node["inputs"])
+        for key, node in nodes.items()
+    }
+
+
+def workflow(nodes: Graph) -> Workflow:
+    return Workflow(
+        name="own.json",
+        nodes=nodes,
+        placeholders=frozenset({"prompt"}),
+        defaults=TextToImage(prompt=""),
+        saves=(),
+    )
+
+
+def messages(session: str) -> list[Message]:
+    heard = [row["msg"] for row in rows(session) if row.get("dir") == "ws" and "msg" in row]
+    return [message for msg in heard if (message := read_message(json.dumps(msg)))]
+
+
+def progress(session: str, key: str, nodes: Graph) -> list[Progress]:
+    tracker = Tracker(key, nodes)
+    return [told for message in messages(session) if (told := tracker.follow(message))]
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_progress_only_ever_grows(session: str) -> None:
+    """If this failed people would see their picture go backwards."""
+    for key, nodes in posted(session):
+        fractions = [told.fraction or 0.0 for told in progress(session, key, nodes)]
+        assert fractions
+        assert fractions == sorted(fractions)
+        assert 0 <= fractions[0] <= fractions[-1] <= 1
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_only_the_attempts_own_end_ends_it(session: str) -> None:
+    """If this failed a job would be fetched before its history is written, or never."""
+    heard = messages(session)
+    for key, _ in posted(session):
+        assert sum(message.ends(key) for message in heard) == 1
+    assert not any(message.ends(KEY) for message in heard)
+
+
+def test_steps_of_the_sampler_are_told() -> None:
+    """If this failed the status message could not say "step 2/4"."""
+    for session in ("job_sd15_progress_previews_event4", "job_flux_dev"):
+        key, nodes = posted(session)[0]
+        steps = [told.step for told in progress(session, key, nodes) if told.step]
+        assert steps == [(number, steps[-1][1]) for number in range(1, steps[-1][1] + 1)]
+
+
+def test_labelled_previews_are_taken_and_others_dropped() -> None:
+    """If this failed people could be shown pieces of other people's pictures."""
+
+    def previews(session: str) -> list[bytes]:
+        frames = [base64.b64decode(r["binary"]["b64"]) for r in rows(session) if "binary" in r]
+        assert frames
+        keys = [key for key, _ in posted(session)]
+        found = [read_preview(frame, key) for frame in frames for key in keys]
+        assert not any(read_preview(frame, KEY) for frame in frames)
+        return [preview.data for preview in found if preview]
+
+    shown = previews("job_sd15_progress_previews_event4")
+    assert shown
+    assert all(data.startswith(b"\xff\xd8") for data in shown)
+    assert previews("job_sd15_progress_previews_event1") == []
+
+
+@given(frame=st.binary() | st.binary().map(lambda data: struct.pack(">II", 4, 9) + data))
+def test_any_frame_can_be_read(frame: bytes) -> None:
+    """If this failed a frame of a new kind would end the watch."""
+    assert read_preview(frame, KEY) is None
+
+
+@given(text=st.text() | st.recursive(st.none() | st.text(), st.lists).map(json.dumps))
+def test_any_message_can_be_read(text: str) -> None:
+    """If this failed a message of a new kind would end the watch."""
+    assert read_message(text) is None
+
+
+def history(session: str) -> tuple[str, Ended]:
+    row = next(row for row in rows(session) if row.get("path", "").startswith("/history/"))
+    key = row["path"].rpartition("/")[2]
+    ended = read_ended(row["body"], key)
+    assert ended is not None
+    newest = read_newest(row["body"])
+    assert newest is not None
+    assert newest[0].id == key
+    return key, ended
+
+
+def test_kept_files_are_told_from_previews() -> None:
+    """If this failed people would get the preview, or nothing."""
+    _, ended = history("job_ok_saveimage_and_preview")
+    assert [file.type for file in ended.files] == ["output"]
+    assert ended.failure is None
+    assert not ended.interrupted
+
+
+def test_an_interrupt_is_told_from_a_failure() -> None:
+    """If this failed a cancelled job would count as the model's failure."""
+    assert history("job_interrupted")[1] == Ended(interrupted=True)
+
+
+def test_out_of_memory_is_told_from_other_failures() -> None:
+    """If this failed nothing would be unloaded, or all for a bad setting."""
+    for session, kind in (("job_error_oom", OutOfMemory), ("job_error_runtime", Rejected)):
+        _, ended = history(session)
+        assert ended.failure is not None
+        error = failure(ended.failure, workflow(posted(session)[0][1]))
+        assert type(error) is kind
+        assert "CUDA" not in error.user_text
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "error"),
+    [
+        ("torch.cuda.OutOfMemoryError", "", OutOfMemory),
+        ("MemoryError", "", OutOfMemory),
+        ("RuntimeError", "DefaultCPUAllocator: not enough memory", OutOfMemory),
+        ("RuntimeError", "CUDA error: an illegal memory access was encountered", Unavailable),
+        ("ValueError", "/srv/comfy/x.py is bad", Rejected),
+    ],
+)
+def test_failures_of_a_node_call_for_the_right_reaction(
+    kind: str, message: str, error: type[Exception]
+) -> None:
+    """If this failed a sick server would go on failing jobs, or a bad job be tried for ever."""
+    _, ended = history("job_error_runtime")
+    assert ended.failure is not None
+    failed = ended.failure.model_copy(update={"exception_type": kind, "exception_message": message})
+    mapped = failure(failed, workflow({}))
+    assert type(mapped) is error
+    assert "/srv" not in mapped.user_text
+
+
+def validation(case: str) -> Any:
+    return next(row["body"] for row in rows("prompt_validation_errors") if row["case"] == case)
+
+
+def test_refusals_are_blamed_on_the_configuration_or_on_the_request() -> None:
+    """If this failed people would be told to try again what can never work, and the other way."""
+    nodes = graph(
+        {
+            "3": {"class_type": "KSampler", "inputs": {"steps": "{{steps:4}}", "cfg": 1000}},
+            "1": {"class_type": "LoadImage", "inputs": {"image": "{{picture}}"}},
+        }
+    )
+    own = workflow(nodes)
+    plain, steps = TextToImage(prompt="a"), TextToImage(prompt="a", steps=1)
+    for case in ("unknown node", "missing checkpoint", "no outputs", "prompt_id not uuid"):
+        error = refusal(validation(case), own, plain)
+        assert type(error) is BadModel, case
+        assert "tell the operator" in error.user_text
+    assert "missing.safetensors" in str(refusal(validation("missing checkpoint"), own, plain))
+    several = validation("several errors in one node")
+    assert type(refusal(several, own, plain)) is BadModel
+    asked = refusal(several, own, steps)
+    assert type(asked) is Rejected
+    assert "number of steps" in asked.user_text
+    picture = refusal(validation("LoadImage missing file"), own, plain)
+    assert type(picture) is Rejected
+    assert "picture" in picture.user_text
+
+
+def test_a_prompt_accepted_in_part_is_noticed() -> None:
+    """If this failed a job with a broken output would wait for a picture that never comes."""
+    assert accepted_in_part(validation("one good output, one bad"))
+    assert not accepted_in_part({"prompt_id": KEY, "number": 1, "node_errors": {}})
+    assert accepted_in_part("?")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(
+            st.sampled_from(
+                ["status", "queue_running", "queue_pending", "prompt", "outputs", "messages", KEY]
+            ),
+            inner,
+        )
+    ),
+)
+
+
+@given(body=JSON)
+def test_no_answer_of_a_server_can_crash_us(body: Any) -> None:
+    """If this failed a broken server would end in a traceback instead of a retry."""
+    for read in (
+        read_job,
+        lambda value: read_queue(value, KEY),
+        lambda value: read_ended(value, KEY),
+        read_newest,
+        read_running,
+        read_stats,
+        read_upload,
+    ):
+        try:
+            read(body)
+        except Unavailable:
+            continue
+    refusal(body, workflow({}), TextToImage(prompt="a"))
+    accepted_in_part(body)
+
+
+def test_the_queue_tells_where_an_attempt_is() -> None:
+    """If this failed an old server's jobs would be taken for lost while they wait."""
+    item: JsonValue = [3, KEY, {"1": {"class_type": "A", "inputs": {"x": "a.ckpt"}}}, {}, []]
+    assert read_queue({"queue_running": [item], "queue_pending": []}, KEY) is Stage.RUNNING
+    assert read_queue({"queue_running": [], "queue_pending": [item]}, KEY) is Stage.WAITING
+    assert read_queue({"queue_running": [], "queue_pending": []}, KEY) is None
+    running = read_running({"queue_running": [item], "queue_pending": []})
+    assert running is not None
+    assert running.texts == {("x", "a.ckpt")}
+
+
+def test_names_of_files_are_given_as_the_server_wants_them() -> None:
+    """If this failed an uploaded picture would not be found by its graph."""
+    assert read_upload({"name": "a (1).png", "subfolder": "usher", "type": "input"}) == (
+        "usher/a (1).png"
+    )
+    assert ServerFile(filename="a.png").model_dump() == {
+        "filename": "a.png",
+        "subfolder": "",
+        "type": "output",
+    }
