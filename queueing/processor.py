@@ -7,6 +7,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from uuid import uuid5
 
 from queueing.catalog import ModelSpec
@@ -34,6 +35,15 @@ class _Lost(Exception):
     """The server knows nothing of an attempt that was sent before a crash."""
 
 
+@dataclass(slots=True, eq=False)
+class _Attempt:
+    """An attempt under way: `finished` by its server, `crowded` when that went away."""
+
+    task: asyncio.Task[None]
+    finished: bool = False  # only its output is still to be fetched and stored
+    crowded: bool = False  # others ran beside it when their server went away
+
+
 class Processor:
     """Runs attempts, each in a task of its own, and owns their changes of state."""
 
@@ -59,8 +69,7 @@ class Processor:
         self._ended = ended
         self._wake = wake
         self._runner = runner
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._crowded: set[int] = set()  # ran beside others when their server went away
+        self._attempts: dict[int, _Attempt] = {}
 
     # ------------------------------------------------------------ the way in
 
@@ -93,17 +102,17 @@ class Processor:
 
     def cancel(self, job_id: int) -> None:
         """Stop the work on a job whose end is already written down. Idempotent."""
-        task = self._tasks.get(job_id)
-        if task is not None:
-            task.cancel()
+        attempt = self._attempts.get(job_id)
+        if attempt is not None:
+            attempt.task.cancel()
 
     def has(self, job_id: int) -> bool:
         """Return whether an attempt at a job is under way, from its start to its stored end."""
-        return job_id in self._tasks
+        return job_id in self._attempts
 
     async def stop(self, grace_s: float) -> None:
         """Give running jobs that long to end; then stop the rest and return them to their place."""
-        tasks = list(self._tasks.values())
+        tasks = [attempt.task for attempt in self._attempts.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
         for task in tasks:
@@ -124,24 +133,24 @@ class Processor:
     def _spawn(
         self, job: Job, steps: Callable[[], Awaitable[None]], work: asyncio.TaskGroup
     ) -> asyncio.Task[None]:
-        task = work.create_task(self._guarded(job, steps), name=f"job {job.id}")
-        self._tasks[job.id] = task
+        attempt = _Attempt(work.create_task(self._guarded(job, steps), name=f"job {job.id}"))
+        self._attempts[job.id] = attempt
         # As a callback, because a task cancelled before its first step never enters its body.
-        task.add_done_callback(lambda _task: self._leave(job.id, task))
-        self._crowded.discard(job.id)
-        return task
+        attempt.task.add_done_callback(lambda _task: self._leave(job.id))
+        return attempt.task
 
-    def _leave(self, job_id: int, task: asyncio.Task[None]) -> None:
-        if self._tasks.get(job_id) is task:  # not yet started again by the router
-            del self._tasks[job_id]
-            self._fleet.vacate(job_id)
-            self._wake()
+    def _leave(self, job_id: int) -> None:
+        del self._attempts[job_id]
+        self._fleet.vacate(job_id)
+        self._wake()
 
     async def _guarded(self, job: Job, steps: Callable[[], Awaitable[None]]) -> None:
         try:
             await steps()
         except asyncio.CancelledError:
-            await self._give_back(job, JobEvent.RELEASE, not_before=self._clock.now())
+            # What the server has finished stays in state processing: the next run fetches it.
+            if not self._attempts[job.id].finished:
+                await self._give_back(job, JobEvent.RELEASE, not_before=self._clock.now())
             raise
         except Exception:
             log.exception("job %d: stopped by a fault of ours", job.id)
@@ -202,6 +211,7 @@ class Processor:
             )
             # The server is done with it: the slot is free, and fetching overlaps the next job.
             self._fleet.vacate(job.id)
+            self._attempts[job.id].finished = True
             self._fleet.worked(backend)
             self._ended(job, backend)
             output = await self._fetched(fetch, job)
@@ -284,9 +294,10 @@ class Processor:
         """Tell the fleet what an error says of its server; return whether the job ran alone."""
         match error:
             case Unavailable():
-                others = {j.id for j in self._fleet.running_on(backend)} - {job.id}
-                alone = not others and job.id not in self._crowded
-                self._crowded |= others
+                others = [j.id for j in self._fleet.running_on(backend) if j.id != job.id]
+                alone = not others and not self._attempts[job.id].crowded
+                for other in others:
+                    self._attempts[other].crowded = True
                 self._fleet.down(backend, str(error))
                 return alone
             case NotLoaded():

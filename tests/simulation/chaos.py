@@ -10,7 +10,14 @@ from random import Random
 from typing import Any
 
 from queueing.catalog import BackendSpec, HostSpec, ModelSpec, Timeouts
-from queueing.errors import BackendError, NotLoaded, OutOfMemory, Rejected, Unavailable
+from queueing.errors import (
+    BackendError,
+    NotAccepting,
+    NotLoaded,
+    OutOfMemory,
+    Rejected,
+    Unavailable,
+)
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobEvent, JobState, NewJob
 from queueing.ports import Event, JobChanged
@@ -191,23 +198,34 @@ class Chaos:
     # ------------------------------------------------------------ the process and its deaths
 
     async def _lives(self) -> None:
-        for life in range(self.kills + 1):
-            last = life == self.kills
-            if await self._life(None if last else self.random.randint(1, 250), stop=False):
+        """Live and die, by a kill or in order; the last life goes on until all is quiet."""
+        for _ in range(self.kills):
+            if self.random.random() < 0.7:
+                quiet = await self._life(dies_at=self.random.randint(1, 250))
+            else:
+                quiet = await self._life(stops_after_s=self.random.uniform(1, 120))
+            if quiet:
                 return
             await asyncio.sleep(self.random.choice([0.1, 5.0, 60.0]))
-        raise AssertionError("the last life ended early")
+        assert await self._life()
 
-    async def _life(self, dies_at: int | None, *, stop: bool) -> bool:
-        """Run a queue until it dies or everything has ended; tell whether it was the latter."""
+    async def _life(
+        self, *, dies_at: int | None = None, stops_after_s: float | None = None
+    ) -> bool:
+        """Run a queue until it dies, is stopped, or everything has ended; tell whether it has."""
+        loop = asyncio.get_running_loop()
         real = SqliteStore(await open_database(self.house.url, inline=True))
         backends = {name: FakeBackend(server) for name, server in self.house.servers.items()}
-        ended = asyncio.get_running_loop().create_future()
+        over: asyncio.Future[bool] = loop.create_future()
 
         def died() -> None:
             for backend in backends.values():
                 backend.dead = True
-            ended.set_result(False)
+            over.set_result(False)
+
+        def stop() -> None:
+            if not over.done():
+                over.set_result(False)
 
         store = MortalStore(real, dies_at, after=self.random.random() < 0.5, died=died)
         # What a killed queue did last may never have been told.
@@ -215,25 +233,27 @@ class Chaos:
         self.queue = self.house.build(store, backends)
         self.queue.subscribe(self.witness.notice)
         task = asyncio.create_task(self.queue.run())
-        watch = asyncio.create_task(self._quiet(real, ended))
-        quiet = await ended
-        self.queue = None
-        for each in (watch, task):
-            each.cancel()
+        watch = asyncio.create_task(self._quiet(real, over))
+        if stops_after_s is not None:
+            loop.call_later(stops_after_s, stop)
+        quiet = await over
+        task.cancel()
+        watch.cancel()
         await asyncio.gather(task, watch, return_exceptions=True)
+        self.queue = None
         self.calls += store.calls
         if quiet:
             await self._check(real)
         await real.aclose()
-        return bool(quiet)
+        return quiet
 
-    async def _quiet(self, store: SqliteStore, ended: "asyncio.Future[bool]") -> None:
+    async def _quiet(self, store: SqliteStore, over: asyncio.Future[bool]) -> None:
         async with asyncio.timeout(QUIET_WITHIN_S):
             # Looking every few seconds costs nothing in virtual time.
             while len(self.accepted) < self.jobs or await store.open_jobs():  # noqa: ASYNC110
                 await asyncio.sleep(5.0)
-        if not ended.done():
-            ended.set_result(True)
+        if not over.done():
+            over.set_result(True)
 
     # ------------------------------------------------------------ people and disasters
 
@@ -256,7 +276,7 @@ class Chaos:
     async def _submit(self, new: NewJob) -> int:
         """Ask until it is accepted, as a chat platform delivers an update again."""
         while True:
-            with suppress(Killed):
+            with suppress(Killed, NotAccepting):
                 if self.queue is not None:
                     return (await self.queue.submit(new, limits=NO_LIMITS)).id
             await asyncio.sleep(1.0)
