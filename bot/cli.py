@@ -9,7 +9,8 @@ import asyncio
 import signal
 import sys
 import tomllib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -22,6 +23,8 @@ from queueing.errors import BadModel, StoreError
 
 UNUSABLE = 1
 BROKEN = 2
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,27 +143,34 @@ def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
         loop = asyncio.get_running_loop()
         logs.watch_loop(loop)
         task = asyncio.ensure_future(work)
-        _on_signal(loop, task)
-        try:
-            await task
-        except asyncio.CancelledError:
-            if not task.cancelled():
-                raise
+        with _on_signal(lambda: loop.call_soon_threadsafe(task.cancel)):
+            try:
+                await task
+            except asyncio.CancelledError:
+                if not task.cancelled():
+                    raise
 
     asyncio.run(watched())
     return 0
 
 
-def _on_signal(loop: asyncio.AbstractEventLoop, task: asyncio.Future[None]) -> None:
-    def stop() -> None:
-        print("stopping; once more to stop at once", file=sys.stderr)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
-        task.cancel()
+@contextmanager
+def _on_signal(stop: Callable[[], object]) -> Iterator[None]:
+    """Call `stop` at the first signal; the next one meets the system's own handling."""
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # signal.signal works on Windows too, where the loop's own handlers do not exist
-        signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
+    def first(*_: object) -> None:
+        for number in _STOPPING:
+            signal.signal(number, signal.SIG_DFL)
+        print("stopping; once more to stop at once", file=sys.stderr)
+        stop()
+
+    # signal.signal works on Windows too, where the loop's own handlers do not exist
+    before = {number: signal.signal(number, first) for number in _STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 # ---------------------------------------------------------------- arguments
