@@ -229,4 +229,7 @@ class FakeDiscord:
         files = self._files | {file.id: file for file in sent}
         if number not in files:
             return web.Response(status=404)
-        return web.Response(body=files[number].data, content_type=files[number].mime)
+        file = files[number]
+        if file.moved_to is not None:
+            raise web.HTTPFound(file.moved_to)
+        return web.Response(body=file.data, content_type=file.mime)

@@ -24,6 +24,7 @@ class FakeFile:
     name: str
     data: bytes
     mime: str = "application/octet-stream"
+    moved_to: str | None = None  # its address answers with a redirect
 
 
 @dataclass(kw_only=True)
