@@ -7,7 +7,8 @@ a message reaches a person whether or not a page of theirs is open.
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 
 from aiohttp import web
@@ -31,6 +32,7 @@ from bot.platforms.web_log import ChatLog, MemoryLog, Shown
 from bot.platforms.web_people import LOCAL, FixedPeople, OnlyLocal, People, Person
 from bot.platforms.web_server import Server
 from bot.platforms.web_wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
+from queueing.errors import StoreError
 from queueing.ports import Clock
 
 OVERVIEW_EVERY_S = 1.0
@@ -63,7 +65,7 @@ class Web:
         upload=MAX_SENT,
         picture=MAX_SENT,
         download=MAX_UPLOAD,
-        edit_every_s=0.25,
+        edit_every_s=0.4,
         chat_every_s=0.05,
         overall_per_s=200.0,
         previews=True,
@@ -199,18 +201,21 @@ class Web:
     async def edit(self, ref: MessageRef, content: Content) -> None:
         """Make a message show this. Idempotent."""
         self._require(ref.chat, content)
-        old = await self._log.get(ref.chat, ref.message)
+        with _stored():
+            old = await self._log.get(ref.chat, ref.message)
         if old is None or old.shown is None:
             raise MessageGone(f"message {ref.message} is not in the log")
         shown = await _shown(ref, content, quiet=old.shown.quiet, reply_to=old.shown.reply_to)
-        if await self._log.edit(ref.chat, ref.message, shown, content.files) is None:
-            raise MessageGone(f"message {ref.message} is not in the log")
+        with _stored():
+            if await self._log.edit(ref.chat, ref.message, shown, content.files) is None:
+                raise MessageGone(f"message {ref.message} is not in the log")
         self._wake(ref.chat)
 
     async def delete(self, ref: MessageRef) -> None:
         """Remove a message; fine where it is gone. Idempotent."""
         self._require_up()
-        await self._log.delete(ref.chat, ref.message)
+        with _stored():
+            await self._log.delete(ref.chat, ref.message)
         self._wake(ref.chat)
 
     def is_group(self, chat: str) -> bool:  # noqa: ARG002 - the protocol's
@@ -234,7 +239,8 @@ class Web:
         message = f"msg-{secrets.token_hex(10)}" if nonce is None else _nonce_id(nonce)
         ref = MessageRef(platform=self.name, chat=chat, message=message)
         shown = await _shown(ref, content, quiet=quiet, reply_to=reply_to)
-        await self._log.put(chat, message, self._clock.now(), shown, content.files)
+        with _stored():
+            await self._log.put(chat, message, self._clock.now(), shown, content.files)
         self._wake(chat)
         return ref
 
@@ -259,6 +265,15 @@ class Web:
     def _require_up(self) -> None:
         if self._server is None:
             raise ChatUnavailable("the web chat's server is not running")
+
+
+@contextmanager
+def _stored() -> Iterator[None]:
+    # A log that cannot be written to now is a chat that does not answer: the caller tries again.
+    try:
+        yield
+    except StoreError as error:
+        raise ChatUnavailable(f"the web chat's log: {error}") from error
 
 
 async def _shown(ref: MessageRef, content: Content, *, quiet: bool, reply_to: str | None) -> Shown:

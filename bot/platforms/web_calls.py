@@ -4,6 +4,7 @@ Knows no HTTP. A page repeats what was not confirmed to it; the same key is then
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,8 +23,11 @@ from bot.platforms.web_guard import Bucket
 from bot.platforms.web_log import ChatLog, Shown, ShownButton, ShownFile, TextPart
 from bot.platforms.web_people import Person
 from bot.platforms.web_wire import MAX_FILES, NotTaken, Press, Say, Taken
+from queueing.errors import StoreError
 from queueing.ports import Clock
 from queueing.requests import File
+
+_log = logging.getLogger(__name__)
 
 DONE_KEPT = 200  # calls per person; a page repeats only its newest ones
 CALLS_PER_S = 2.0
@@ -137,9 +141,21 @@ class Calls:
             return NotTaken(key=say.key, reason="upload-gone")
         if not self.allowed(person):
             return NotTaken(key=say.key, reason="too-fast")
-        files = [self._uploads.pop(key) for key in keys]
+        return await self._store_line(person, say, keys)
+
+    async def _store_line(
+        self, person: Person, say: Say, uploads: list[tuple[str, str]]
+    ) -> Shown | NotTaken:
+        message = line_id(say.key)
+        files = [self._uploads[key] for key in uploads]
         shown = await asyncio.to_thread(_shown_line, person.id, message, say, files)
-        await self.log.put(person.id, message, self._clock.now(), shown, files)
+        try:
+            await self.log.put(person.id, message, self._clock.now(), shown, files)
+        except StoreError:
+            _log.exception("web chat: a line of %s could not be stored", person.id)
+            return NotTaken(key=say.key, reason="not-stored")
+        for key in uploads:  # only now: until then the page may try again
+            self._uploads.pop(key, None)
         self._posted(person.id)
         return shown
 

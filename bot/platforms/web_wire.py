@@ -148,7 +148,7 @@ class NotTaken(Record):
 
     type: Literal["refused"] = "refused"
     key: str | None
-    reason: Literal["empty", "invalid", "too-fast", "upload-gone", "button-gone"]
+    reason: Literal["empty", "invalid", "too-fast", "upload-gone", "button-gone", "not-stored"]
 
 
 class Values(Record):

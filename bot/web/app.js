@@ -126,6 +126,14 @@ addEventListener("keydown", (event) => {
   byId("text").focus();
 });
 
+// Reading back needs no leaving of the text.
+byId("text").addEventListener("keydown", (event) => {
+  const step = { PageUp: -0.85, PageDown: 0.85 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  byId("scroll").scrollBy({ top: step * byId("scroll").clientHeight });
+});
+
 document.documentElement.lang = language;
 for (const message of connection.outbox) {
   if (message.type === "say") conversation.pending(lineId(message.key), message.text, [], say("waiting"));

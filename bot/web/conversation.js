@@ -21,6 +21,7 @@ export class Conversation {
     this.first = Infinity; // the place of the earliest message that was sent to us in a row
     this.unread = 0;
     this.large = new Large();
+    byId("log").setAttribute("aria-label", say("conversation"));
     byId("earlier").textContent = say("earlier");
     byId("earlier").addEventListener("click", () => this.on.earlier(this.first));
     byId("to-end").textContent = say("toEnd");

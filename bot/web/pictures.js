@@ -3,6 +3,9 @@
 import { byId, make, sizeText } from "./dom.js";
 import { say } from "./texts.js";
 
+const RETRIES = 4;
+const RETRY_MS = 2000;
+
 export const isPicture = (file) => /^image\/(png|jpeg|webp|gif|avif)$/.test(file.mime);
 const addressOf = (file) => `/files/${encodeURIComponent(file.id)}`;
 
@@ -25,7 +28,18 @@ function pictureNode(file, open) {
     "aria-label": say("openPicture", { name }) }, picture);
   if (file.width) node.style.setProperty("--ratio", file.width / file.height); // keeps its place free
   node.addEventListener("click", () => open(file.id));
+  loadAgain(picture, RETRIES);
   return node;
+}
+
+/** Ask for a picture again that did not come: the connection may have broken just then. */
+function loadAgain(picture, left) {
+  if (left === 0) return;
+  const again = () => {
+    picture.src = picture.src;
+    loadAgain(picture, left - 1);
+  };
+  picture.addEventListener("error", () => setTimeout(again, RETRY_MS), { once: true });
 }
 
 /** Show a picture in the place of the one before, once it is there: previews then never flicker. */
@@ -38,7 +52,6 @@ export function swapWhenLoaded(box, node) {
   box.dataset.coming = node.dataset.file;
   const swap = () => box.dataset.coming === node.dataset.file && box.replaceChildren(node);
   picture.addEventListener("load", swap, { once: true });
-  picture.addEventListener("error", swap, { once: true });
 }
 
 /** One picture over the whole page, and its neighbours by the arrow keys. */

@@ -22,10 +22,11 @@ from bot.platforms.base import (
 from bot.platforms.web import Web
 from bot.platforms.web_calls import CALLS_BURST
 from bot.platforms.web_content import split_command
-from bot.platforms.web_log import MemoryLog
+from bot.platforms.web_log import Entry, MemoryLog
 from bot.platforms.web_people import FixedPeople, Person
 from bot.platforms.web_tab import PAGE
 from bot.platforms.web_wire import ModelLine
+from queueing.errors import StoreError
 from queueing.requests import File
 from tests.bot.web_client import picture, running, tab, text_of
 from tests.fakes.door import ScriptedDoor
@@ -423,6 +424,31 @@ async def test_stopping_closes_open_pages(door: ScriptedDoor) -> None:
         frame = await page.socket.receive()
     assert frame.type is aiohttp.WSMsgType.CLOSE
     await stack.__aexit__(None, None, None)
+
+
+class FullLog(MemoryLog):
+    """A log on a full disk."""
+
+    async def put(self, *_: object) -> Entry:
+        raise StoreError("the disk is full")
+
+    async def get(self, *_: object) -> Entry | None:
+        return None
+
+
+async def test_a_log_that_cannot_be_written_refuses_lines_and_keeps_uploads(
+    door: ScriptedDoor,
+) -> None:
+    """On a full disk a line would be lost without a word, or its picture with it."""
+    log = FullLog()
+    async with running(Web(port=0, log=log), door) as web, tab(web) as page:
+        upload = await _upload(web, picture(), "cat.png")
+        for _ in range(2):
+            await page.say("/image flux", uploads=[upload])
+            assert (await page.next("refused"))["reason"] == "not-stored"
+        with pytest.raises(ChatUnavailable):
+            await web.send("local", Content(body=("x",)))
+    assert door.keys == []
 
 
 # ---------------------------------------------------------------- what the page is offered
