@@ -1,0 +1,226 @@
+"""The demo: honest, repeatable, and like a server in everything else."""
+
+import asyncio
+import io
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageChops
+from pydantic import JsonValue
+
+from backends.demo import Demo
+from backends.demo_art import HONEST_LINE, Painting
+from backends.demo_text import answer
+from queueing.catalog import BackendSpec, ModelSpec
+from queueing.errors import BadModel, NotLoaded, OutOfMemory, Rejected, Unavailable
+from queueing.requests import (
+    Capability,
+    Chat,
+    ChatMessage,
+    File,
+    Output,
+    Progress,
+    TextToImage,
+    Work,
+)
+
+MODEL = ModelSpec(name="m", backends=("d",), capabilities=frozenset(Capability))
+
+
+def demo(**options: JsonValue) -> Demo:
+    fast: dict[str, JsonValue] = {"load_s": 0, "step_s": 0}
+    return Demo(BackendSpec(name="d", kind="demo", options={**fast, **options}))
+
+
+def ask(text: str, **fields: JsonValue) -> Chat:
+    return Chat.model_validate({"messages": [{"role": "user", "text": text}], **fields})
+
+
+async def made(
+    backend: Demo,
+    request: TextToImage | Chat,
+    *files: File,
+    key: str = "k",
+    report: Callable[[Progress], None] = lambda _: None,
+) -> Output:
+    await backend.load(MODEL)
+    work = Work(key=key, request=request, files=files)
+    return await (await backend.run(MODEL, work, report))()
+
+
+def image(file: File) -> Image.Image:
+    with Image.open(io.BytesIO(file.data), formats=["PNG"]) as opened:
+        opened.load()
+        return opened.copy()
+
+
+def photo(size: tuple[int, int] = (300, 150)) -> File:
+    buffer = io.BytesIO()
+    Image.new("RGB", size, "orange").save(buffer, "JPEG")
+    return File(name="p.jpg", mime="image/jpeg", data=buffer.getvalue())
+
+
+async def test_size_count_and_steps_are_honoured() -> None:
+    """Otherwise the demo would show a bot that ignores its options."""
+    reports: list[Progress] = []
+    request = TextToImage(prompt="cat", width=320, height=192, count=2, steps=4)
+    output = await made(demo(), request, report=reports.append)
+    assert [image(file).size for file in output.files] == [(320, 192)] * 2
+    assert len({file.name for file in output.files}) == 2
+    assert [report.step for report in reports] == [(n, 4) for n in (1, 2, 3, 4)] * 2
+    assert reports[-1].fraction == 1
+    assert any(report.preview for report in reports)
+
+
+async def test_the_same_prompt_and_seed_give_the_same_picture() -> None:
+    """Otherwise "again" and "vary" could not be tried in the demo."""
+    request = TextToImage(prompt="cat", width=64, height=64, steps=5, seed=7)
+    first = (await made(demo(), request)).files[0].data
+    assert (await made(demo(), request)).files[0].data == first
+    for other in ({"seed": 8}, {"prompt": "dog"}):
+        changed = request.model_copy(update=other)
+        assert (await made(demo(), changed)).files[0].data != first
+
+
+async def test_several_pictures_of_one_request_differ() -> None:
+    """Otherwise a count of four would be four times the same."""
+    request = TextToImage(prompt="cat", width=64, height=64, steps=3, count=4)
+    assert len({file.data for file in (await made(demo(), request)).files}) == 4
+
+
+async def test_a_picture_to_start_from_is_used() -> None:
+    """Otherwise the demo would pretend to change a picture that it never looked at."""
+    request = TextToImage(prompt="cat", steps=3, strength=0.0)
+    output = await made(demo(), request, photo())
+    result = image(output.files[0])
+    assert result.size == (768, 384)
+    red, green, blue = (band.getextrema() for band in result.crop((0, 0, 768, 200)).split())
+    assert (red[0], green[0], blue[1]) >= (240, 150, 20)
+    different = await made(demo(), request.model_copy(update={"strength": 1.0}), photo())
+    assert ImageChops.difference(image(different.files[0]), result).getbbox()
+
+
+async def test_every_picture_says_that_no_model_was_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise somebody could take the stand-in for a model."""
+    assert "no model" in HONEST_LINE
+    size = (512, 512)
+    with_line = Painting("cat", 1, size).finish()
+    monkeypatch.setattr("backends.demo_art.HONEST_LINE", " ")
+    without = Painting("cat", 1, size).finish()
+    assert ImageChops.difference(with_line, without).getbbox()
+
+
+async def test_a_text_streams_and_says_that_no_model_was_used() -> None:
+    """Otherwise somebody could take the stand-in for a model, or miss how streaming looks."""
+    reports: list[Progress] = []
+    output = await made(demo(), ask("Why is grass green?"), report=reports.append)
+    assert "no language model was used" in output.text
+    assert "Why is grass green?" in output.text
+    texts = [report.text or "" for report in reports]
+    assert texts == sorted(texts, key=len)
+    assert texts[-1] == output.text
+    assert len(texts) > 20
+
+
+async def test_a_text_knows_its_conversation_and_its_pictures() -> None:
+    """Otherwise replies and attached pictures would seem to have no effect."""
+    turns = [("user", "one"), ("assistant", "two"), ("user", "three")]
+    messages = tuple(ChatMessage.model_validate({"role": r, "text": t}) for r, t in turns)
+    text = (await made(demo(), Chat(messages=messages), photo())).text
+    assert "1 earlier question" in text
+    assert "300 by 150 pixels" in text
+    assert len((await made(demo(), ask("hi", max_tokens=5))).text.split(" ")) == 5
+
+
+async def test_times_are_those_of_the_options_or_of_the_model() -> None:
+    """Otherwise estimates in the demo would be wrong from the start."""
+    slow = Demo(BackendSpec(name="d", kind="demo", options={"service_s": 8}))
+    assert slow._step_s(MODEL, 20) == 0.4
+    assert Demo(BackendSpec(name="d", kind="demo"))._step_s(MODEL, 5) == MODEL.service_s / 5
+    quick = ModelSpec(name="q", backends=(), capabilities=frozenset(), options={"step_s": 0.25})
+    assert slow._step_s(quick, 20) == 0.25
+
+
+async def test_nothing_runs_that_is_not_loaded() -> None:
+    """Otherwise the demo would hide faults of the loader."""
+    backend = demo()
+    with pytest.raises(NotLoaded):
+        await backend.run(MODEL, Work(key="k", request=ask("hi")), lambda _: None)
+    await backend.load(MODEL)
+    await backend.unload(MODEL)
+    with pytest.raises(NotLoaded):
+        await backend.run(MODEL, Work(key="k", request=ask("hi")), lambda _: None)
+
+
+async def test_faults_come_as_often_as_asked_and_repeat_by_key() -> None:
+    """Otherwise failures could not be tried, or a failing trial not repeated."""
+    request = TextToImage(prompt="x", width=64, height=64, steps=2)
+    with pytest.raises(Unavailable):
+        await made(demo(fail_rate=1), request)
+    with pytest.raises(OutOfMemory):
+        await demo(oom_rate=1).load(MODEL)
+
+    async def fails(key: str) -> bool:
+        try:
+            await made(demo(fail_rate=0.5), ask("hi", max_tokens=2), key=key)
+        except Unavailable:
+            return True
+        return False
+
+    first = [await fails(str(n)) for n in range(40)]
+    assert first == [await fails(str(n)) for n in range(40)]
+    assert 8 <= sum(first) <= 32
+
+
+async def test_one_load_serves_all_who_wait_for_it() -> None:
+    """Otherwise two first requests would load twice."""
+    backend = demo()
+    await asyncio.gather(*(backend.load(MODEL) for _ in range(5)))
+    assert backend._loads == 1
+
+
+@pytest.mark.parametrize("data", [b"", b"text", b"\x89PNG\r\n\x1a\nbroken"])
+async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(data: bytes) -> None:
+    """Otherwise a stranger's file would crash the demo."""
+    file = File(name="x", mime="image/png", data=data)
+    with pytest.raises(Rejected) as caught:
+        await made(demo(), TextToImage(prompt="x"), file)
+    assert caught.value.user_text
+
+
+async def test_a_pixel_bomb_costs_nothing() -> None:
+    """Otherwise a small file could take gigabytes of memory."""
+    buffer = io.BytesIO()
+    Image.new("1", (8_000, 7_000)).save(buffer, "PNG")
+    file = File(name="x.png", mime="image/png", data=buffer.getvalue())
+    assert len(file.data) < 200_000
+    with pytest.raises(Rejected) as caught:
+        await made(demo(), TextToImage(prompt="x"), file)
+    assert "pixels" in caught.value.user_text
+
+
+def test_wrong_options_are_named() -> None:
+    """Otherwise a misspelt option would silently do nothing."""
+    with pytest.raises(BadModel, match=r"backends\.d\.speed"):
+        demo(speed=2)
+    with pytest.raises(BadModel, match=r"models\.m\.fail_rate"):
+        demo().check(
+            ModelSpec(name="m", backends=(), capabilities=frozenset(), options={"fail_rate": 2})
+        )
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text(max_size=400), st.integers(64, 300), st.integers(64, 300))
+def test_any_prompt_can_be_painted(prompt: str, width: int, height: int) -> None:
+    """Otherwise a strange prompt, or a strange shape, would crash the demo."""
+    painting = Painting(prompt, 1, (width, height))
+    painting.paint(0, 1)
+    assert painting.finish().size == (width, height)
+
+
+@given(st.text(max_size=400))
+def test_any_question_gets_an_honest_answer(question: str) -> None:
+    """Otherwise a strange question would crash the demo, or lose its notice."""
+    assert "no language model was used" in answer(ask(question))
