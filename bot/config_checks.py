@@ -3,6 +3,7 @@
 Opens no connection; the kinds of backends read no more than the workflow files named here.
 """
 
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
@@ -27,7 +28,7 @@ def problems(config: Config) -> list[Problem]:
         return found
     catalog = config.catalog()
     found = [*_option_problems(catalog), *_size_problems(catalog)]
-    return found or list(_default_problems(config, catalog))
+    return found or [*_idle_problems(catalog), *_default_problems(config, catalog)]
 
 
 def warnings(config: Config) -> list[Problem]:
@@ -103,6 +104,9 @@ def _option_problems(catalog: Catalog) -> Iterator[Problem]:
                     backend.check(model)
                 except BadModel as error:
                     yield from _placed(str(error), f"models.{model.name}", ("models", model.name))
+
+
+def _idle_problems(catalog: Catalog) -> Iterator[Problem]:
     for model in catalog.models.values():
         if not model.capabilities:
             text = "its servers can do nothing in common, so nobody could use it"
@@ -111,7 +115,7 @@ def _option_problems(catalog: Catalog) -> Iterator[Problem]:
 
 def _placed(text: str, prefix: str, base: Path) -> Iterator[Problem]:
     """Split a kind's "models.qwen.flavour: …; models.qwen.system: …" into places."""
-    for sentence in text.split("; "):
+    for sentence in re.split(rf"; (?={re.escape(prefix)}\.)", text):
         setting, colon, what = sentence.removeprefix(f"{prefix}.").partition(": ")
         if colon and sentence.startswith(f"{prefix}."):
             yield Problem(path=(*base, *setting.split(".")), text=what)

@@ -146,6 +146,8 @@ def _accepted(model: ModelSpec, backend: BackendSpec) -> frozenset[Capability]:
 
 
 def _accepts(backend: BackendSpec, model: ModelSpec, capability: Capability) -> bool:
+    if capability not in KINDS[backend.kind].capabilities:
+        return False
     try:
         connect(backend).check(replace(model, capabilities=frozenset({capability})))
     except BadModel:

@@ -4,6 +4,7 @@ import json
 import textwrap
 from contextlib import suppress
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,40 @@ def test_roles_take_what_they_leave_out_from_everybodys_limits() -> None:
     by_role = access.limits_of(Person(user="discord:1"), ("165511591545143296",))
     assert by_role == replace(usual, lane="vip")
     assert access.limits_of(Person(user="telegram:8"), ()) == replace(usual, per_hour=None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "able"),
+    [
+        ("comfyui", "workflow: sdxl.json", {"text-to-image", "image-to-image"}),
+        ("comfyui", "workflow: flux-schnell.json", {"text-to-image"}),
+        ("openai", "system: Be brief.", {"text-to-text"}),
+        ("openai", "capabilities: [text-to-text, vision]", {"text-to-text", "vision"}),
+        ("lmstudio", "context_length: 4096", {"text-to-text"}),
+    ],
+)
+def test_what_a_model_can_do_follows_from_its_kind_and_workflow(
+    kind: str, model: str, able: set[str]
+) -> None:
+    """A model would be offered for what it cannot do, or an operator must state the obvious."""
+    text = SMALL.replace("{kind: demo}", f"{{kind: {kind}, url: 'http://127.0.0.1:1'}}")
+    config = parse(text.replace("]}", f"], {model}}}"), {})
+    assert config.catalog().models["flux"].capabilities == able
+
+
+def test_an_operators_workflow_lies_beside_the_configuration(tmp_path: Path) -> None:
+    """Started from another folder, the bot would not find the operator's own workflow."""
+    shipped = files("backends") / "workflows" / "sdxl.json"
+    (tmp_path / "own.json").write_text(shipped.read_text(encoding="utf-8"), encoding="utf-8")
+    text = SMALL.replace("{kind: demo}", "{kind: comfyui, url: 'http://127.0.0.1:1'}")
+    text = text.replace("]}", "], workflow: own.json}")
+    model = parse(text, {}, folder=tmp_path).catalog().models["flux"]
+    assert model.options["workflow"] == str(tmp_path / "own.json")
+    (tmp_path / "own.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(
+        ConfigError, match=r"config.yaml:7: models.flux: .*own.json: not a workflow"
+    ):
+        parse(text, {}, folder=tmp_path)
 
 
 # ---------------------------------------------------------------- secrets
