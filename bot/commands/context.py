@@ -118,8 +118,8 @@ class CallRefused(Exception):
 
 
 def reply(body: Body, *, private: bool = True, buttons: Sequence[Button] = ()) -> Reply:
-    """Return an answer of words, with its buttons in one row each."""
-    rows = tuple((button,) for button in buttons)
+    """Return an answer of words, with its buttons in one row."""
+    rows = (tuple(buttons),) if buttons else ()
     return Reply(content=Content(body=body, buttons=rows), private=private)
 
 
