@@ -7,7 +7,6 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -27,20 +26,11 @@ TOKENS = [
 
 
 @pytest.fixture
-def log() -> Iterator[io.StringIO]:
-    """Return what the log writes; the logging of the process is as before afterwards."""
-    root = logging.getLogger()
-    before = (root.handlers, root.level, sys.excepthook, threading.excepthook)
-    levels = {name: logging.getLogger(name).level for name in logs.CHATTY}
+def log() -> io.StringIO:
+    """Return what the log writes."""
     stream = io.StringIO()
     logs.set_up(secrets=[CANARY], stream=stream)
-    try:
-        yield stream
-    finally:
-        root.handlers, root.level, sys.excepthook, threading.excepthook = before
-        logging.captureWarnings(capture=False)
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
+    return stream
 
 
 def fail_and_log(message: str, *values: str) -> None:
