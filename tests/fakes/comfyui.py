@@ -526,7 +526,10 @@ class FakeComfyUI:
         subfolder, _, name = inputs.get("filename_prefix", "ComfyUI_temp").rpartition("/")
         images = []
         for _ in range(_batch(item.graph)):
-            taken = sum(1 for at in self.files if at[:2] == (place, subfolder))
+            start = (place, subfolder, f"{name}_")
+            taken = sum(
+                1 for at in self.files if at[:2] == start[:2] and at[2].startswith(start[2])
+            )
             filename = f"{name}_{taken + 1:05}_.png"
             self.files[place, subfolder, filename] = self.picture or draw(item.graph)
             images.append({"filename": filename, "subfolder": subfolder, "type": place})
