@@ -3,6 +3,8 @@
 Keeps one forecast of the router's newest snapshot; asks, and never changes anything.
 """
 
+import logging
+
 from queueing.catalog import ModelSpec
 from queueing.estimates import Usual
 from queueing.fleet import Fleet
@@ -12,6 +14,8 @@ from queueing.ports import Clock
 from queueing.router import Router
 from queueing.times import Times
 from queueing.world import ModelView, Residency, World
+
+log = logging.getLogger(__name__)
 
 FRESH_S = 1.0  # a forecast costs milliseconds: older jobs are answered from one that young
 
@@ -45,7 +49,13 @@ class Outlook:
 
     def of_waiting(self, job: Job, position: int) -> Expected | None:
         """Return when a waiting job will be done; None where nothing can honestly be said."""
-        return None if self._forecast is None else self._forecast.of(job, position)
+        if self._forecast is None:
+            return None
+        try:
+            return self._forecast.of(job, position)
+        except Exception:  # an estimate is a courtesy: a fault in it must not silence the rest
+            log.exception("job %d: no estimate", job.id)
+            return None
 
     def of_running(self, job: Job) -> Expected | None:
         """Return when a running job will be done; None when the server is done with it already."""
@@ -73,9 +83,9 @@ class Outlook:
         if self._world is None or world.now - self._world.now >= FRESH_S:
             self._look_at(world)
         line = max(view.waiting, key=lambda waiting: waiting.count)
-        if not line.heads or self._forecast is None:
+        if not line.heads:
             return None
-        expected = self._forecast.of(line.heads[0], line.count + 1)
+        expected = self.of_waiting(line.heads[0], line.count + 1)
         return None if expected is None else expected.done_at
 
     def _free_at(self, spec: ModelSpec) -> float | None:

@@ -25,7 +25,7 @@ class Preloads:
         spec = self._known(model)
         backend = self._place_for(spec, host)
         health = self._fleet.health(backend)
-        if not health.up:
+        if health.error is not None:  # None as well before the first look: then wait for it
             raise Unavailable(f"{backend} is down: {health.error}")
         self._fleet.pin(spec.name, backend)
         copy = self._fleet.copy(spec.name, backend)

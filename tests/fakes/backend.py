@@ -28,6 +28,7 @@ class Card:
     held: dict[tuple[str, str], int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     peak_mb: int = 0
+    lingering_mb: int = 0  # freed, but the driver does not show it yet
 
     def take(self, server: str, model: str, vram_mb: int) -> None:
         self.held[server, model] = vram_mb
@@ -36,8 +37,14 @@ class Card:
             now = asyncio.get_running_loop().time()
             self.violations.append(f"over budget at {now:.2f} s: {self.held}")
 
-    def give(self, server: str, model: str) -> None:
-        self.held.pop((server, model), None)
+    def give(self, server: str, model: str, lingers_s: float = 0.0) -> None:
+        freed_mb = self.held.pop((server, model), 0)
+        if lingers_s:
+            self.lingering_mb += freed_mb
+            asyncio.get_running_loop().call_later(lingers_s, self._settle, freed_mb)
+
+    def _settle(self, freed_mb: int) -> None:
+        self.lingering_mb -= freed_mb
 
     @property
     def used_mb(self) -> int:
@@ -45,7 +52,7 @@ class Card:
 
     @property
     def free_mb(self) -> int:
-        return max(0, self.total_mb - self.used_mb - self.other_mb)
+        return max(0, self.total_mb - self.used_mb - self.other_mb - self.lingering_mb)
 
 
 @dataclass
@@ -68,6 +75,7 @@ class Attempt:
     began: float
     running: bool = True
     attended: bool = True  # False once the process that sent it is dead
+    listeners: list[asyncio.Future[None]] = field(default_factory=list)
     timer: asyncio.TimerHandle | None = None
 
 
@@ -106,6 +114,10 @@ class FakeServer:
         self.loading: dict[str, tuple[asyncio.Future[None], asyncio.TimerHandle]] = {}
         self.fetch_errors: deque[Exception] = deque()
         self.restart_s = 20.0
+        self.progress_every_s: float | None = None
+        self.lingers_s = 0.0  # how long freed memory still looks taken
+        self.sizes: dict[str, int] = {}  # what models really take, where not what is configured
+        self.broken = False
         self.loads: list[tuple[float, str]] = []
         self.unloads: list[tuple[float, str]] = []
         self.starts: list[tuple[float, str, str]] = []  # (moment, model, prompt)
@@ -135,7 +147,7 @@ class FakeServer:
     def evict(self, model: str) -> None:
         """Drop a model as an outsider would: without asking the queue."""
         self.memory.discard(model)
-        self.card.give(self.name, model)
+        self.card.give(self.name, model, self.lingers_s)
 
     @property
     def running(self) -> list[Attempt]:
@@ -186,6 +198,29 @@ class FakeServer:
             attempt.done.set_result(None)
         else:
             attempt.done.set_exception(error)
+
+    def listen(self, attempt: Attempt) -> asyncio.Future[None]:
+        """Return a future of one connection: it ends with the attempt, or when it is cut."""
+        heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        attempt.listeners.append(heard)
+        attempt.done.add_done_callback(lambda done: _pass_on(done, heard))
+        return heard
+
+    def cut_connections(self) -> None:
+        """Break every connection; the server itself goes on."""
+        for attempt in self.running:
+            for heard in attempt.listeners:
+                if not heard.done():
+                    heard.set_exception(Unavailable(f"{self.name}: connection reset"))
+
+    def drip(self, attempt: Attempt, report: Report) -> None:
+        """Report progress regularly while an attempt runs."""
+        if attempt.running and self.progress_every_s is not None:
+            report(Progress(fraction=0.5))
+            asyncio.get_running_loop().call_later(self.progress_every_s, self.drip, attempt, report)
+
+    def size_of(self, model: ModelSpec) -> int:
+        return self.sizes.get(model.name, model.vram_mb or 0)
 
     def begin_load(self, model: str, vram_mb: int) -> asyncio.Future[None]:
         """Load a model, whoever waits for it; a load under way is joined."""
@@ -285,8 +320,11 @@ class FakeBackend:
         if attempt.running and attempt.timer is not None:
             report(Progress(fraction=0.0))
         attempt.attended = True
+        done = self.server.listen(attempt)
+        if self.server.progress_every_s is not None:
+            self.server.drip(attempt, report)
         try:
-            await asyncio.shield(attempt.done)
+            await done
         except asyncio.CancelledError:
             if self.dead:
                 attempt.attended = False
@@ -308,7 +346,7 @@ class FakeBackend:
         await self._reach()
         if model.name in self.server.memory:
             return
-        loading = self.server.begin_load(model.name, model.vram_mb or 0)
+        loading = self.server.begin_load(model.name, self.server.size_of(model))
         try:
             await asyncio.shield(loading)
         except asyncio.CancelledError:
@@ -354,3 +392,14 @@ def _retrieve(done: asyncio.Future[None]) -> None:
     """Look at an outcome nobody may be listening for, so that asyncio does not complain."""
     if not done.cancelled():
         done.exception()
+
+
+def _pass_on(done: asyncio.Future[None], heard: asyncio.Future[None]) -> None:
+    if heard.done():
+        return
+    if done.cancelled():
+        heard.cancel()
+    elif (error := done.exception()) is not None:
+        heard.set_exception(error)
+    else:
+        heard.set_result(None)

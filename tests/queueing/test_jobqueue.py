@@ -1,8 +1,27 @@
 """The front door of the queue, with everything behind it, in virtual time."""
 
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from queueing.errors import LimitReached, NotCapable, Refused, UnknownModel
 from queueing.jobs import JobEvent, JobState
-from tests.simulation.house import NO_LIMITS, House, ended, host, image_model
+from queueing.ports import LinesMoved, Progressed
+from queueing.requests import Capability, Chat, ChatMessage, File
+from queueing.world import Blocked
+from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
 from tests.simulation.loop import run
+
+PICTURE = File(name="a.png", mime="image/png", data=b"png")
+
+
+def two_models() -> House:
+    """Return a card that holds either flux or sdxl."""
+    return House.of(
+        [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)],
+        [host("gpu", "comfy")],
+    )
 
 
 def test_a_job_is_loaded_for_run_and_completed() -> None:
@@ -19,6 +38,306 @@ def test_a_job_is_loaded_for_run_and_completed() -> None:
         assert output.text == "result of cat"
         assert house.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
         assert [model for _, model in house.servers["comfy"].loads] == ["flux"]
+        assert any(isinstance(event, Progressed) for event in house.events)
         assert not house.violations
+
+    run(story())
+
+
+# ------------------------------------------------------------ accepting
+
+
+def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
+    """If this fails a typing error becomes a job that nobody can run."""
+
+    async def story() -> None:
+        house = two_models()
+        async with house.queue() as queue:
+            with pytest.raises(UnknownModel) as refusal:
+                await queue.submit(house.new("flax", "cat"), limits=NO_LIMITS)
+            assert refusal.value.nearest == ("flux",)
+            assert not await queue.open_jobs()
+
+    run(story())
+
+
+def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
+    """If this fails pictures are sent to models that ignore or choke on them."""
+
+    async def story() -> None:
+        text_only = replace(image_model("llm"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
+        house = House.of([text_only, image_model("flux")], [host("gpu", "comfy")])
+        chat = Chat(messages=(ChatMessage(role="user", text="what is this?", pictures=(0,)),))
+        async with house.queue() as queue:
+            with pytest.raises(NotCapable) as refusal:
+                await queue.submit(
+                    replace(house.new("llm", ""), request=chat, files=(PICTURE,)),
+                    limits=NO_LIMITS,
+                )
+            assert refusal.value.capability == Capability.VISION
+            with pytest.raises(NotCapable):
+                await queue.submit(
+                    house.new("flux", "like this", files=(PICTURE,)), limits=NO_LIMITS
+                )
+
+    run(story())
+
+
+def test_a_model_no_host_can_hold_is_refused() -> None:
+    """If this fails a job waits for ever for memory that does not exist."""
+
+    async def story() -> None:
+        house = House.of([image_model("huge", vram_mb=80000)], [host("gpu", "comfy")])
+        async with house.queue() as queue:
+            with pytest.raises(Refused):
+                await queue.submit(house.new("huge", "cat"), limits=NO_LIMITS)
+
+    run(story())
+
+
+def test_an_alias_names_the_same_line() -> None:
+    """If this fails one model has two lines and order between them is lost."""
+
+    async def story() -> None:
+        house = House.of([image_model("flux", aliases=("f",))], [host("gpu", "comfy")])
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("F", "cat"), limits=NO_LIMITS)
+            assert job.model == "flux"
+
+    run(story())
+
+
+def test_a_redelivered_request_is_the_job_it_made_before() -> None:
+    """If this fails a chat platform's second delivery draws a second picture."""
+
+    async def story() -> None:
+        house = two_models()
+        async with house.queue() as queue:
+            new = house.new("flux", "cat")
+            first = await queue.submit(new, limits=NO_LIMITS)
+            second = await queue.submit(new, limits=NO_LIMITS)
+            assert first.id == second.id
+
+    run(story())
+
+
+def test_a_models_own_limit_bounds_its_line() -> None:
+    """If this fails a line grows without end although the configuration bounds it."""
+
+    async def story() -> None:
+        house = House.of([image_model("flux", max_waiting=2)], [host("gpu", "comfy")])
+        house.servers["comfy"].up = False
+        async with house.queue() as queue:
+            for prompt in ("a", "b"):
+                await queue.submit(house.new("flux", prompt), limits=NO_LIMITS)
+            with pytest.raises(LimitReached) as refusal:
+                await queue.submit(house.new("flux", "c"), limits=NO_LIMITS)
+            assert refusal.value.scope == "line"
+
+    run(story())
+
+
+def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
+    """If this fails models a server gains need a restart, or overwrite configured ones."""
+
+    async def story() -> None:
+        house = two_models()
+        async with house.queue() as queue:
+            configured = queue.catalog.models["flux"]
+            queue.extend([image_model("new"), image_model("FLUX", service_s=99.0)])
+            assert queue.catalog.models["flux"] == configured
+            assert "FLUX" not in queue.catalog.models
+            job = await queue.submit(house.new("new", "cat"), limits=NO_LIMITS)
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+
+    run(story())
+
+
+# ------------------------------------------------------------ cancelling
+
+
+def test_a_waiting_job_can_be_cancelled() -> None:
+    """If this fails people cannot take back what has not begun."""
+
+    async def story() -> None:
+        house = two_models()
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+            cancelled = await queue.cancel(job.id)
+            assert cancelled is not None
+            assert cancelled.state is JobState.CANCELLED
+            await asyncio.sleep(60)
+            assert not house.servers["comfy"].starts
+            assert await queue.cancel(job.id) == cancelled
+            assert await queue.cancel(4711) is None
+
+    run(story())
+
+
+def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
+    """If this fails a card goes on drawing what nobody wants while others wait."""
+
+    async def story() -> None:
+        house = House.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
+        server = house.servers["comfy"]
+        server.service_s = 1000.0
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+            other = await queue.submit(house.new("flux", "dog"), limits=NO_LIMITS)
+            await until(lambda: server.running)
+            server.service_s = 5.0
+            await queue.cancel(job.id)
+            done = await ended(queue, other, within_s=20)
+            assert server.cancelled == ["cat"]
+            assert done.state is JobState.COMPLETED
+            assert house.history(job.id) == [None, JobEvent.START, JobEvent.CANCEL]
+
+    run(story())
+
+
+@pytest.mark.parametrize("turns", range(12))
+def test_a_cancel_that_meets_the_start_leaves_nothing_running(turns: int) -> None:
+    """If this fails a cancel at the wrong moment leaves a server at work for nobody."""
+
+    async def story() -> None:
+        house = House.of([image_model("flux")], [host("gpu", "comfy")])
+        server = house.servers["comfy"]
+        server.service_s = 1000.0
+        async with house.queue() as queue:
+            warm = await queue.submit(house.new("flux", "warm"), limits=NO_LIMITS)
+            await until(lambda: server.running)
+            await queue.cancel(warm.id)
+            await asyncio.sleep(1)
+            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await queue.cancel(job.id)
+            await asyncio.sleep(5)
+            assert not server.running
+            assert house.history(job.id)[-1] is JobEvent.CANCEL
+            assert not any(model.running for model in queue.models())
+
+    run(story())
+
+
+def test_a_cancel_that_comes_too_late_returns_the_completed_job() -> None:
+    """If this fails a finished picture is thrown away, or the person is told a lie."""
+
+    async def story() -> None:
+        house = two_models()
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+            done = await ended(queue, job)
+            assert await queue.cancel(job.id) == done
+
+    run(story())
+
+
+# ------------------------------------------------------------ reporting
+
+
+def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
+    """If this fails the status message lies about whose turn it is, or why it takes so long."""
+
+    async def story() -> None:
+        house = two_models()
+        house.servers["comfy"].service_s = 20.0
+        async with house.queue() as queue:
+            jobs = [
+                await queue.submit(house.new("flux", str(number)), limits=NO_LIMITS)
+                for number in range(3)
+            ]
+            await asyncio.sleep(1)
+            loading = await queue.standings(jobs)
+            assert [loading[job.id].shown for job in jobs] == ["needs-loading"] * 3
+            assert [loading[job.id].position for job in jobs] == [1, 2, 3]
+            reason = loading[jobs[0].id].reason
+            assert reason is not None
+            assert reason.why is Blocked.LOADING
+            await asyncio.sleep(10)
+            running = await queue.standings(
+                [job for each in jobs if (job := await queue.get(each.id)) is not None]
+            )
+            assert [running[job.id].shown for job in jobs] == ["processing", "ready", "ready"]
+            assert [running[job.id].position for job in jobs] == [None, 1, 2]
+            moments = [running[job.id].done_at for job in jobs]
+            assert None not in moments
+            assert moments == sorted(moments, key=lambda moment: moment or 0.0)
+            done = await ended(queue, jobs[0])
+            assert (await queue.standings([done]))[done.id].shown == "completed"
+
+    run(story())
+
+
+def test_a_job_in_the_back_row_has_no_place_in_line() -> None:
+    """If this fails one person's tenth job looks as if it were next."""
+
+    async def story() -> None:
+        house = two_models()
+        limits = replace(NO_LIMITS, max_in_line=1)
+        async with house.queue() as queue:
+            await queue.submit(house.new("flux", "a"), limits=limits)
+            second = await queue.submit(house.new("flux", "b"), limits=limits)
+            standing = (await queue.standings([second]))[second.id]
+            assert standing.back_row
+            assert standing.shown == "pending"
+
+    run(story())
+
+
+def test_listeners_learn_when_a_line_moves() -> None:
+    """If this fails status messages show yesterday's position."""
+
+    async def story() -> None:
+        house = two_models()
+        async with house.queue() as queue:
+            for prompt in ("a", "b"):
+                job = await queue.submit(house.new("flux", prompt), limits=NO_LIMITS)
+            await until(lambda: house.history(job.id)[-1] is JobEvent.COMPLETE)
+            moves = [event for event in house.events if isinstance(event, LinesMoved)]
+            assert moves
+            assert all(event.models == {"flux"} for event in moves)
+
+    run(story())
+
+
+def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+    """If this fails one bug in the presenter stops the queue."""
+
+    async def story() -> None:
+        house = two_models()
+        async with house.queue() as queue:
+
+            def broken(_event: object) -> None:
+                raise RuntimeError
+
+            queue.subscribe(broken)
+            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+
+    run(story())
+    assert "a listener failed" in caplog.text
+
+
+def test_models_and_backends_tell_what_is_where() -> None:
+    """If this fails `/models` and `/queue` show another installation than this one."""
+
+    async def story() -> None:
+        house = two_models()
+        house.servers["comfy"].service_s = 30.0
+        async with house.queue() as queue:
+            for prompt in ("a", "b"):
+                await queue.submit(house.new("flux", prompt), limits=NO_LIMITS)
+            await queue.submit(house.new("sdxl", "c"), limits=NO_LIMITS)
+            await asyncio.sleep(12)
+            flux, sdxl = queue.models()
+            assert (flux.name, flux.running, flux.waiting) == ("flux", 1, 1)
+            assert [copy.host for copy in flux.copies] == ["gpu"]
+            assert flux.next_done_at is not None
+            assert (sdxl.waiting, sdxl.copies) == (1, ())
+            assert sdxl.reason is not None
+            assert sdxl.reason.why is Blocked.ROOM_BUSY
+            (backend,) = queue.backends()
+            assert (backend.name, backend.up, backend.description) == ("comfy", True, "fake 1.0")
 
     run(story())

@@ -23,7 +23,7 @@ from queueing.jobs import Job, JobEvent, JobState, NewJob
 from queueing.ports import Event, JobChanged
 from queueing.requests import Work
 from queueing.store import SqliteStore, open_database
-from tests.fakes.backend import FakeBackend, FakeServer, Fate
+from tests.fakes.backend import FakeServer, Fate
 from tests.simulation.house import NO_LIMITS, House, image_model
 
 TIMEOUTS = Timeouts(load_s=60, first_s=60, idle_s=60, total_s=300)
@@ -114,7 +114,7 @@ def random_house(random: Random, url: str) -> House:
         hosts.append(HostSpec(name=f"host-{number}", vram_mb=24000, margin=0.9, backends=backends))
     names = [backend.name for host in hosts for backend in host.backends]
     models = [_random_model(random, f"model-{n}", names) for n in range(random.randint(2, 6))]
-    house = House.of(models, hosts, url=url)
+    house = House.of(models, hosts, url=url, unloads_together=random.random() < 0.2)
     for spec in house.catalog.backends.values():
         server = house.servers[spec.name]
         server.load_s = random.choice([1.0, 10.0, 30.0])
@@ -215,7 +215,7 @@ class Chaos:
         """Run a queue until it dies, is stopped, or everything has ended; tell whether it has."""
         loop = asyncio.get_running_loop()
         real = SqliteStore(await open_database(self.house.url, inline=True))
-        backends = {name: FakeBackend(server) for name, server in self.house.servers.items()}
+        backends = self.house.connect()
         over: asyncio.Future[bool] = loop.create_future()
 
         def died() -> None:

@@ -1,14 +1,16 @@
 """Builds a queue with fake servers and a real SQLite store for tests in virtual time."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.errors import StoreError
 from queueing.jobqueue import JobQueue
-from queueing.jobs import Job, JobEvent, JobState, NewJob
+from queueing.jobs import Job, JobEvent, NewJob
 from queueing.ports import Admission, Event, JobChanged, MemoryProbe
 from queueing.requests import Capability, TextToImage
 from queueing.store import SqliteStore, open_database
@@ -48,6 +50,7 @@ class House:
     grace_s: float = 8.0
     events: list[Event] = field(default_factory=list)
     keys: int = 0
+    unloads_together: bool = False
 
     @classmethod
     def of(cls, models: Iterable[ModelSpec], hosts: Iterable[HostSpec], **fields: Any) -> "House":
@@ -70,10 +73,13 @@ class House:
         return NewJob(model=model, request=TextToImage(prompt=prompt), **given)
 
     @asynccontextmanager
-    async def queue(self, store: SqliteStore | None = None) -> AsyncIterator[JobQueue]:
-        """Run a queue until the block ends; then stop it in order."""
+    async def queue(self, store: Any = None) -> AsyncIterator[JobQueue]:
+        """Run a queue until the block ends; then stop it in order.
+
+        Without a store it opens and closes its own on the house's database.
+        """
         own = store or SqliteStore(await open_database(self.url, inline=True))
-        queue = self.build(own, {name: FakeBackend(s) for name, s in self.servers.items()})
+        queue = self.build(own, self.connect())
         task = asyncio.create_task(queue.run())
         try:
             yield queue
@@ -84,6 +90,13 @@ class House:
                 await own.aclose()
             if not task.cancelled():
                 task.result()
+
+    def connect(self) -> dict[str, FakeBackend]:
+        """Return the adapters of a new process, one for each server."""
+        return {
+            name: FakeBackend(server, unloads_together=self.unloads_together)
+            for name, server in self.servers.items()
+        }
 
     def build(self, store: Any, backends: Mapping[str, FakeBackend]) -> JobQueue:
         queue = JobQueue(
@@ -122,5 +135,24 @@ async def until(condition: Any, *, within_s: float = 3600.0) -> None:
             await asyncio.sleep(0.05)
 
 
-def states(jobs: Iterable[Job]) -> list[JobState]:
-    return [job.state for job in jobs]
+class FlakyStore:
+    """A real store that fails the calls named in `failing`, as a full or broken disk would."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.failing: set[str] = set()
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._store, name)
+        if not asyncio.iscoroutinefunction(value):
+            return value
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls[name] += 1
+            event = args[1] if name == "apply" else None
+            if name in self.failing or (isinstance(event, JobEvent) and event in self.failing):
+                raise StoreError("the disk is full")
+            return await value(*args, **kwargs)
+
+        return call

@@ -1,0 +1,300 @@
+"""Bringing models into memory and out of it, also when that fails."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import pytest
+
+from queueing.catalog import Timeouts
+from queueing.errors import BadModel, OutOfMemory, Refused, Unavailable, UnknownModel
+from queueing.jobs import JobState
+from queueing.store import SqliteStore, open_database
+from queueing.world import Blocked, Residency
+from tests.fakes.backend import FakeProbe
+from tests.simulation.house import (
+    NO_LIMITS,
+    FlakyStore,
+    House,
+    ended,
+    host,
+    image_model,
+    until,
+)
+from tests.simulation.loop import run
+
+
+def two_models() -> House:
+    """Return a card that holds either flux or sdxl."""
+    return House.of(
+        [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)],
+        [host("gpu", "comfy")],
+    )
+
+
+def one_after_another(errors: Sequence[Exception | None]) -> Callable[[], Exception | None]:
+    left = list(errors)
+    return lambda: left.pop(0) if left else None
+
+
+def test_all_who_wait_share_one_load() -> None:
+    """If this fails each waiting job loads a copy of its own."""
+
+    async def story() -> None:
+        house = two_models()
+        async with house.queue() as queue:
+            jobs = [
+                await queue.submit(house.new("flux", str(n)), limits=NO_LIMITS) for n in range(5)
+            ]
+            for job in jobs:
+                await ended(queue, job)
+            assert len(house.servers["comfy"].loads) == 1
+
+    run(story())
+
+
+def test_a_load_waits_until_the_memory_is_really_free() -> None:
+    """If this fails a load begins while the last model's memory is still taken, and crashes."""
+
+    async def story() -> None:
+        house = two_models()
+        card, server = house.cards["gpu"], house.servers["comfy"]
+        house.memory = FakeProbe(house.cards)
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+            server.lingers_s = 7.0  # the driver shows freed memory late
+            job = await queue.submit(house.new("sdxl", "b"), limits=NO_LIMITS)
+            await ended(queue, job)
+            (unloaded_at, _), *_ = server.unloads
+            loaded_at = server.loads[-1][0]
+            assert loaded_at - unloaded_at >= 7.0
+            assert not card.violations
+
+    run(story())
+
+
+def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
+    """If this fails a fragmented card fails loads that would fit an empty one."""
+
+    async def story() -> None:
+        house = House.of(
+            [image_model("flux"), image_model("sdxl"), image_model("tiny", vram_mb=100)],
+            [host("gpu", "comfy", "other")],
+        )
+        server = house.servers["comfy"]
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("tiny", "a"), limits=NO_LIMITS))
+            server.load_fates = one_after_another([OutOfMemory("oom")])
+            job = await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+            assert [model for _, model in server.loads] == ["tiny", "flux", "flux"]
+            assert "tiny" in {model for _, model in server.unloads}
+
+    run(story())
+
+
+def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None:
+    """If this fails a broken model crashes its server in a tight loop, or its jobs wait for ever."""
+
+    async def story() -> None:
+        house = two_models()
+        server = house.servers["comfy"]
+        server.load_fates = lambda: Unavailable("it crashed") if server.broken else None
+        server.broken = True
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            done = await ended(queue, job)
+            assert done.state is JobState.FAILED
+            assert done.error is not None
+            assert "could not be loaded" in done.error
+            moments = [moment for moment, _ in server.loads]
+            pauses = [after - before for before, after in pairwise(moments)]
+            assert len(moments) == 3
+            assert pauses == sorted(pauses)
+            assert pauses[0] >= server.load_s + 5.0
+            assert not server.memory
+            server.broken = False
+            again = await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+            assert (await ended(queue, again)).state is JobState.COMPLETED
+
+    run(story())
+
+
+def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
+    """If this fails memory stays taken by a copy nobody knows of."""
+
+    async def story() -> None:
+        house = House.of(
+            [image_model("flux", timeouts=Timeouts(load_s=50.0))], [host("gpu", "comfy")]
+        )
+        server = house.servers["comfy"]
+        server.load_fates = one_after_another([TimeoutError()])
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await asyncio.sleep(51)
+            assert not server.loading
+            assert not house.cards["gpu"].held
+            (model,) = queue.models()
+            assert model.copies == ()
+            assert model.reason is not None
+            assert model.reason.why is Blocked.LOAD_PAUSE
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+
+    run(story())
+
+
+def test_a_backend_that_cannot_serve_a_model_is_not_asked_again() -> None:
+    """If this fails one wrong setting keeps a model from the host where it would work."""
+
+    async def story() -> None:
+        house = House.of(
+            [image_model("flux", "comfy-1", "comfy-2")],
+            [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
+        )
+        house.servers["comfy-1"].load_fates = lambda: BadModel("models.flux.workflow: no file")
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            done = await ended(queue, job)
+            assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
+            assert len(house.servers["comfy-1"].loads) == 1
+
+    run(story())
+
+
+def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
+    """If this fails people wait for a model whose configuration can never work."""
+
+    async def story() -> None:
+        house = two_models()
+        house.servers["comfy"].load_fates = lambda: BadModel("models.flux.workflow: no file")
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            assert (await ended(queue, job, within_s=60)).state is JobState.FAILED
+            with pytest.raises(Refused):
+                await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+
+    run(story())
+
+
+def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() -> None:
+    """If this fails `vram_mb: auto` overfills the card, or keeps it empty for ever."""
+
+    async def story() -> None:
+        house = House.of(
+            [image_model("flux", vram_mb=None), image_model("sdxl")], [host("gpu", "comfy")]
+        )
+        house.memory = FakeProbe(house.cards)
+        server = house.servers["comfy"]
+        server.sizes["flux"] = 9000
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("sdxl", "a"), limits=NO_LIMITS))
+            await ended(queue, await queue.submit(house.new("flux", "b"), limits=NO_LIMITS))
+            assert server.memory == {"flux"}
+            await ended(queue, await queue.submit(house.new("sdxl", "c"), limits=NO_LIMITS))
+            assert server.memory == {"flux", "sdxl"}
+
+    run(story())
+
+
+def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
+    """If this fails a crash during a load leaves memory taken that no restart knows of."""
+
+    async def story() -> None:
+        house = two_models()
+        store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
+        async with house.queue(store) as queue:
+            await asyncio.sleep(1)
+            store.failing = {"note_residency"}
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await asyncio.sleep(30)
+            assert not house.servers["comfy"].loads
+            store.failing = set()
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+
+    run(story())
+
+
+# ------------------------------------------------------------ preload and unload
+
+
+def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> None:
+    """If this fails an admin's preload is evicted by the next job of another model."""
+
+    async def story() -> None:
+        house = two_models()
+        async with house.queue() as queue:
+            assert await queue.preload("flux", None) == "comfy"
+            job = await queue.submit(house.new("sdxl", "a"), limits=NO_LIMITS)
+            await asyncio.sleep(300)
+            flux, sdxl = queue.models()
+            assert [copy.pinned for copy in flux.copies] == [True]
+            assert sdxl.reason is not None
+            assert sdxl.reason.why is Blocked.PINNED
+            assert await queue.preload("flux", "gpu") == "comfy"
+            assert list(await queue.unload("flux", None)) == ["comfy"]
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+
+    run(story())
+
+
+def test_a_preload_that_fails_says_so_and_leaves_no_pin() -> None:
+    """If this fails an admin is told nothing, or a broken model is loaded for ever."""
+
+    async def story() -> None:
+        house = two_models()
+        house.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
+        async with house.queue() as queue:
+            with pytest.raises(Unavailable):
+                await queue.preload("flux", None)
+            loads = len(house.servers["comfy"].loads)
+            await asyncio.sleep(600)
+            assert len(house.servers["comfy"].loads) == loads
+            with pytest.raises(UnknownModel):
+                await queue.preload("nonsense", None)
+            with pytest.raises(Refused):
+                await queue.preload("flux", "no such host")
+
+    run(story())
+
+
+def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
+    """If this fails `/unload` cuts somebody's picture short, or never happens on a busy model."""
+
+    async def story() -> None:
+        house = two_models()
+        server = house.servers["comfy"]
+        server.service_s = 50.0
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await until(lambda: server.running)
+            assert list(await queue.unload("flux", None)) == ["comfy"]
+            (copy,) = queue.models()[0].copies
+            assert copy.residency is Residency.UNLOADING
+            assert server.memory == {"flux"}
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+            await asyncio.sleep(1)
+            assert server.memory == set()
+            assert not house.violations
+
+    run(story())
+
+
+def test_an_unload_that_frees_everything_spares_running_neighbours() -> None:
+    """If this fails freeing one ComfyUI model kills another one's running picture."""
+
+    async def story() -> None:
+        house = House.of([image_model("flux"), image_model("sdxl")], [host("gpu", "comfy")])
+        house.unloads_together = True
+        server = house.servers["comfy"]
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+            server.service_s = 50.0
+            job = await queue.submit(house.new("sdxl", "b"), limits=NO_LIMITS)
+            await until(lambda: server.running)
+            await queue.unload("flux", None)
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+            assert not house.violations
+            await asyncio.sleep(1)
+            assert server.memory == set()
+
+    run(story())
