@@ -5,7 +5,6 @@ Never opens a connection: whether the servers named here answer is the business 
 
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from bot import config_checks, config_yaml
 from bot.config_whole import Config
-from bot.config_yaml import Document, Problem, sentences
+from bot.config_yaml import Document, Problem, no_setting, sentences
 
 __all__ = ["Config", "ConfigError", "load", "parse", "settings_at"]
 
@@ -104,17 +103,10 @@ def _problem(details: ErrorDetails) -> Problem:
     path = tuple(part for part in details["loc"] if part != "[key]")
     kind = details["type"]
     if kind == "extra_forbidden":
-        return Problem(path=path, text=_unknown(path))
+        return Problem(path=path, text=no_setting(str(path[-1]), settings_at(path[:-1])))
     if kind not in _TEXTS:
         return Problem(path=path, text=details["msg"])
     return Problem(path=path, text=_TEXTS[kind].format(**details.get("ctx", {})))
-
-
-def _unknown(path: config_yaml.Path) -> str:
-    names = sorted(settings_at(path[:-1]))
-    near = get_close_matches(str(path[-1]), names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-    return f"is no setting; {hint}"
 
 
 def settings_at(path: config_yaml.Path) -> frozenset[str]:

@@ -9,9 +9,10 @@ from difflib import get_close_matches
 
 from backends import KINDS, connect
 from bot.access import Limits
-from bot.config_records import ModelConfig
+from bot.config_records import BackendConfig, ModelConfig
+from bot.config_values import Section
 from bot.config_whole import Config
-from bot.config_yaml import Path, Problem
+from bot.config_yaml import Path, Problem, no_setting
 from bot.platforms.web_guard import is_loopback
 from queueing.catalog import Catalog, ModelSpec
 from queueing.errors import BadModel
@@ -27,7 +28,8 @@ def problems(config: Config) -> list[Problem]:
     if found:  # what follows needs every name to mean something
         return found
     catalog = config.catalog()
-    found = [*_option_problems(catalog), *_size_problems(catalog)]
+    asked = dict.fromkeys(_option_problems(catalog))  # two servers of a kind say the same
+    found = [*asked, *_size_problems(catalog)]
     return found or [*_idle_problems(catalog), *_default_problems(config, catalog)]
 
 
@@ -96,14 +98,15 @@ def _option_problems(catalog: Catalog) -> Iterator[Problem]:
         try:
             backend = connect(spec)
         except BadModel as error:
-            yield from _placed(str(error), f"backends.{spec.name}", base)
+            yield from _placed(str(error), f"backends.{spec.name}", base, BackendConfig)
             continue
         for model in catalog.models.values():
             if spec.name in model.backends:
                 try:
                     backend.check(model)
                 except BadModel as error:
-                    yield from _placed(str(error), f"models.{model.name}", ("models", model.name))
+                    base = ("models", model.name)
+                    yield from _placed(str(error), ".".join(base), base, ModelConfig)
 
 
 def _idle_problems(catalog: Catalog) -> Iterator[Problem]:
@@ -113,14 +116,23 @@ def _idle_problems(catalog: Catalog) -> Iterator[Problem]:
             yield Problem(path=("models", model.name, "backends"), text=text)
 
 
-def _placed(text: str, prefix: str, base: Path) -> Iterator[Problem]:
+def _placed(text: str, prefix: str, base: Path, group: type[Section]) -> Iterator[Problem]:
     """Split a kind's "models.qwen.flavour: …; models.qwen.system: …" into places."""
     for sentence in re.split(rf"; (?={re.escape(prefix)}\.)", text):
         setting, colon, what = sentence.removeprefix(f"{prefix}.").partition(": ")
         if colon and sentence.startswith(f"{prefix}."):
-            yield Problem(path=(*base, *setting.split(".")), text=what)
+            yield Problem(path=(*base, *setting.split(".")), text=_known_too(setting, what, group))
         else:
             yield Problem(path=base, text=sentence.removeprefix(f"{prefix}: "))
+
+
+def _known_too(setting: str, what: str, group: type[Section]) -> str:
+    """Name our settings beside those a kind names when it meets an unknown one."""
+    known = re.search(r"\(known: (.*)\)$", what)
+    if known is None:
+        return what
+    ours = {field.alias or name for name, field in group.model_fields.items()}
+    return no_setting(setting, ours | set(known[1].split(", ")))
 
 
 # ---------------------------------------------------------------- memory and defaults

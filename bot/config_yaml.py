@@ -7,6 +7,7 @@ whatever is wrong becomes a `Problem`, so that all of them can be shown at once.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 import yaml
 from pydantic import JsonValue
@@ -176,6 +177,15 @@ class _Reader:
 def _unquoted(key: yaml.Node) -> str:
     named = f" {key.value!r}" if isinstance(key, yaml.ScalarNode) else ""
     return f"the name{named} must be text: quote it"
+
+
+def no_setting(name: str, names: Iterable[str]) -> str:
+    """Say that a setting does not exist, and which ones do."""
+    known = sorted(names)
+    near = get_close_matches(name, known, n=1)
+    return (
+        f"is no setting; {f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(known)}"
+    )
 
 
 def sentences(document: Document, file: str, problems: Iterable[Problem]) -> tuple[str, ...]:

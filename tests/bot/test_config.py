@@ -343,7 +343,17 @@ def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str)
         (
             "[stand-in]}",
             "[stand-in], stepz: 4}",
-            "config.yaml:7: models.flux.stepz: ",
+            "config.yaml:7: models.flux.stepz: is no setting; did you mean step_s?",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in], aliasses: [f]}",
+            "config.yaml:7: models.flux.aliasses: is no setting; did you mean aliases?",
+        ),
+        (
+            "{kind: demo}",
+            "{kind: demo, adress: x}",
+            "config.yaml:5: hosts.home.backends.stand-in.adress: is no setting; there are discover,",
         ),
         (
             "{kind: demo}",
@@ -397,6 +407,14 @@ def test_what_does_not_fit_together_is_refused_with_the_line(
     """A name that means nothing would only be noticed when a person asks for it."""
     found = problems(SMALL.replace(old, new))
     assert [each for each in found if each.startswith(expected)], found
+
+
+def test_a_model_larger_than_its_card_is_a_warning_where_the_server_can_offload() -> None:
+    """ComfyUI runs models larger than the card; they would be refused, or surprise by their pace."""
+    text = SMALL.replace("{kind: demo}", "{kind: comfyui, url: 'http://127.0.0.1:1'}")
+    text = text.replace("]}", "], workflow: flux.json, vram: 30GB}")
+    (warning,) = parse(text, {}).warnings
+    assert warning.startswith("config.yaml:7: models.flux.vram: larger than any of its hosts")
 
 
 def test_an_admin_of_a_chat_that_is_off_is_warned_about() -> None:
