@@ -25,7 +25,7 @@ from queueing.catalog import Catalog, HostSpec, ModelSpec
 from queueing.errors import BackendError, StoreError, Unavailable
 from queueing.ports import Backend, ServerInfo
 from queueing.store import open_database
-from queueing.store.database import _QUEUE as QUEUE_MIGRATIONS
+from queueing.store.database import QUEUE_MIGRATIONS
 from queueing.store.failures import explain
 from queueing.store.schema import migrate
 

@@ -22,7 +22,7 @@ from queueing.store.worker import Item, Kind, Result, Worker
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-_QUEUE = MigrationSet(name="queue", directory=files("queueing.store") / "migrations")
+QUEUE_MIGRATIONS = MigrationSet(name="queue", directory=files("queueing.store") / "migrations")
 WRITER_PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged jobs in half of the power cuts tried
@@ -190,7 +190,7 @@ async def open_database(
         )
         if path is not None:
             await writer.submit(_CHANGES, _refuse_damage)
-        sets = (_QUEUE, *migrations)
+        sets = (QUEUE_MIGRATIONS, *migrations)
         database_id = await writer.submit(_CHANGES, lambda connection: migrate(connection, sets))
         reader = writer
         if path is not None:
