@@ -190,6 +190,29 @@ class LlamaCpp(Generic):
         return replace(served, vision=props.modalities.vision, parallel=props.total_slots)
 
 
+class LlamaCppPython(Generic):
+    """llama-cpp-python's own server: one model, one answer at a time.
+
+    A second request cuts the first one off, which then ends without a reason.
+    """
+
+    name: ClassVar[str] = "llama-cpp-python"
+    note: ClassVar[str] = (
+        "llama-cpp-python cuts an answer off when the next request comes: set `parallel: 1` for "
+        "this backend, and let nobody else use it; or use llama-server."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Know it by the owner it names."""
+        listed = await ask(http, "/v1/models", Listing)
+        ours = listed is not None and any(entry.owned_by == "me" for entry in listed.data)
+        return "llama-cpp-python" if ours else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return what it was started with; the model asked last is in memory."""
+        return tuple(Served(id=entry.id, parallel=1) for entry in await listing(http))
+
+
 class LlamaCppRouter(Generic):
     """llama.cpp without a model of its own: it starts a process for each model on demand.
 
@@ -320,7 +343,15 @@ class LlamaSwap(Generic):
 
 FLAVOURS: Mapping[str, type[Flavour]] = {
     flavour.name: flavour
-    for flavour in (LlamaSwap, Ollama, LlamaCppRouter, LlamaCpp, VLlm, Generic)
+    for flavour in (
+        LlamaSwap,
+        Ollama,
+        LlamaCppRouter,
+        LlamaCpp,
+        VLlm,
+        LlamaCppPython,
+        Generic,
+    )
 }
 """By the name of the option `flavour`, in the order they are tried: each is known by a call that
 those before it do not have; `Generic` is what is left."""

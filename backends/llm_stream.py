@@ -61,6 +61,10 @@ class StreamError(Exception):
         self.body = body
 
 
+class Garbage(Unavailable):
+    """The server streamed something that is no answer."""
+
+
 class AnswerReader:
     """Takes the lines of a response one by one and holds the answer so far.
 
@@ -88,7 +92,7 @@ class AnswerReader:
     def feed(self, line: str) -> bool:
         """Take one line; return whether it brought a sign of progress.
 
-        Raises `StreamError` for an error event, `Unavailable` for garbage.
+        Raises `StreamError` for an error event, `Garbage` for what is none.
         """
         name, colon, value = line.partition(":")
         if not line or not name or self.ended:  # a line that begins with a colon is a comment
@@ -121,7 +125,7 @@ class AnswerReader:
         try:
             chunk = Chunk.model_validate_json(data)
         except ValidationError:
-            raise Unavailable(f"the server streamed garbage: {data[:200]!a}") from None
+            raise Garbage(f"the server streamed garbage: {data[:200]!a}") from None
         if chunk.error:
             raise StreamError(chunk.error)
         self.silent = False
@@ -144,7 +148,7 @@ class AnswerReader:
         """Keep a line that is no event: LM Studio answers errors as plain JSON with status 200."""
         self._plain_length += len(line)
         if self._plain_length > PLAIN_LIMIT:
-            raise Unavailable("the server answered something that is no event stream")
+            raise Garbage("the server answered something that is no event stream")
         self._plain.append(line)
         return False
 

@@ -16,7 +16,7 @@ from backends.flavours import FLAVOURS, Flavour, Names, Served, plain
 from backends.http import Http, HttpFailed, HttpRefused, Transport
 from backends.llm_errors import NO_MODEL, classify
 from backends.llm_request import TextOptions, chat_body
-from backends.llm_stream import AnswerReader, StreamError
+from backends.llm_stream import AnswerReader, Garbage, StreamError
 from backends.naming import catalog_names
 from backends.options import read_options
 from queueing.catalog import BackendSpec, ModelSpec, Timeouts
@@ -47,7 +47,14 @@ class OpenAIOptions(Record):
 
     token: SecretStr | None = None
     flavour: Literal[
-        "auto", "generic", "ollama", "llamacpp", "llamacpp-router", "llamaswap", "vllm"
+        "auto",
+        "generic",
+        "ollama",
+        "llamacpp",
+        "llamacpp-router",
+        "llama-cpp-python",
+        "llamaswap",
+        "vllm",
     ] = "auto"
 
 
@@ -237,24 +244,40 @@ class OpenAI:
     async def _stream(
         self, flavour: Flavour, model: ModelSpec, body: JsonValue, report: Report
     ) -> AnswerReader:
+        """Return the answer as far as it came; a silent reader means that it broke off unsaid."""
         reader = AnswerReader()
+        opened = False
+        silence_s = _silence_s(model.timeouts)
+        try:
+            async with self._http.stream_lines(flavour.chat_path, body, read_s=silence_s) as lines:
+                opened = True
+                await self._follow(flavour, model, reader, lines, report)
+        except Unavailable as error:
+            if isinstance(error, Garbage) or not (opened and reader.silent):
+                raise
+        reader.close()
+        return reader
+
+    async def _follow(
+        self,
+        flavour: Flavour,
+        model: ModelSpec,
+        reader: AnswerReader,
+        lines: AsyncIterator[str],
+        report: Report,
+    ) -> None:
         clock = asyncio.get_running_loop().time
         reported_at, named = -REPORT_EVERY_S, False
-        async with self._http.stream_lines(
-            flavour.chat_path, body, read_s=_silence_s(model.timeouts)
-        ) as lines:
-            async for line in lines:
-                news = reader.feed(line)
-                if reader.model and not named:
-                    named = True
-                    await self._same(flavour, model, reader.model)
-                if news and clock() - reported_at >= REPORT_EVERY_S:
-                    reported_at = clock()
-                    report(Progress(text=reader.text or None))
-                if reader.ended:
-                    break
-            reader.close()
-        return reader
+        async for line in lines:
+            news = reader.feed(line)
+            if reader.model and not named:
+                named = True
+                await self._same(flavour, model, reader.model)
+            if news and clock() - reported_at >= REPORT_EVERY_S:
+                reported_at = clock()
+                report(Progress(text=reader.text or None))
+            if reader.ended:
+                return
 
     async def _same(self, flavour: Flavour, model: ModelSpec, answers: str) -> None:
         """Refuse the answer of another model than was asked.
@@ -272,16 +295,21 @@ class OpenAI:
     async def _why_silent(self, flavour: Flavour, body: JsonValue) -> BackendError:
         """Ask again without streaming what an empty stream meant.
 
-        llama-cpp-python ends a stream without a word where it would answer 400 otherwise.
+        llama-cpp-python ends a stream without a word, and breaks the connection, where it would
+        answer 400 otherwise.
         """
         assert isinstance(body, dict)  # noqa: S101 - for the type checker
         whole: JsonValue = {**body, "stream": False, "max_tokens": 1}
-        try:
-            answer = await self._http.post_json(flavour.chat_path, whole, timeout_s=120.0)
-        except (HttpRefused, HttpFailed) as error:
-            return classify(error.status, error.body)
-        if isinstance(answer, dict) and answer.get("error"):
-            return classify(200, answer)
+        for _ in range(2):  # the first may meet the connection that the stream left dying
+            try:
+                answer = await self._http.post_json(flavour.chat_path, whole, timeout_s=120.0)
+            except (HttpRefused, HttpFailed) as error:
+                return classify(error.status, error.body)
+            except Unavailable:
+                continue
+            if isinstance(answer, dict) and answer.get("error"):
+                return classify(200, answer)
+            break
         return Unavailable("the server ended the answer without a word")
 
     def _offer(self, name: str, served: Served) -> ModelSpec:

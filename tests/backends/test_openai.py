@@ -36,7 +36,8 @@ from tests.fakes.llm import Fault, LoadFault, Model, serving
 
 ANSWER = "the cat sat on the mat"
 TOLD = ("lmstudio", "ollama", "llamacpp-router", "llamaswap")  # those that load and unload
-ALL = (*TOLD, "lmstudio-0.3", "llamacpp", "vllm", "generic")
+MUTE = ("llama-cpp-python", "generic")  # those that do not tell what is loaded
+ALL = (*TOLD, "lmstudio-0.3", "llamacpp", "vllm", *MUTE)
 
 
 def model(name: str = "alpha", **options: JsonValue) -> ModelSpec:
@@ -90,7 +91,7 @@ async def test_a_model_is_found_loaded_and_asked_on_every_flavour(kind: str) -> 
         await backend.verify(model())
         await backend.load(model())
         assert await answer(backend, model(), work()) == Output(text=ANSWER)
-        expected = None if kind == "generic" else frozenset({"alpha"})
+        expected = None if kind in MUTE else frozenset({"alpha"})
         assert await backend.loaded([model(), model("beta")]) == expected
         assert backend.can_unload is (kind in TOLD)
 
@@ -362,6 +363,7 @@ FAULTS: dict[Fault, type[BackendError]] = {
     Fault.EMPTY: Rejected,
     Fault.THOUGHTS: Rejected,
     Fault.SILENT: Unavailable,
+    Fault.BROKEN: Unavailable,
     Fault.INTERRUPTED: Unavailable,
     Fault.ERROR_INSIDE: Rejected,
     Fault.WRONG_MODEL: BadModel,
@@ -376,7 +378,7 @@ async def test_each_fault_of_a_server_becomes_the_right_error(fault: Fault) -> N
         server.faults.append(fault)
         with pytest.raises(BackendError) as caught:
             await asyncio.wait_for(backend.run(model(), work(), lambda _: None), 10)
-        assert type(caught.value) is FAULTS[fault]
+        assert isinstance(caught.value, FAULTS[fault])
         if not caught.value.retryable:
             assert caught.value.user_text
         if fault is not Fault.UNLOADED and fault is not Fault.CRASH:
@@ -391,7 +393,7 @@ async def test_an_answer_that_was_not_streamed_is_still_an_answer() -> None:
         assert (await answer(backend, model(), work())).text == ANSWER
 
 
-@pytest.mark.parametrize("kind", ["lmstudio", "llamacpp", "generic"])
+@pytest.mark.parametrize("kind", ["lmstudio", "llamacpp", "llama-cpp-python", "generic"])
 async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: str) -> None:
     """Otherwise it would be retried for nothing and end in a riddle."""
     async with serving(kind) as server, connected(server) as backend:

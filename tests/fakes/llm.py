@@ -27,6 +27,7 @@ KINDS = (
     "llamacpp-router",
     "llamaswap",
     "vllm",
+    "llama-cpp-python",
     "generic",
 )
 LM_STUDIO = {"lmstudio", "lmstudio-0.3"}
@@ -52,6 +53,7 @@ class Fault(StrEnum):
     UNLOADED = "unloaded"  # somebody unloads the model while it answers
     EMPTY = "empty"
     SILENT = "silent"  # a stream without one event
+    BROKEN = "broken"  # the same, and the connection breaks
     THOUGHTS = "thoughts"  # reasoning until the limit
     INTERRUPTED = "interrupted"  # [DONE] without a reason for the end
     NOT_STREAMED = "not-streamed"  # a whole answer, though a stream was asked for
@@ -286,9 +288,8 @@ class FakeLlm:
         return self._error(404, text, "invalid_request_error", "model_not_found")
 
     def _refuse(self, fault: Fault, model: Model, body: Any) -> web.Response | None:  # noqa: PLR0911 - a table of faults
-        tokens = sum(len(str(message["content"])) for message in body["messages"]) // 4
-        if tokens > model.context:
-            return self._too_long(tokens, model)
+        if (tokens := _tokens(body)) > model.context:
+            return self._too_long(tokens, model, body)
         if "image_url" in json.dumps(body["messages"]) and not model.vision:
             if self.kind.startswith("llamacpp"):
                 text = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
@@ -317,7 +318,7 @@ class FakeLlm:
                 return web.json_response(whole, dumps=lambda value: json.dumps(value, indent=1))
         return None
 
-    def _too_long(self, tokens: int, model: Model) -> web.Response:
+    def _too_long(self, tokens: int, model: Model, body: Any) -> web.Response | None:
         if self.kind.startswith("llamacpp"):
             fault = {
                 "code": 400,
@@ -330,6 +331,8 @@ class FakeLlm:
         if self.kind in LM_STUDIO:
             text = f"Trying to keep the first {tokens} tokens when context the overflows. However, the model is loaded with context length of only {model.context} tokens"
             return _json(200, {"error": text})
+        if self.kind == "llama-cpp-python" and body.get("stream"):
+            return None  # it says so in the log only, and breaks the stream
         text = f"This model's maximum context length is {model.context} tokens. However, you requested {tokens} tokens"
         return self._error(400, text, "invalid_request_error", "context_length_exceeded")
 
@@ -339,6 +342,8 @@ class FakeLlm:
         model = slot.model
         if fault is Fault.HANG:
             await self._never.wait()
+        if _tokens(body) > model.context:
+            fault = Fault.BROKEN
         if not body.get("stream"):
             words = " ".join(self.words[: body.get("max_tokens")])
             message = {"role": "assistant", "content": words}
@@ -359,6 +364,9 @@ class FakeLlm:
     async def _events(self, body: Any, model: Model, fault: Fault) -> AsyncIterator[str | None]:
         """Yield the stream piece by piece; None cuts the connection."""
         if fault is Fault.SILENT:
+            return
+        if fault is Fault.BROKEN:
+            yield None
             return
         while fault is Fault.DRIP:
             yield ": keep-alive\n\n"
@@ -491,6 +499,8 @@ class FakeLlm:
                 entries = [self._router_entry(model) for model in self.models.values()]
             case _:
                 entries = [{"id": m.id, "object": "model"} for m in self.models.values()]
+        if self.kind == "llama-cpp-python":
+            entries = [entry | {"owned_by": "me", "permissions": []} for entry in entries]
         return _json(200, {"object": "list", "data": entries})
 
     def _router_entry(self, model: Model) -> dict[str, object]:
@@ -511,6 +521,10 @@ class FakeLlm:
             "status": status,
             "architecture": {"input_modalities": modalities, "output_modalities": ["text"]},
         }
+
+
+def _tokens(body: Any) -> int:
+    return sum(len(str(message["content"])) for message in body["messages"]) // 4
 
 
 def _copy_name(model: str, number: int) -> str:
