@@ -32,9 +32,11 @@ def image_model(name: str, *backends: str, vram_mb: int | None = 8000, **fields:
     )
 
 
-def host(name: str, *backends: str, vram_mb: int = 24000, serial: bool = False) -> HostSpec:
+def host(
+    name: str, *backends: str, vram_mb: int = 24000, margin: float = 1.0, serial: bool = False
+) -> HostSpec:
     specs = tuple(BackendSpec(name=b, kind="fake", serial=serial) for b in backends)
-    return HostSpec(name=name, vram_mb=vram_mb, backends=specs, margin=1.0)
+    return HostSpec(name=name, vram_mb=vram_mb, backends=specs, margin=margin)
 
 
 @dataclass

@@ -1,0 +1,197 @@
+"""What the fleet remembers of copies, memory, failures and health."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queueing.catalog import Catalog, HostSpec
+from queueing.fleet import JUST_LOADED_S, WEDGE_PAUSE_S, Fleet
+from queueing.ports import ServerInfo
+from queueing.world import Residency
+from tests.fakes.backend import Card, FakeBackend, FakeServer
+from tests.simulation.house import host, image_model
+
+FLUX = image_model("flux", vram_mb=8000)
+CARD = HostSpec(name="gpu", vram_mb=24000, margin=0.8, backends=host("gpu", "comfy").backends)
+ANSWER = ServerInfo(description="fake 1.0")
+
+
+class HandClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.moment = 1000.0
+
+    def now(self) -> float:
+        return self.moment
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def fleet(clock: HandClock) -> Fleet:
+    return make(clock)
+
+
+def make(clock: HandClock) -> Fleet:
+    server = FakeServer("comfy", Card(total_mb=24000, budget_mb=19200))
+    backends: Mapping[str, FakeBackend] = {"comfy": FakeBackend(server)}
+    return Fleet(Catalog([FLUX, replace(FLUX, name="sdxl")], [CARD]), backends, clock)
+
+
+def test_memory_counts_from_the_start_of_a_load_to_the_end_of_an_unload(fleet: Fleet) -> None:
+    """If this fails two loads meet on one card."""
+    fleet.loading(FLUX, "comfy", expected_s=10.0)
+    assert [(c.residency, c.vram_mb) for c in fleet.copies] == [(Residency.LOADING, 8000)]
+    fleet.ready(FLUX, "comfy")
+    fleet.leaving("flux", "comfy")
+    assert [(c.residency, c.vram_mb) for c in fleet.copies] == [(Residency.UNLOADING, 8000)]
+    fleet.gone("flux", "comfy")
+    assert fleet.copies == ()
+
+
+def test_an_eviction_is_dated_and_a_failed_load_is_none(fleet: Fleet, clock: HandClock) -> None:
+    """If this fails the age gate counts from the wrong moment."""
+    fleet.loading(FLUX, "comfy", expected_s=10.0)
+    fleet.gone("flux", "comfy")
+    assert fleet.left_at("flux") == 0.0
+    fleet.ready(FLUX, "comfy")
+    fleet.gone("flux", "comfy")
+    assert fleet.left_at("flux") == clock.moment
+
+
+def test_a_desktop_fits_into_the_margin(fleet: Fleet) -> None:
+    """If this fails a model that just fits is never loaded because a browser is open."""
+    fleet.measured("gpu", 24000, 24000 - 2000)
+    assert fleet.usable_mb("gpu") == 19200
+
+
+def test_a_game_shrinks_the_budget_and_its_end_restores_it(fleet: Fleet) -> None:
+    """If this fails loads collide with what other programs hold."""
+    fleet.measured("gpu", 24000, 24000 - 12400)
+    assert fleet.usable_mb("gpu") == 19200 - 10000
+    fleet.measured("gpu", 24000, 24000)
+    assert fleet.usable_mb("gpu") == 19200
+
+
+def test_what_our_own_models_take_is_not_counted_twice(fleet: Fleet) -> None:
+    """If this fails every load shrinks the budget for the next one."""
+    fleet.ready(FLUX, "comfy")
+    fleet.measured("gpu", 24000, 24000 - 8000)
+    assert fleet.usable_mb("gpu") == 19200
+
+
+def test_a_running_jobs_own_needs_are_not_taken_for_another_program(fleet: Fleet) -> None:
+    """If this fails a large picture gets its neighbours evicted."""
+    fleet.loading(FLUX, "comfy", expected_s=10.0)
+    fleet.measured("gpu", 24000, 0)
+    assert fleet.usable_mb("gpu") == 19200
+
+
+@given(free_mb=st.integers(min_value=0, max_value=30000))
+def test_the_usable_memory_never_exceeds_the_budget(free_mb: int) -> None:
+    """If this fails a wrong measurement overfills a card."""
+    fleet = make(HandClock())
+    fleet.measured("gpu", 24000, free_mb)
+    assert 0 <= fleet.usable_mb("gpu") <= CARD.usable_mb
+
+
+def test_a_learned_size_only_grows(fleet: Fleet) -> None:
+    """If this fails a lucky measurement overfills the card the next time."""
+    fleet.learn_vram("flux", 9000)
+    fleet.learn_vram("flux", 5000)
+    assert fleet.vram_mb(FLUX) == 9000
+
+
+def test_failed_loads_in_a_row_pause_ever_longer(fleet: Fleet, clock: HandClock) -> None:
+    """If this fails a broken model is loaded in a tight loop."""
+    pauses = []
+    for count in (1, 2, 3):
+        assert fleet.load_failed("flux") == count
+        pauses.append(fleet.failures("flux").until - clock.moment)
+    assert pauses == sorted(set(pauses))
+
+
+def test_a_copy_that_lasts_ends_the_row_of_failures(fleet: Fleet, clock: HandClock) -> None:
+    """If this fails one failure a month adds up to jobs that fail at once."""
+    fleet.load_failed("flux")
+    fleet.ready(FLUX, "comfy")
+    assert fleet.load_failed("flux") == 2, "it did not last"
+    fleet.ready(FLUX, "comfy")
+    clock.moment += JUST_LOADED_S
+    assert fleet.load_failed("flux") == 1
+
+
+def test_a_copy_lost_right_after_its_load_counts_as_a_failed_load(
+    fleet: Fleet, clock: HandClock
+) -> None:
+    """If this fails two owners of one card load in turns for ever."""
+    fleet.ready(FLUX, "comfy")
+    fleet.lost("flux", "comfy")
+    assert fleet.failures("flux").count == 1
+    fleet.gone("flux", "comfy")
+    fleet.ready(FLUX, "comfy")
+    clock.moment += JUST_LOADED_S
+    fleet.lost("flux", "comfy")
+    assert fleet.failures("flux").count == 1
+
+
+def test_answers_do_not_heal_a_wedged_server_before_its_pause(
+    fleet: Fleet, clock: HandClock
+) -> None:
+    """If this fails a server that never runs anything is given job after job."""
+    fleet.up("comfy", ANSWER)
+    fleet.wedged("comfy", "nothing ran")
+    fleet.up("comfy", ANSWER)
+    assert not fleet.health("comfy").up
+    clock.moment += WEDGE_PAUSE_S
+    fleet.up("comfy", ANSWER)
+    assert fleet.health("comfy").up
+    fleet.wedged("comfy", "nothing ran")
+    clock.moment += WEDGE_PAUSE_S
+    fleet.up("comfy", ANSWER)
+    assert not fleet.health("comfy").up, "the pause grows"
+    fleet.down("comfy", "connection refused")
+    fleet.up("comfy", ANSWER)
+    assert fleet.health("comfy").up, "a restart heals it"
+
+
+def test_since_tells_when_a_server_went_not_when_it_was_last_asked(
+    fleet: Fleet, clock: HandClock
+) -> None:
+    """If this fails people read that a server went offline a moment ago, for hours."""
+    fleet.up("comfy", ANSWER)
+    clock.moment = 2000.0
+    fleet.down("comfy", "refused")
+    clock.moment = 3000.0
+    fleet.down("comfy", "refused")
+    assert fleet.health("comfy").since == 2000.0
+
+
+def test_every_change_wakes_the_router(clock: HandClock) -> None:
+    """If this fails something that could start waits for the next tick."""
+    woken = asyncio.Event()
+    server = FakeServer("comfy", Card(total_mb=24000, budget_mb=19200))
+    fleet = Fleet(Catalog([FLUX], [CARD]), {"comfy": FakeBackend(server)}, clock, woken.set)
+    changes: list[Callable[[], object]] = [
+        lambda: fleet.up("comfy", ANSWER),
+        lambda: fleet.loading(FLUX, "comfy", expected_s=1.0),
+        lambda: fleet.ready(FLUX, "comfy"),
+        lambda: fleet.pin("flux", "comfy"),
+        lambda: fleet.leaving("flux", "comfy"),
+        lambda: fleet.gone("flux", "comfy"),
+        lambda: fleet.load_failed("flux"),
+        lambda: fleet.measured("gpu", 24000, 1000),
+        lambda: fleet.down("comfy", "refused"),
+    ]
+    for change in changes:
+        woken.clear()
+        change()
+        assert woken.is_set()

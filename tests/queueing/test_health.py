@@ -1,0 +1,207 @@
+"""Servers that go away, come back, lie or share their card with others."""
+
+import asyncio
+from typing import Any
+
+from queueing.catalog import Timeouts
+from queueing.jobs import JobEvent, JobState
+from queueing.world import Blocked
+from tests.fakes.backend import FakeProbe
+from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
+from tests.simulation.loop import run
+
+
+def one_model(**fields: Any) -> House:
+    return House.of([image_model("flux", **fields)], [host("gpu", "comfy")])
+
+
+def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None:
+    """If this fails an operator must restart the bot after every restart of a server."""
+
+    async def story() -> None:
+        house = one_model()
+        server = house.servers["comfy"]
+        server.up = False
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await asyncio.sleep(100)
+            (backend,) = queue.backends()
+            assert not backend.up
+            assert backend.error == "comfy: connection refused"
+            reason = queue.models()[0].reason
+            assert reason is not None
+            assert reason.why is Blocked.OFFLINE
+            assert reason.since == backend.since
+            server.up = True
+            done = await ended(queue, job, within_s=60)
+            assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
+
+    run(story())
+
+
+def test_a_dead_server_is_noticed_at_once_and_asked_again_soon() -> None:
+    """If this fails jobs are sent to a dead server, or wait long after it is back."""
+
+    async def story() -> None:
+        house = one_model()
+        server = house.servers["comfy"]
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await until(lambda: server.running)
+            server.die(restart_s=1.5)
+            await asyncio.sleep(0.1)
+            assert not queue.backends()[0].up
+            await asyncio.sleep(3)
+            assert queue.backends()[0].up
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+
+    run(story())
+
+
+def test_a_server_that_accepts_work_and_never_runs_it_is_taken_out() -> None:
+    """If this fails a wedged server with healthy HTTP swallows one job after the other."""
+
+    async def story() -> None:
+        house = House.of(
+            [image_model("flux", "comfy-1", "comfy-2", timeouts=Timeouts(first_s=30.0))],
+            [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
+        )
+        wedged = house.servers["comfy-1"]
+        wedged.wedged = True
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            done = await ended(queue, job)
+            assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
+            await asyncio.sleep(10)
+            assert [backend.up for backend in queue.backends()] == [False, True]
+            wedged.die(restart_s=15.0)  # a restart is what heals it
+            await asyncio.sleep(40)
+            assert [backend.up for backend in queue.backends()] == [True, True]
+
+    run(story())
+
+
+def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
+    """If this fails a server taken out by mistake never comes back without a restart."""
+
+    async def story() -> None:
+        house = one_model(timeouts=Timeouts(first_s=30.0))
+        server = house.servers["comfy"]
+        server.wedged = True
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await until(lambda: len(server.starts) == 2)
+            (first_at, _, _), (second_at, _, _) = server.starts
+            assert second_at - first_at >= 30.0 + 59.0
+            server.wedged = False
+            done = await ended(queue, job)
+            assert (done.state, done.attempt) == (JobState.COMPLETED, 3)
+
+    run(story())
+
+
+def test_a_model_evicted_by_somebody_else_is_noticed() -> None:
+    """If this fails `/models` shows for hours what is not in memory any more."""
+
+    async def story() -> None:
+        house = one_model()
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+            assert queue.models()[0].copies
+            house.servers["comfy"].evict("flux")
+            await asyncio.sleep(15)
+            assert queue.models()[0].copies == ()
+
+    run(story())
+
+
+def test_a_model_loaded_by_somebody_else_is_used() -> None:
+    """If this fails a model an operator loaded by hand is loaded a second time."""
+
+    async def story() -> None:
+        house = one_model()
+        server = house.servers["comfy"]
+        async with house.queue() as queue:
+            await asyncio.sleep(5)
+            server.memory.add("flux")
+            await asyncio.sleep(15)
+            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+            assert not server.loads
+
+    run(story())
+
+
+def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> None:
+    """If this fails a game on the card makes every load fail, or its jobs."""
+
+    async def story() -> None:
+        house = House.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
+        house.memory = FakeProbe(house.cards)
+        card, server = house.cards["gpu"], house.servers["comfy"]
+        card.other_mb = 15000
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await asyncio.sleep(60)
+            reason = queue.models()[0].reason
+            assert reason is not None
+            assert reason.why is Blocked.NO_ROOM
+            assert not server.loads
+            card.other_mb = 0
+            assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
+
+    run(story())
+
+
+def test_idle_copies_make_way_for_other_programs() -> None:
+    """If this fails idle models keep the card full while a person's game stutters."""
+
+    async def story() -> None:
+        house = House.of(
+            [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy", margin=0.8)]
+        )
+        house.memory = FakeProbe(house.cards)
+        async with house.queue() as queue:
+            for model in ("flux", "sdxl"):
+                await ended(queue, await queue.submit(house.new(model, "a"), limits=NO_LIMITS))
+            assert len(house.servers["comfy"].memory) == 2
+            house.cards["gpu"].other_mb = 8000
+            await asyncio.sleep(30)
+            assert len(house.servers["comfy"].memory) == 1
+
+    run(story())
+
+
+def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None:
+    """If this fails a remote card's memory is never looked at."""
+
+    async def story() -> None:
+        house = House.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
+        house.servers["comfy"].tells_memory = True
+        house.cards["gpu"].other_mb = 15000
+        async with house.queue() as queue:
+            await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await asyncio.sleep(60)
+            assert not house.servers["comfy"].loads
+
+    run(story())
+
+
+def test_a_server_gone_for_good_frees_its_card_for_its_neighbours() -> None:
+    """If this fails a crashed ComfyUI keeps a card's memory from the LM Studio beside it."""
+
+    async def story() -> None:
+        house = House.of(
+            [
+                image_model("flux", "comfy", vram_mb=16000),
+                image_model("llm", "lm", vram_mb=16000),
+            ],
+            [host("gpu", "comfy", "lm")],
+        )
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+            house.servers["comfy"].die(restart_s=-1)
+            job = await queue.submit(house.new("llm", "b"), limits=NO_LIMITS)
+            assert (await ended(queue, job, within_s=180)).state is JobState.COMPLETED
+            assert JobEvent.FAIL not in house.history(job.id)
+
+    run(story())

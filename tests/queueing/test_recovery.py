@@ -1,0 +1,295 @@
+"""What a restart finds and what it makes of it, after a stop in order and after a kill."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from queueing.errors import NotAccepting
+from queueing.jobs import JobEvent, JobState
+from queueing.store import SqliteStore, open_database
+from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
+from tests.simulation.loop import run
+
+
+def house_in(folder: Path, **fields: object) -> House:
+    models = [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)]
+    house = House.of(models, [host("gpu", "comfy")], url=f"sqlite:///{folder / 'usher.db'}")
+    for name, value in fields.items():
+        setattr(house, name, value)
+    return house
+
+
+async def killed_while(house: House, condition: object) -> None:
+    """Run a queue on the house's database and kill it as soon as the condition holds."""
+    store = SqliteStore(await open_database(house.url, inline=True))
+    backends = house.connect()
+    task = asyncio.create_task(house.build(store, backends).run())
+    await until(condition)
+    for backend in backends.values():
+        backend.dead = True
+    # A dead process writes nothing more, whatever its tasks still try.
+    await store.aclose()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def submitted(house: House, *prompts: str, model: str = "flux") -> list[int]:
+    """Accept jobs without a queue running, as before a crash."""
+    store = SqliteStore(await open_database(house.url, inline=True))
+    queue = house.build(store, house.connect())
+    jobs = [await queue.submit(house.new(model, p), limits=NO_LIMITS) for p in prompts]
+    await store.aclose()
+    return [job.id for job in jobs]
+
+
+def test_waiting_jobs_keep_their_order_over_a_restart(tmp_path: Path) -> None:
+    """If this fails a restart lets late comers pass those who waited."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        await submitted(house, "a", "b", "c")
+        async with house.queue() as queue:
+            await until(lambda: len(house.servers["comfy"].finished) == 3)
+            assert [prompt for _, _, prompt in house.servers["comfy"].starts] == ["a", "b", "c"]
+            await asyncio.sleep(5)
+            assert not await queue.open_jobs()
+
+    run(story())
+
+
+def test_a_job_that_still_runs_is_watched_again(tmp_path: Path) -> None:
+    """If this fails a crash of the bot throws away what a server is drawing."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        server = house.servers["comfy"]
+        server.service_s = 100.0
+        (job_id,) = await submitted(house, "cat")
+        await killed_while(house, lambda: server.running)
+        async with house.queue() as queue:
+            job = await queue.get(job_id)
+            assert job is not None
+            assert job.state is JobState.PROCESSING
+            done = await ended(queue, job)
+            assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
+            assert len(server.starts) == 1
+
+    run(story())
+
+
+def test_what_finished_while_we_were_away_is_fetched_and_reported(tmp_path: Path) -> None:
+    """If this fails a picture that is done is drawn again, or never delivered."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        server = house.servers["comfy"]
+        (job_id,) = await submitted(house, "cat")
+        await killed_while(house, lambda: server.running)
+        await until(lambda: server.finished["cat"])
+        house.events.clear()
+        async with house.queue() as queue:
+            await until(lambda: JobEvent.COMPLETE in house.history(job_id), within_s=10)
+            (job,) = await queue.unacknowledged()
+            assert (job.id, job.state) == (job_id, JobState.COMPLETED)
+            assert len(server.starts) == 1
+            await queue.acknowledge(job)
+            assert not await queue.unacknowledged()
+
+    run(story())
+
+
+def test_a_job_the_server_has_forgotten_runs_again(tmp_path: Path) -> None:
+    """If this fails a job is lost when bot and server restart together."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        server = house.servers["comfy"]
+        (job_id,) = await submitted(house, "cat")
+        await killed_while(house, lambda: server.running)
+        server.die(restart_s=5.0)
+        async with house.queue() as queue:
+            job = await queue.get(job_id)
+            assert job is not None
+            done = await ended(queue, job)
+            assert (done.state, done.attempt) == (JobState.COMPLETED, 2)
+
+    run(story())
+
+
+def test_a_job_lost_with_its_last_attempt_fails(tmp_path: Path) -> None:
+    """If this fails a job that brings everything down does so at every restart, for ever."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        server = house.servers["comfy"]
+        server.service_s = 100.0
+        (job_id,) = await submitted(house, "cat")
+        for _ in range(3):
+            await killed_while(house, lambda: server.running)
+            server.die(restart_s=0.0)
+            await asyncio.sleep(1)
+        async with house.queue() as queue:
+            job = await queue.get(job_id)
+            assert job is not None
+            done = await ended(queue, job, within_s=60)
+            assert done.state is JobState.FAILED
+            assert done.error
+
+    run(story())
+
+
+def test_a_recovered_job_occupies_its_slot(tmp_path: Path) -> None:
+    """If this fails a restart sends a second job to a server that does one thing at a time."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        server = house.servers["comfy"]
+        server.slots, server.service_s = 1, 50.0
+        await submitted(house, "a", "b")
+        await killed_while(house, lambda: server.running)
+        async with house.queue():
+            await asyncio.sleep(5)
+            assert [prompt for _, _, prompt in server.starts] == ["a"]
+            await until(lambda: len(server.finished) == 2)
+        assert not house.violations
+
+    run(story())
+
+
+def test_a_model_that_is_loaded_already_is_not_loaded_again(tmp_path: Path) -> None:
+    """If this fails every restart costs each model a load, or fills the card twice."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+        for tells in (True, False):
+            house.servers["comfy"].tells_loaded = tells
+            async with house.queue() as queue:
+                await ended(queue, await queue.submit(house.new("flux", "b"), limits=NO_LIMITS))
+        assert len(house.servers["comfy"].loads) == 1
+
+    run(story())
+
+
+def test_a_load_cut_off_by_a_kill_does_not_overfill_the_card(tmp_path: Path) -> None:
+    """If this fails a load that goes on after a crash and the next one meet on one card."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        server = house.servers["comfy"]
+        await submitted(house, "a")
+        await killed_while(house, lambda: server.loading)
+        await submitted(house, "b", model="sdxl")
+        async with house.queue() as queue:
+            await until(lambda: len(server.finished) == 2)
+            await asyncio.sleep(1)
+            assert not await queue.open_jobs()
+        assert not house.violations
+
+    run(story())
+
+
+def test_pins_survive_a_restart(tmp_path: Path) -> None:
+    """If this fails what an admin preloaded is gone after the next update of the bot."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        async with house.queue() as queue:
+            await queue.preload("sdxl", None)
+        house.servers["comfy"].die(restart_s=0.0)
+        await asyncio.sleep(1)
+        async with house.queue() as queue:
+            await until(lambda: house.servers["comfy"].memory == {"sdxl"}, within_s=60)
+            await asyncio.sleep(1)
+            assert [copy.pinned for copy in queue.models()[1].copies] == [True]
+
+    run(story())
+
+
+def test_a_model_configured_to_be_preloaded_is_loaded_and_pinned() -> None:
+    """If this fails `preload: true` does nothing."""
+
+    async def story() -> None:
+        house = House.of([image_model("eye", preload=True)], [host("gpu", "comfy")])
+        async with house.queue() as queue:
+            await until(lambda: house.servers["comfy"].memory == {"eye"}, within_s=60)
+            await asyncio.sleep(1)
+            assert [copy.pinned for copy in queue.models()[0].copies] == [True]
+
+    run(story())
+
+
+def test_learned_times_survive_a_restart(tmp_path: Path) -> None:
+    """If this fails every restart makes the shown times wrong again."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        house.servers["comfy"].service_s = 77.0
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+            await asyncio.sleep(1)
+        async with house.queue() as queue:
+            await asyncio.sleep(1)
+            assert queue.models()[0].service_s == pytest.approx(77.0, abs=1.0)
+
+    run(story())
+
+
+# ------------------------------------------------------------ stopping in order
+
+
+def test_a_stop_waits_for_jobs_that_end_in_time(tmp_path: Path) -> None:
+    """If this fails every stop wastes the last seconds of nearly finished work."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await until(lambda: house.servers["comfy"].running)
+        assert house.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
+
+    run(story())
+
+
+def test_a_stop_returns_long_jobs_to_their_place_with_their_attempt(tmp_path: Path) -> None:
+    """If this fails stopping the bot costs people their place, an attempt or the job."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        server = house.servers["comfy"]
+        server.service_s = 500.0
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await until(lambda: server.running)
+            began = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - began <= house.grace_s + 0.1
+        assert server.cancelled == ["a"]
+        server.service_s = 5.0
+        async with house.queue() as queue:
+            done = await ended(queue, job)
+            assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
+
+    run(story())
+
+
+def test_a_stopping_queue_accepts_nothing() -> None:
+    """If this fails a request accepted during a stop is started and cut off at once."""
+
+    async def story() -> None:
+        house = House.of([image_model("flux")], [host("gpu", "comfy")])
+        house.servers["comfy"].service_s = 500.0
+        store = SqliteStore(await open_database("sqlite://", inline=True))
+        queue = house.build(store, house.connect())
+        task = asyncio.create_task(queue.run())
+        await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        await until(lambda: house.servers["comfy"].running)
+        task.cancel()
+        await asyncio.sleep(1)
+        with pytest.raises(NotAccepting):
+            await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+        await asyncio.gather(task, return_exceptions=True)
+        await store.aclose()
+
+    run(story())

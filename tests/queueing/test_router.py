@@ -1,0 +1,145 @@
+"""The loop that carries out plans: what it survives, and that it rests."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from queueing.jobs import JobState
+from queueing.planning import plan
+from queueing.store import SqliteStore, open_database
+from queueing.world import Plan, World
+from tests.simulation.house import NO_LIMITS, FlakyStore, House, ended, host, image_model
+from tests.simulation.loop import run
+
+
+def one_model() -> House:
+    return House.of([image_model("flux")], [host("gpu", "comfy")])
+
+
+async def flaky_store() -> FlakyStore:
+    return FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
+
+
+@pytest.mark.parametrize("call", ["lines", "apply", "note_residency", "learn", "open_jobs"])
+def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
+    """If this fails a database that was full for a minute means a restart by hand."""
+
+    async def story() -> None:
+        house = one_model()
+        store = await flaky_store()
+        async with house.queue(store) as queue:
+            await asyncio.sleep(1)
+            store.failing = {call}
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await asyncio.sleep(200)
+            tried = store.calls[call]
+            store.failing = set()
+            assert (await ended(queue, job, within_s=300)).state is JobState.COMPLETED
+            assert tried < 200, "a failing database was asked in a tight loop"
+
+    run(story())
+
+
+def test_a_fault_in_the_planner_stops_nothing_for_good(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If this fails one odd world stops the bot for everybody."""
+    worlds = []
+
+    def sometimes(world: World) -> Plan:
+        worlds.append(world)
+        if 1 < len(worlds) < 5:
+            raise ZeroDivisionError
+        return plan(world)
+
+    monkeypatch.setattr("queueing.router.plan", sometimes)
+
+    async def story() -> None:
+        house = one_model()
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+
+    run(story())
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_an_idle_queue_rests() -> None:
+    """If this fails the bot burns a processor while nobody asks for anything."""
+
+    async def story() -> None:
+        house = one_model()
+        store = await flaky_store()
+        async with house.queue(store) as queue:
+            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+            await asyncio.sleep(60)
+            before = store.calls.copy()
+            await asyncio.sleep(3600)
+            spent = store.calls - before
+        assert set(spent) == {"lines"}
+        assert spent["lines"] <= 3600 / 5 + 10
+
+    run(story())
+
+
+def test_a_burst_starts_as_far_as_there_are_slots_in_one_moment() -> None:
+    """If this fails slots stand empty while jobs of their model wait."""
+
+    async def story() -> None:
+        models = [replace(image_model("llm"), parallel=20)]
+        house = House.of(models, [host("gpu", "comfy")])
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("llm", "warm"), limits=NO_LIMITS))
+            jobs = [
+                await queue.submit(house.new("llm", str(n)), limits=NO_LIMITS) for n in range(20)
+            ]
+            for job in jobs:
+                await ended(queue, job)
+        moments = [
+            moment for moment, _, prompt in house.servers["comfy"].starts if prompt != "warm"
+        ]
+        assert max(moments) - min(moments) < 0.1
+
+    run(story())
+
+
+def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
+    """If this fails one person's cold model makes everybody wait."""
+
+    async def story() -> None:
+        house = House.of([image_model("warm"), image_model("cold")], [host("gpu", "comfy")])
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("warm", "a"), limits=NO_LIMITS))
+            house.servers["comfy"].load_s = 90.0
+            cold = await queue.submit(house.new("cold", "b"), limits=NO_LIMITS)
+            await asyncio.sleep(1)
+            warm = await queue.submit(house.new("warm", "c"), limits=NO_LIMITS)
+            assert (await ended(queue, warm, within_s=10)).state is JobState.COMPLETED
+            assert (await ended(queue, cold)).state is JobState.COMPLETED
+
+    run(story())
+
+
+def test_two_servers_on_one_card_take_turns() -> None:
+    """If this fails a picture and an answer are cut short or crash for want of memory."""
+
+    async def story() -> None:
+        house = House.of(
+            [
+                image_model("flux", "comfy", vram_mb=16000),
+                image_model("llm", "lm", vram_mb=16000),
+            ],
+            [host("gpu", "comfy", "lm")],
+        )
+        async with house.queue() as queue:
+            jobs = []
+            for number in range(6):
+                model = ("flux", "llm")[number % 2]
+                jobs.append(await queue.submit(house.new(model, str(number)), limits=NO_LIMITS))
+            for job in jobs:
+                assert (await ended(queue, job)).state is JobState.COMPLETED
+        assert not house.violations
+        assert house.cards["gpu"].peak_mb == 16000
+
+    run(story())
