@@ -6,6 +6,7 @@
 
 import argparse
 import asyncio
+import io
 import signal
 import sys
 import tomllib
@@ -46,6 +47,9 @@ class DemoOptions:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out a command line and return its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a console that lacks a sign shows another
     arguments = parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))

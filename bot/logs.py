@@ -81,6 +81,20 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+class _Handler(logging.StreamHandler[TextIO]):
+    """Writes what can be written; the library would print the values of a record it cannot."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        try:
+            return super().format(record)
+        except Exception as error:  # noqa: BLE001  whatever somebody's values do
+            kind = type(error).__name__
+            return f"{record.levelname} {record.name}: a record that cannot be shown ({kind})"
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  the library's name
+        """Do nothing: where the stream itself is broken there is nobody to tell."""
+
+
 def set_up(
     *,
     level: str = "info",
@@ -90,7 +104,7 @@ def set_up(
 ) -> None:
     """Send every log record to `stream` (stderr), free of secrets. Replaces an earlier set-up."""
     redact = Redactor(secrets)
-    handler = logging.StreamHandler(stream)
+    handler = _Handler(stream)
     handler.setFormatter(JsonFormatter(redact) if form == "json" else TextFormatter(redact))
     root = logging.getLogger()
     root.handlers = [handler]

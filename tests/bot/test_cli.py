@@ -80,6 +80,20 @@ def test_a_wrong_command_line_is_told_in_a_usage_line(
     assert capsys.readouterr().err.startswith("usage: usher")
 
 
+def test_a_console_that_lacks_a_sign_ends_nothing() -> None:
+    """On a console of another alphabet the first picture would end the demo with a traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bot", "run", "-c", "no⏳file.yaml"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "no?file.yaml: cannot be read" in done.stderr
+
+
 # ---------------------------------------------------------------- signs of life
 
 

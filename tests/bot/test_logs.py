@@ -123,6 +123,16 @@ def test_json_lines_hold_the_same_without_secrets(log: io.StringIO) -> None:
     assert record["traceback"].endswith(f"with base 10: '{logs.HIDDEN}'")
 
 
+def test_a_record_with_wrong_values_is_told_without_them(
+    log: io.StringIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The logging library prints what it cannot format to the console, secrets included."""
+    logs.set_up(secrets=[], stream=log)  # alone: pytest's own handler would raise
+    logging.getLogger("third.party").warning("%d", CANARY)
+    assert "third.party: a record that cannot be shown" in log.getvalue()
+    assert "canary" not in log.getvalue() + capsys.readouterr().err
+
+
 def test_the_level_is_obeyed(log: io.StringIO) -> None:
     """`logging.level` would do nothing."""
     logs.set_up(level="error", stream=log)
