@@ -70,8 +70,8 @@ def _bring_forward(connection: sqlite3.Connection, migrations: MigrationSet) -> 
 def _statements(script: str) -> Iterator[str]:
     """Split a script; `executescript` would commit before it and break the transaction."""
     statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
+    for piece in script.split(";"):
+        statement += piece + ";"
+        if sqlite3.complete_statement(statement):  # not within a string, comment or trigger
             yield statement
             statement = ""

@@ -1,0 +1,90 @@
+"""What was acknowledged survives a process that is killed in the middle of its work."""
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from queueing.jobs import JobState
+from queueing.store import SqliteStore, open_database
+
+KILLS = int(os.environ.get("USHER_STORE_KILLS", "6"))  # more in a nightly run
+
+# Twenty callers accept, start and complete without end; each acknowledgement is printed.
+CHILD = """
+import asyncio, os, sys
+from queueing.jobs import JobEvent, NewJob
+from queueing.ports import Admission
+from queueing.requests import Output, TextToImage
+from queueing.store import SqliteStore, open_database
+
+async def caller(store, number):
+    for turn in range(10**9):
+        key = f"{os.getpid()}:{number}:{turn}"
+        new = NewJob(model=f"m{number % 3}", request=TextToImage(prompt="cat"), owner="o", key=key)
+        job = await store.add(new, 1.0, limits=Admission())
+        os.write(1, f"pending {job.id}\\n".encode())
+        if turn % 3:
+            job = await store.apply(job, JobEvent.START, 2.0, runner="r", backend="b")
+            os.write(1, f"processing {job.id}\\n".encode())
+        if turn % 3 == 2:
+            await store.apply(job, JobEvent.COMPLETE, 3.0, output=Output(text=f"done {job.id}"))
+            os.write(1, f"completed {job.id}\\n".encode())
+
+async def main():
+    store = SqliteStore(await open_database(sys.argv[1]))
+    async with asyncio.TaskGroup() as group:
+        for number in range(20):
+            group.create_task(caller(store, number))
+
+asyncio.run(main())
+"""
+
+_ORDER = [JobState.PENDING, JobState.PROCESSING, JobState.COMPLETED]
+
+
+def _run_and_kill(url: str, lines: int) -> dict[int, JobState]:
+    """Kill a child after so many acknowledgements; return the newest one of each job."""
+    acknowledged: dict[int, JobState] = {}
+    command = [sys.executable, "-c", CHILD, url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=os.getcwd()) as child:  # noqa: PTH109
+        assert child.stdout is not None
+        for _ in range(lines):
+            state, job_id = child.stdout.readline().decode().split()
+            acknowledged[int(job_id)] = JobState(state)
+        child.kill()
+        for line in child.stdout:  # acknowledged before the kill, read after it
+            if line.endswith(b"\n"):
+                state, job_id = line.decode().split()
+                acknowledged[int(job_id)] = JobState(state)
+    return acknowledged
+
+
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+    """Somebody would have been promised a picture that a crash made everybody forget."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    url = f"sqlite:///{tmp_path}/usher.db"
+    acknowledged: dict[int, JobState] = {}
+    for _ in range(KILLS):
+        acknowledged |= _run_and_kill(url, dice.randint(1, 400))
+        asyncio.run(_compare(url, acknowledged))
+
+
+async def _compare(url: str, acknowledged: dict[int, JobState]) -> None:
+    database = await open_database(url)
+    store = SqliteStore(database)
+    for job_id, state in acknowledged.items():
+        job = await store.get(job_id)
+        assert job is not None, f"job {job_id} is lost"
+        assert _ORDER.index(job.state) >= _ORDER.index(state)
+        output = await store.output(job)
+        assert (output is not None) == (job.state is JobState.COMPLETED)
+    for line in await store.lines(9.0, per_line=10**6):
+        positions = await store.positions([job.id for job in line.heads])
+        assert list(positions.values()) == list(range(1, line.waiting + 1))
+    assert await database.check() == []
+    await store.aclose()

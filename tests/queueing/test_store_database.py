@@ -1,0 +1,394 @@
+"""The database: opening, refusing, sharing one writer, full disks, backups."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from queueing.errors import NotAccepting, StoreError
+from queueing.jobs import JobEvent, NewJob
+from queueing.ports import Admission
+from queueing.requests import File, Output, TextToImage
+from queueing.store import Database, MigrationSet, SqliteStore, open_database
+
+LIMITS = Admission()
+
+
+def new(number: int, *, size: int = 0) -> NewJob:
+    files = (File(name="big", mime="image/png", data=bytes(size)),) if size else ()
+    request = TextToImage(prompt="cat")
+    return NewJob(model="flux", request=request, owner="ada", key=f"k{number}", files=files)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "usher.db"
+
+
+@pytest.fixture(params=[False, True], ids=["threads", "inline"])
+async def database(request: pytest.FixtureRequest, path: Path) -> AsyncIterator[Database]:
+    database = await open_database(f"sqlite:///{path}", inline=request.param)
+    yield database
+    await database.aclose()
+
+
+def fill(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def names(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
+
+
+async def refusal(path: Path, *sets: MigrationSet) -> str:
+    """Open a database that must be refused; nothing may stay open or locked."""
+    with pytest.raises(StoreError) as refused:
+        await open_database(f"sqlite:///{path}", migrations=sets)
+    return str(refused.value)
+
+
+# ---------------------------------------------------------------- opening
+
+
+async def test_the_id_is_made_once(path: Path) -> None:
+    """Attempts would be looked up under other keys after a restart."""
+    first = await open_database(f"sqlite:///{path}")
+    await first.aclose()
+    second = await open_database(f"sqlite:///{path}")
+    assert second.id == first.id
+    await second.aclose()
+    other = await open_database("sqlite://")
+    assert other.id != first.id
+    await other.aclose()
+
+
+async def test_the_file_is_durable_and_fast_by_its_settings(database: Database) -> None:
+    """A power cut would lose acknowledged jobs, or a reader would checkpoint."""
+
+    def settings(connection: sqlite3.Connection) -> list[object]:
+        names = ("journal_mode", "synchronous", "foreign_keys", "query_only", "wal_autocheckpoint")
+        return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+
+    assert await database.write(settings) == ["wal", 2, 1, 0, 1000]
+    assert (await database.read(settings))[3:] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [("postgresql://x/y", "sqlite:///path"), ("usher.db", "sqlite:///path")],
+)
+async def test_an_unknown_url_says_what_to_write(url: str, hint: str) -> None:
+    """A misspelt setting would make a database somewhere unexpected."""
+    with pytest.raises(StoreError, match=hint):
+        await open_database(url)
+
+
+async def test_a_missing_folder_is_named(path: Path) -> None:
+    """The operator would read 'unable to open database file'."""
+    assert "does not exist: create it" in await refusal(path.parent / "nowhere" / "usher.db")
+
+
+async def test_a_second_process_is_refused_until_the_first_closes(path: Path) -> None:
+    """Two writers would give the same place twice and each believe its own counters."""
+    first = await open_database(f"sqlite:///{path}")
+    assert "another Usher runs on this database" in await refusal(path)
+    await first.aclose()
+    again = await open_database(f"sqlite:///{path}")
+    await again.aclose()
+
+
+async def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
+    """An older program would damage what a newer one wrote."""
+    database = await open_database(f"sqlite:///{path}")
+    newer = "UPDATE meta SET value = '99' WHERE key = 'schema:queue'"
+    await database.write(lambda connection: connection.execute(newer).close())
+    await database.aclose()
+    text = await refusal(path)
+    assert "newer Usher (queue schema 99" in text
+    assert "install that version again" in text
+    with closing(sqlite3.connect(path)) as connection:
+        key = "SELECT value FROM meta WHERE key = 'schema:queue'"
+        assert connection.execute(key).fetchone() == ("99",)
+
+
+async def test_a_file_that_is_no_database_is_refused_and_kept(path: Path) -> None:
+    """A wrong path in the configuration would overwrite somebody's file."""
+    diary = "my diary\n" * 1000
+    fill(path, diary)
+    assert "is no database" in await refusal(path)
+    with path.open() as file:
+        assert file.read() == diary
+
+
+async def test_a_damaged_page_is_refused_with_what_to_do(path: Path) -> None:
+    """Usher would run on a damaged file and fail somewhere in the middle."""
+    database = await open_database(f"sqlite:///{path}")
+    store = SqliteStore(database)
+    await asyncio.gather(*(store.add(new(n), 1.0, limits=LIMITS) for n in range(500)))
+    root = "SELECT rootpage FROM sqlite_schema WHERE name = 'jobs'"
+    page = await database.read(lambda connection: connection.execute(root).fetchone()[0])
+    await database.aclose()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(b"\xff" * 4096)
+    assert "restore the newest backup" in await refusal(path)
+
+
+async def test_a_read_only_file_is_refused_with_what_to_do(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Usher would start and fail with the first job."""
+    monkeypatch.setattr("os.access", lambda where, mode: where != path)  # root may write anything
+    fill(path, "")
+    assert "is read-only: let the user that runs Usher write" in await refusal(path)
+
+
+async def test_a_refused_write_says_what_to_do(database: Database) -> None:
+    """A disk remounted read-only while running would give the operator a riddle."""
+    await database.write(lambda connection: connection.execute("PRAGMA query_only = ON").close())
+    store = SqliteStore(database)
+    with pytest.raises(StoreError, match="cannot be written: give the file"):
+        await store.add(new(1), 1.0, limits=LIMITS)
+
+
+async def test_a_network_file_system_is_warned_about(
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs would be lost where SQLite's locks do not hold, and nobody would know why."""
+    real = Path.read_text
+
+    def mounts(self: Path, encoding: str | None = None) -> str:
+        return "server:/x / nfs4 rw 0 0" if str(self) == "/proc/mounts" else real(self, encoding)
+
+    monkeypatch.setattr(Path, "read_text", mounts)
+    database = await open_database(f"sqlite:///{path}")
+    await database.aclose()
+    assert "network file system" in caplog.text
+
+
+# ---------------------------------------------------------------- migrations
+
+
+def migrations(folder: Path, *scripts: str) -> MigrationSet:
+    folder.mkdir(exist_ok=True)
+    for number, script in enumerate(scripts, 1):
+        (folder / f"{number:04}_x.sql").write_text(script)
+    return MigrationSet(name="bot", directory=folder)
+
+
+async def test_another_set_of_tables_goes_forward_with_its_own_numbers(path: Path) -> None:
+    """The bot's tables would be missing, or made twice."""
+    folder = path.parent / "sql"
+    url = f"sqlite:///{path}"
+    one = migrations(folder, "CREATE TABLE users (name TEXT) STRICT; -- a; b\nCREATE TABLE t (x);")
+    await (await open_database(url, migrations=[one])).aclose()
+    two = migrations(folder, "SELECT broken", "ALTER TABLE users ADD COLUMN age INTEGER;")
+    database = await open_database(url, migrations=[two])
+    columns = await database.read(
+        lambda connection: [row[1] for row in connection.execute("PRAGMA table_info(users)")]
+    )
+    assert columns == ["name", "age"]
+    await database.aclose()
+
+
+async def test_a_failing_migration_leaves_the_database_as_it_was(path: Path) -> None:
+    """An update that breaks off in the middle would leave neither the old nor the new schema."""
+    broken = migrations(path.parent / "sql", "CREATE TABLE a (x); INSERT INTO nowhere VALUES (1);")
+    assert "nowhere" in await refusal(path, broken)
+    database = await open_database(f"sqlite:///{path}")
+    count = "SELECT count(*) FROM sqlite_schema WHERE name = 'a'"
+    assert await database.read(lambda connection: connection.execute(count).fetchone()) == (0,)
+    await database.aclose()
+
+
+async def test_misnumbered_migrations_are_a_mistake_of_ours(path: Path) -> None:
+    """A forgotten file would be skipped for ever."""
+    folder = path.parent / "sql"
+    migrations(folder, "SELECT 1;", "SELECT 1;")
+    (folder / "0001_x.sql").unlink()
+    with pytest.raises(ValueError, match="count from 0001"):
+        await open_database(f"sqlite:///{path}", migrations=[migrations(folder)])
+
+
+# ---------------------------------------------------------------- writing and reading
+
+
+def insert(value: str) -> Callable[[sqlite3.Connection], None]:
+    return lambda connection: connection.execute(
+        "INSERT INTO meta VALUES (?, 'x')", (value,)
+    ).close()
+
+
+def count(connection: sqlite3.Connection) -> int:
+    found: int = connection.execute("SELECT count(*) FROM meta WHERE value = 'x'").fetchone()[0]
+    return found
+
+
+async def test_a_failing_change_is_undone_alone(database: Database) -> None:
+    """One caller's mistake would undo, or be committed with, the changes of others."""
+
+    def half(connection: sqlite3.Connection) -> None:
+        insert("half")(connection)
+        raise LookupError("mistake")
+
+    answers = await asyncio.gather(
+        database.write(insert("a")),
+        database.write(half),
+        database.write(insert("a")),  # the key exists
+        database.write(insert("b")),
+        return_exceptions=True,
+    )
+    kinds = [type(answer) for answer in answers]
+    assert kinds == [type(None), LookupError, sqlite3.IntegrityError, type(None)]
+    assert await database.read(count) == 2
+
+
+async def test_readers_see_what_was_written_and_cannot_write(database: Database) -> None:
+    """A reader would answer from the past, or change what only the writer may."""
+    await database.write(insert("a"))
+    assert await database.read(count) == 1
+    with pytest.raises(StoreError, match="cannot be written"):
+        await database.read(insert("b"))
+    assert await database.read(count) == 1
+
+
+async def test_many_callers_share_one_commit(database: Database) -> None:
+    """Every caller would wait for a flush of its own."""
+    commits: list[str] = []
+
+    def watch(connection: sqlite3.Connection) -> None:
+        connection.set_trace_callback(
+            lambda statement: commits.append(statement) if statement == "COMMIT" else None
+        )
+
+    await database.write(watch)
+    before = len(commits)
+    await asyncio.gather(*(database.write(insert(f"{n}")) for n in range(100)))
+    assert len(commits) - before <= 2  # those that met the writer at work share the next
+
+
+async def test_a_closed_database_says_so(database: Database) -> None:
+    """A late write would hang for ever."""
+    await database.aclose()
+    await database.aclose()
+    with pytest.raises(StoreError, match="closed"):
+        await database.write(count)
+
+
+async def test_closing_finishes_what_waits(path: Path) -> None:
+    """An orderly stop would lose changes already handed over."""
+    database = await open_database(f"sqlite:///{path}")
+    writing = [asyncio.create_task(database.write(insert(f"{n}"))) for n in range(5)]
+    await asyncio.sleep(0)
+    await database.aclose()
+    await asyncio.gather(*writing)
+    with closing(sqlite3.connect(path)) as connection:
+        assert count(connection) == 5
+
+
+# ---------------------------------------------------------------- a full disk
+
+
+def no_more_room(connection: sqlite3.Connection) -> None:
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def room_again(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA max_page_count = 1000000")
+
+
+async def test_a_full_disk_stops_accepting_and_nothing_else(database: Database) -> None:
+    """A full disk would lose accepted jobs, or the queue would need a restart afterwards."""
+    store = SqliteStore(database)
+    first = await store.add(new(0), 1.0, limits=LIMITS)
+    await database.write(no_more_room)
+    answers = await asyncio.gather(
+        *(store.add(new(n, size=100_000), 1.0, limits=LIMITS) for n in (1, 2)),
+        store.apply(first, JobEvent.START, 2.0),
+        return_exceptions=True,
+    )
+    assert all(isinstance(answer, NotAccepting) and answer.full_disk for answer in answers[:2])
+    running = await store.get(first.id)
+    assert running == answers[2]  # what fits goes on beside what does not
+    assert running is not None
+
+    big = Output(files=(File(name="p", mime="image/png", data=bytes(100_000)),))
+    with pytest.raises(StoreError, match="disk is full"):
+        await store.apply(running, JobEvent.COMPLETE, 3.0, output=big)
+    assert await store.processing() == [running]
+    assert await store.output(running) is None
+
+    await database.write(room_again)
+    done = await store.apply(running, JobEvent.COMPLETE, 4.0, output=big)
+    assert await store.output(done) == big
+    second = await store.add(new(1, size=100_000), 5.0, limits=LIMITS)
+    assert await store.positions([second.id]) == {second.id: 1}
+    assert await database.check() == []
+
+
+# ---------------------------------------------------------------- backup, check
+
+
+async def test_a_backup_is_a_database_of_its_own(database: Database, tmp_path: Path) -> None:
+    """A backup taken while running could not be restored."""
+    store = SqliteStore(database)
+    job = await store.add(new(1), 1.0, limits=LIMITS)
+    copy = tmp_path / "copy.db"
+    fill(copy, "an older backup")
+    await database.backup(copy)
+    assert "copy.db.partial" not in names(tmp_path)
+    restored = await open_database(f"sqlite:///{copy}")
+    assert await SqliteStore(restored).get(job.id) == job
+    await restored.aclose()
+
+
+async def test_a_backup_into_nowhere_is_refused(database: Database, tmp_path: Path) -> None:
+    """The operator would believe in a backup that does not exist."""
+    with pytest.raises(StoreError, match="folder must exist"):
+        await database.backup(tmp_path / "nowhere" / "copy.db")
+
+
+async def test_check_finds_damage(database: Database, tmp_path: Path) -> None:
+    """`usher db check` would call a damaged database healthy."""
+    assert await database.check() == []
+    store = SqliteStore(database)
+    await asyncio.gather(*(store.add(new(n), 1.0, limits=LIMITS) for n in range(200)))
+    orphan = "INSERT INTO outputs VALUES (99999, 0, '', '', x'')"
+
+    def damage(connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA defer_foreign_keys = ON")
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute("UPDATE jobs SET finished_at = 5 WHERE id = 1")
+        connection.execute("PRAGMA ignore_check_constraints = OFF")
+
+    with pytest.raises(sqlite3.IntegrityError):
+        await database.write(lambda connection: connection.execute(orphan).close())
+    await database.write(damage)
+    assert any("CHECK constraint failed" in text for text in await database.check())
+
+
+# ---------------------------------------------------------------- what people read
+
+
+async def test_the_view_shows_what_a_waiting_job_waits_for(database: Database) -> None:
+    """Whoever reads the database would see other states than the chat shows."""
+    store = SqliteStore(database)
+    for number in range(2):
+        await store.add(new(number), 1.0, limits=LIMITS)
+    first = await store.get(1)
+    assert first is not None
+
+    async def shown() -> list[str]:
+        query = "SELECT shown FROM job_status ORDER BY id"
+        return await database.read(lambda connection: [row[0] for row in connection.execute(query)])
+
+    assert await shown() == ["pending", "pending"]
+    await store.note_residency([("gpu", "comfy", "flux", "loading", False)])
+    assert await shown() == ["needs-loading", "needs-loading"]
+    await store.note_residency([("gpu", "comfy", "flux", "ready", False)])
+    await store.apply(first, JobEvent.START, 2.0)
+    assert await shown() == ["processing", "ready"]

@@ -1,0 +1,260 @@
+"""The store against a model simple enough to be obviously right, over random histories."""
+
+import asyncio
+import tempfile
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from queueing.errors import LimitReached, StaleJob
+from queueing.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob
+from queueing.ports import Admission
+from queueing.requests import Output, TextToImage
+from queueing.store import SqliteStore, open_database
+
+T = TypeVar("T")
+OWNERS = st.sampled_from(["ada", "bob"])
+LINES = st.tuples(st.sampled_from(["flux", "sdxl"]), st.sampled_from(["normal", "vip"]))
+LIMITS = st.builds(
+    Admission,
+    max_open=st.none() | st.integers(1, 6),
+    max_in_line=st.none() | st.integers(1, 3),
+    max_waiting=st.none() | st.integers(1, 8),
+)
+
+
+@dataclass
+class Model:
+    """All jobs as last seen, and each line and back row as a plain list of job ids."""
+
+    jobs: dict[int, Job] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
+    lines: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    back_rows: dict[str, list[int]] = field(default_factory=dict)
+    entered: dict[int, int] = field(default_factory=dict)  # job id: when it got its place
+    clock: int = 0
+
+    def open_of(self, owner: str) -> list[Job]:
+        return [job for job in self.jobs.values() if job.owner == owner and not job.state.final]
+
+    def waiting_for(self, model: str) -> int:
+        pending = (job for job in self.jobs.values() if job.state is JobState.PENDING)
+        return sum(job.model == model for job in pending)
+
+    def refuses(self, new: NewJob, limits: Admission) -> bool:
+        too_many = limits.max_open is not None and len(self.open_of(new.owner)) >= limits.max_open
+        full = limits.max_waiting is not None and self.waiting_for(new.model) >= limits.max_waiting
+        return too_many or full
+
+    def accept(self, job: Job, key: str, limits: Admission) -> None:
+        row = self.back_rows.setdefault(job.owner, [])
+        placed = len(self.open_of(job.owner)) - len(row)
+        self.jobs[job.id] = job
+        self.keys[key] = job.id
+        if limits.max_in_line is not None and (row or placed >= limits.max_in_line):
+            row.append(job.id)
+        else:
+            self.enter(job.id)
+
+    def enter(self, job_id: int) -> None:
+        self.clock += 1
+        self.entered.setdefault(job_id, self.clock)
+        job = self.jobs[job_id]
+        line = self.lines.setdefault((job.model, job.lane), [])
+        line.append(job_id)
+        line.sort(key=self.entered.__getitem__)
+
+    def change(self, after: Job) -> None:
+        self.jobs[after.id] = after
+        row = self.back_rows[after.owner]
+        line = self.lines.get((after.model, after.lane), [])
+        if after.id in row:
+            row.remove(after.id)
+            return
+        if after.id in line:
+            line.remove(after.id)
+        if after.state is JobState.PENDING:
+            self.enter(after.id)
+        if after.state.final and row:
+            self.enter(row.pop(0))
+
+    def positions(self) -> dict[int, int]:
+        found = {
+            job_id: position
+            for line in self.lines.values()
+            for position, job_id in enumerate(line, 1)
+        }
+        for row in self.back_rows.values():
+            behind: dict[tuple[str, str], int] = {}
+            for job_id in row:
+                key = (self.jobs[job_id].model, self.jobs[job_id].lane)
+                behind[key] = behind.get(key, len(self.lines.get(key, []))) + 1
+                found[job_id] = behind[key]
+        return found
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """A place, a limit, a job or a position would differ from what plain lists say."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.runner = asyncio.Runner()
+        self.folder = tempfile.TemporaryDirectory()
+        self.model = Model()
+        self.now = 1_000.0
+        self.numbers = iter(range(10**9))
+        self.store = self.opened()
+
+    def opened(self) -> SqliteStore:
+        url = f"sqlite:///{Path(self.folder.name)}/usher.db"
+        return SqliteStore(self.run(open_database(url, inline=True)))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    @rule(owner=OWNERS, line=LINES, limits=LIMITS, hold_s=st.sampled_from([0.0, 5.0]))
+    def add(self, owner: str, line: tuple[str, str], limits: Admission, hold_s: float) -> None:
+        self._add([(owner, line)], limits, hold_s)
+
+    @rule(asked=st.lists(st.tuples(OWNERS, LINES), min_size=2, max_size=8), limits=LIMITS)
+    def add_together(self, asked: list[tuple[str, tuple[str, str]]], limits: Admission) -> None:
+        self._add(asked, limits, 0.0)
+
+    def _add(
+        self, asked: Iterable[tuple[str, tuple[str, str]]], limits: Admission, hold_s: float
+    ) -> None:
+        news = [
+            NewJob(
+                model=model,
+                lane=lane,
+                owner=owner,
+                request=TextToImage(prompt="cat"),
+                key=f"k{next(self.numbers)}",
+                hold_s=hold_s,
+            )
+            for owner, (model, lane) in asked
+        ]
+
+        async def together() -> list[Job | BaseException]:
+            adding = (self.store.add(new, self.now, limits=limits) for new in news)
+            return await asyncio.gather(*adding, return_exceptions=True)
+
+        for new, answer in zip(news, self.run(together()), strict=True):
+            if self.model.refuses(new, limits):
+                assert isinstance(answer, LimitReached)
+            else:
+                assert isinstance(answer, Job)
+                self.model.accept(answer, new.key, limits)
+
+    @rule(number=st.integers(0, 200))
+    def add_again(self, number: int) -> None:
+        known = self.model.keys.get(f"k{number}")
+        if known is None:
+            return
+        old = self.model.jobs[known]
+        new = NewJob(model="other", request=old.request, owner="eve", key=f"k{number}")
+        again = self.run(self.store.add(new, self.now, limits=Admission(max_open=0)))
+        assert again.id == known
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(
+        number=st.integers(0, 30),
+        event=st.sampled_from(JobEvent),
+        pause_s=st.sampled_from([0.0, 5.0]),
+    )
+    def apply(self, number: int, event: JobEvent, pause_s: float) -> None:
+        ids = list(self.model.jobs)
+        job = self.run(self.store.get(ids[number % len(ids)]))
+        assert job is not None
+        waits_behind = event is JobEvent.START and job.seq is None
+        legal = job.state in TRANSITIONS[event][0] and not waits_behind
+        output = Output(text="done") if event is JobEvent.COMPLETE else None
+        change = self.store.apply(
+            job, event, self.now, not_before=self.now + pause_s, output=output
+        )
+        try:
+            after = self.run(change)
+        except StaleJob:
+            assert not legal
+            return
+        assert legal
+        assert after.state is TRANSITIONS[event][1]
+        self.model.change(after)
+
+    @rule(line=LINES)
+    def start_head(self, line: tuple[str, str]) -> None:
+        for found in self.run(self.store.lines(self.now, per_line=1)):
+            if (found.model, found.lane) == line and found.heads:
+                start = self.store.apply(found.heads[0], JobEvent.START, self.now)
+                self.model.change(self.run(start))
+
+    @rule()
+    def wait(self) -> None:
+        self.now += 5.0
+
+    @rule()
+    def deliver_and_purge(self) -> None:
+        for job in self.run(self.store.unacknowledged()):
+            if job.state.final:
+                self.run(self.store.acknowledge(job, self.now))
+        ended = {job_id for job_id, job in self.model.jobs.items() if job.state in FINAL}
+        assert self.run(self.store.purge(self.now + 1)) == len(ended)
+        for job_id in ended:
+            del self.model.jobs[job_id]
+        self.model.keys = {
+            key: job_id for key, job_id in self.model.keys.items() if job_id not in ended
+        }
+
+    @rule()
+    def reopen(self) -> None:
+        self.run(self.store.aclose())
+        self.store = self.opened()
+
+    @invariant()
+    def positions_agree(self) -> None:
+        expected = self.model.positions()
+        assert self.run(self.store.positions(list(self.model.jobs))) == expected
+
+    @invariant()
+    def lines_agree(self) -> None:
+        lines = self.run(self.store.lines(self.now, per_line=3))
+        expected = {key: line for key, line in self.model.lines.items() if line}
+        assert {(line.model, line.lane): line.waiting for line in lines} == {
+            key: len(ids) for key, ids in expected.items()
+        }
+        for line in lines:
+            ids = expected[line.model, line.lane]
+            jobs = [self.model.jobs[job_id] for job_id in ids]
+            ready = [job.id for job in jobs if job.not_before <= self.now]
+            assert [job.id for job in line.heads] == ready[:3]
+            assert line.first_queued_at == jobs[0].queued_at
+
+    @invariant()
+    def open_jobs_agree(self) -> None:
+        found = {job.id: job.state for job in self.run(self.store.open_jobs())}
+        assert found == {
+            job.id: job.state for job in self.model.jobs.values() if not job.state.final
+        }
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.run(self.store.aclose())
+            self.runner.close()
+            self.folder.cleanup()
+
+
+TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine.settings = settings(
+    max_examples=25, stateful_step_count=40, deadline=None, print_blob=True
+)
