@@ -184,15 +184,17 @@ class Tab:
 
     async def _send_messages(self) -> None:
         entries = await self._calls.log.since(self.person.id, self._number, PAGE)
+        # A page that has seen nothing yet gets the newest again, and must know there may be more.
+        full = len(entries) == PAGE
+        fresh = self._fresh or (self._number == 0 and full)
+        self._fresh = False
         if entries:
             self._number = entries[-1].number
-        full = len(entries) == PAGE
-        if entries or self._fresh:
+        if entries or fresh:
             rows = tuple(entry_row(entry) for entry in entries)
-            await self._send(Messages(entries=rows, fresh=self._fresh, more=self._fresh and full))
-        if full and not self._fresh:
+            await self._send(Messages(entries=rows, fresh=fresh, more=fresh and full))
+        if full and not fresh:
             self._woken.set()
-        self._fresh = False
 
     async def _send_overview(self) -> None:
         lines = self._overview()

@@ -324,6 +324,22 @@ async def test_earlier_messages_come_when_asked_for(door: ScriptedDoor) -> None:
             ]
 
 
+async def test_a_page_that_saw_nothing_learns_of_all_that_came(door: ScriptedDoor) -> None:
+    """Messages that came in a burst to an empty chat could not be scrolled back to."""
+    async with running(Web(port=0, log=MemoryLog()), door) as web, tab(web) as page:
+        await asyncio.gather(
+            *(web.send("local", Content(body=(str(at),))) for at in range(PAGE + 5))
+        )
+        seen = 0
+        while seen < PAGE + 5:
+            message = await page.next("messages")
+            seen += len(message["entries"])
+            if message["fresh"] and message["more"]:
+                await page.send(type="earlier", before=message["entries"][0]["place"])
+                seen += len((await page.next("earlier"))["entries"])
+        assert seen == PAGE + 5
+
+
 async def test_a_burst_of_edits_ends_with_the_newest(door: ScriptedDoor) -> None:
     """A streamed answer could stop short on the page, or pile up for a slow one."""
     async with running(Web(port=0), door) as web, tab(web) as page:

@@ -266,18 +266,24 @@ async def test_a_picture_is_attached_and_sent(stage: Stage, tmp_path: Path) -> N
     await page.wait("document.querySelector('#attached').hidden")
 
 
-async def test_a_pasted_picture_is_attached(stage: Stage) -> None:
-    """A picture copied elsewhere would have to be saved first."""
-    paste = (
+@pytest.mark.parametrize(
+    "event",
+    [
+        "new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true })",
+        "new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })",
+    ],
+)
+async def test_a_pasted_or_dropped_picture_is_attached(stage: Stage, event: str) -> None:
+    """A picture copied elsewhere would have to be saved first, and a dropped one replace the page."""
+    put = (
         "(() => { const data = new DataTransfer();"
-        "data.items.add(new File([new Uint8Array([1, 2, 3])], 'pasted.png', {type: 'image/png'}));"
-        "document.querySelector('#text').dispatchEvent(new ClipboardEvent('paste',"
-        "{ clipboardData: data, bubbles: true, cancelable: true })); })()"
+        "data.items.add(new File([new Uint8Array([1, 2, 3])], 'put.png', {type: 'image/png'}));"
+        f"return document.querySelector('#text').dispatchEvent({event}); }})()"
     )
-    await stage.page.evaluate(paste)
+    assert await stage.page.evaluate(put) is False  # the browser's own handling was prevented
     await stage.page.wait("document.querySelector('#attached .done') !== null")
     call = await stage.say("what is this?")
-    assert [file.name for file in call.files] == ["pasted.png"]
+    assert [file.name for file in call.files] == ["put.png"]
 
 
 async def test_a_reply_names_its_message(stage: Stage) -> None:
