@@ -7,7 +7,7 @@ continues long lines at the pace it has seen. It assumes no further arrivals and
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
-from math import sqrt
+from math import inf, sqrt
 
 from queueing.estimates import Usual
 from queueing.jobs import Job, JobState
@@ -47,18 +47,35 @@ class _Started:
 class _Line:
     """The future of one line: its jobs before they start, and the starts that are known."""
 
+    model: str
     view: Waiting
+    now: float  # of the forecast's beginning
+    rate_per_s: float  # of further arrivals
     starts: list[_Started] = field(default_factory=list)
 
-    def job(self, index: int, now: float, model: str) -> Job:
+    def count(self, moment: float) -> int:
+        """Return how many will have come by then, started ones included."""
+        return self.view.count + int(self.rate_per_s * (moment - self.now) + 0.5 + 1e-9)
+
+    def next_arrival_at(self) -> float:
+        """Return when the first job behind those that have started comes; it may be past."""
+        return self._arrives_at(len(self.starts))
+
+    def _arrives_at(self, index: int) -> float:
+        if self.rate_per_s <= 0:
+            return inf
+        return self.now + (index - self.view.count + 0.5) / self.rate_per_s
+
+    def job(self, index: int) -> Job:
         """Return the job at that place; beyond the known heads one that stands in for it."""
         heads = self.view.heads
         if index < len(heads):
             return heads[index]
+        if index >= self.view.count:
+            return _stand_in(self.model, self.view.lane, self._arrives_at(index))
         first_at = heads[-1].queued_at if heads else self.view.oldest_at
         share = (index + 1 - len(heads)) / max(1, self.view.count - len(heads))
-        queued_at = first_at + min(1.0, share) * (now - first_at)
-        return _stand_in(model, self.view.lane, queued_at)
+        return _stand_in(self.model, self.view.lane, first_at + share * (self.now - first_at))
 
 
 class Forecast:
@@ -74,14 +91,23 @@ class Forecast:
         self._plans_left = max(MOST_PLANS, 2 * most_starts)
         self._world = world
         self._lines = {
-            (name, waiting.lane): _Line(waiting)
-            for name, model in world.models.items()
-            for waiting in model.waiting
+            (line.model, line.view.lane): line
+            for model in world.models.values()
+            for line in _lines(model, world.now)
+        }
+        self._lines_of = {
+            name: [line for line in self._lines.values() if line.model == name]
+            for name in world.models
         }
         self._models = dict(world.models)
         self._backends = dict(world.backends)
         self._copies = {(copy.model, copy.backend): copy for copy in world.copies}
-        self._pausing = {name for (name, _), line in self._lines.items() if not line.view.heads}
+        self._pausing = {
+            name
+            for (name, _), line in self._lines.items()
+            if line.view.count and not line.view.heads
+        }
+        self._moved: set[str] = set()
         self._events = self._first_events()
         self._over = False
 
@@ -123,12 +149,9 @@ class Forecast:
         if len(starts) > 4:
             half = len(starts) // 2
             return (starts[-1].at - starts[half].at) / max(1, len(starts) - 1 - half)
-        model = self._models[self._model_of(line)]
+        model = self._models[line.model]
         slots = sum(model.parallel for copy in self._copies.values() if copy.model == model.name)
         return _typical_s(model, starts[-1].backend) / max(1, slots)
-
-    def _model_of(self, line: _Line) -> str:
-        return next(model for (model, _), other in self._lines.items() if other is line)
 
     def _spread_s(self, started: _Started, usual: Usual) -> float:
         """Return the spread of a sum: what independent jobs ahead add grows with their root."""
@@ -152,6 +175,11 @@ class Forecast:
                     events.extend(
                         (ends_at, _ENDED, *_key(copy)) for ends_at in _ends(copy, model, now)
                     )
+        events += [
+            (line.next_arrival_at(), _CAME, line.model, "")
+            for line in self._lines.values()
+            if not line.view.count
+        ]
         heapify(events)
         return events
 
@@ -182,6 +210,9 @@ class Forecast:
         self._show(now, answer)
 
     def _happen(self, now: float, what: int, model: str, backend: str) -> None:
+        if what == _CAME:
+            self._moved.add(model)
+            return
         copy = self._copies.get((model, backend))
         if copy is None:
             return
@@ -225,6 +256,7 @@ class Forecast:
         self._occupy(backend, 1)
         heappush(self._events, (now + seconds, _ENDED, job.model, backend))
         self._starts_left -= 1
+        self._moved.add(job.model)
 
     def _load(self, now: float, load: Load) -> None:
         for evict in load.evict:
@@ -250,9 +282,9 @@ class Forecast:
 
     def _show(self, now: float, answer: Plan) -> None:
         """Make the world of that moment from what has happened since the last one."""
-        moved = {start.job.model for start in answer.starts} | self._pausing
-        for name in moved:
+        for name in self._moved | self._pausing:
             self._models[name] = replace(self._models[name], waiting=self._waiting(name, now))
+        self._moved.clear()
         self._world = replace(
             self._world,
             now=now,
@@ -265,19 +297,33 @@ class Forecast:
 
     def _waiting(self, model: str, now: float) -> tuple[Waiting, ...]:
         views = []
-        for first in self._origin.models[model].waiting:
-            line = self._lines[model, first.lane]
-            done = len(line.starts)
-            if done < first.count:
-                heads = self._heads(line, model, now)
-                views.append(replace(first, count=first.count - done, heads=heads))
+        for line in self._lines_of[model]:
+            done, count = len(line.starts), line.count(now)
+            if done < count:
+                heads = self._heads(line, done, count, now)
+                views.append(replace(line.view, count=count - done, heads=heads))
+            elif line.rate_per_s > 0:
+                heappush(self._events, (line.next_arrival_at(), _CAME, model, ""))
         return tuple(views)
 
-    def _heads(self, line: _Line, model: str, now: float) -> tuple[Job, ...]:
-        view, done = line.view, len(line.starts)
-        pausing = not view.heads and (view.next_start_at is None or view.next_start_at > now)
-        last = done if pausing else min(done + HEADS, view.count)
-        return tuple(line.job(index, self._origin.now, model) for index in range(done, last))
+    def _heads(self, line: _Line, done: int, count: int, now: float) -> tuple[Job, ...]:
+        view = line.view
+        pausing = (
+            view.count > 0
+            and not view.heads
+            and (view.next_start_at is None or view.next_start_at > now)
+        )
+        last = done if pausing else min(done + HEADS, count)
+        return tuple(line.job(index) for index in range(done, last))
+
+
+def _lines(model: ModelView, now: float) -> list[_Line]:
+    """Return the lines of a model, with further arrivals at the end of the longest."""
+    views = model.waiting or (Waiting(lane="normal", count=0, heads=(), oldest_at=now),)
+    longest = max(views, key=lambda view: view.count)
+    return [
+        _Line(model.name, view, now, model.rate_per_s if view is longest else 0.0) for view in views
+    ]
 
 
 def with_job(world: World, job: Job, now: float) -> World:
@@ -301,7 +347,7 @@ def with_job(world: World, job: Job, now: float) -> World:
 
 # ---------------------------------------------------------------- helpers
 
-_LOADED, _LEFT, _ENDED = range(3)
+_LOADED, _LEFT, _ENDED, _CAME = range(4)
 _NOTHING = TextToImage(prompt="")
 
 
