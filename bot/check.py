@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,8 @@ from backends import connect
 from backends.memory import NvmlProbe
 from bot import heartbeat
 from bot.app import SystemClock
+from bot.config_checks import USUAL_FOR
+from bot.config_records import DefaultsConfig
 from bot.config_whole import Config
 from bot.logs import Redactor
 from bot.platforms.base import ChatError, ChatPlatform
@@ -78,13 +80,15 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
             stack.push_async_callback(server.aclose)
         probe = NvmlProbe()
         stack.push_async_callback(probe.aclose)
+        offered: set[str] = set()
         tries: list[Awaitable[list[Finding]]] = [
             _try_database(config.database, running=running, try_s=try_s),
             *(_try_host(host, probe, try_s) for host in catalog.hosts.values() if host.gpu),
-            *(_try_server(name, servers[name], catalog, try_s) for name in servers),
+            *(_try_server(name, servers[name], catalog, offered, try_s) for name in servers),
             _try_chats(config, running=running, try_s=try_s),
         ]
-        return [finding for findings in await asyncio.gather(*tries) for finding in findings]
+        findings = [finding for found in await asyncio.gather(*tries) for finding in found]
+    return [*findings, *_missing_defaults(config.defaults, catalog, offered)]
 
 
 async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -> Finding:
@@ -151,8 +155,13 @@ async def _try_host(host: HostSpec, probe: NvmlProbe, try_s: float) -> list[Find
 # ---------------------------------------------------------------- servers and models
 
 
-async def _try_server(name: str, server: Backend, catalog: Catalog, try_s: float) -> list[Finding]:
-    """Ask a server who it is, then for each model it should serve, and for what else it has."""
+async def _try_server(
+    name: str, server: Backend, catalog: Catalog, offered: set[str], try_s: float
+) -> list[Finding]:
+    """Ask a server who it is, then for each model it should serve, and for what else it has.
+
+    The names of what else it has are added to `offered`.
+    """
     notes: list[str] = []
 
     async def ask() -> str:
@@ -171,7 +180,7 @@ async def _try_server(name: str, server: Backend, catalog: Catalog, try_s: float
         return [answer, *(_told("model", f"{model.name} on {name}", text) for model in models)]
     tries = [_try_model(name, server, model, try_s) for model in models]
     if catalog.backends[name].discover:
-        tries.append(_attempt("models", f"of {name}", _offer(server), try_s))
+        tries.append(_attempt("models", f"of {name}", _offer(server, offered), try_s))
     return [answer, *(_told("", "", note) for note in notes), *await asyncio.gather(*tries)]
 
 
@@ -193,10 +202,21 @@ async def _try_model(name: str, server: Backend, model: ModelSpec, try_s: float)
     return await _attempt("model", f"{model.name} on {name}", verify(), try_s)
 
 
-async def _offer(server: Backend) -> str:
+async def _offer(server: Backend, offered: set[str]) -> str:
     names = [model.name for model in await server.discover()]
+    offered.update(names)
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return f"{len(names)} found: {', '.join(names[:5])}{more}" if names else "none found"
+
+
+def _missing_defaults(
+    defaults: DefaultsConfig, catalog: Catalog, offered: set[str]
+) -> Iterator[Finding]:
+    known = {name.casefold() for name in offered}
+    for command, name in ((command, getattr(defaults, command)) for command in USUAL_FOR):
+        if name is not None and catalog.find(name) is None and name.casefold() not in known:
+            text = f"no server offers {name}, the default of /{command}"
+            yield Finding(what="default", name=command, works=False, text=text)
 
 
 # ---------------------------------------------------------------- chats

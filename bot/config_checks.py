@@ -18,7 +18,7 @@ from queueing.catalog import Catalog, ModelSpec
 from queueing.errors import BadModel
 from queueing.requests import Capability
 
-_ABLE = {"image": Capability.TEXT_TO_IMAGE, "ask": Capability.TEXT_TO_TEXT}
+USUAL_FOR = {"image": Capability.TEXT_TO_IMAGE, "ask": Capability.TEXT_TO_TEXT}
 _OFFLOADING = frozenset({"comfyui"})  # kinds whose servers run models larger than the card
 
 
@@ -166,7 +166,7 @@ def _offloads(model: ModelSpec, catalog: Catalog) -> bool:
 
 def _default_problems(config: Config, catalog: Catalog) -> Iterator[Problem]:
     discovers = any(backend.discover for backend in catalog.backends.values())
-    for command, capability in _ABLE.items():
+    for command, capability in USUAL_FOR.items():
         name: str | None = getattr(config.defaults, command)
         if name is None or (catalog.find(name) is None and discovers):
             continue

@@ -205,3 +205,12 @@ async def test_what_a_server_offers_is_told(tmp_path: Path) -> None:
     text = CONFIG.replace("{kind: demo}", "{kind: demo, discover: true}")
     findings = await found(configured(tmp_path, text))
     assert findings["models", "of stand-in"].text == "2 found: demo-painter, demo-writer"
+
+
+async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
+    """Whoever names no model would be refused, because of a misspelt name nobody looked at."""
+    text = CONFIG.replace("{kind: demo}", "{kind: demo, discover: true}")
+    text += "defaults: {image: Demo-Painter, ask: demo-wirter}\n"
+    findings = await found(configured(tmp_path, text))
+    assert ("default", "image") not in findings
+    assert findings["default", "ask"].works is False
