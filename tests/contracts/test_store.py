@@ -521,6 +521,19 @@ async def test_everything_stands_after_a_restart(store: Store, reopen: Open) -> 
     await again.aclose()
 
 
+async def test_a_running_jobs_place_is_not_given_away_by_a_restart(
+    store: Store, reopen: Open
+) -> None:
+    """A job that ran during a restart would find somebody else in its place."""
+    running = await start(store, await add(store))
+    await store.aclose()
+    again = await reopen()
+    younger = await add(again)
+    back = await again.apply(running, JobEvent.RETRY, NOW)
+    assert await heads(again) == [back.id, younger.id]
+    await again.aclose()
+
+
 async def test_closing_twice_is_harmless(store: Store) -> None:
     """An orderly stop after a failed start would fail itself."""
     await store.aclose()

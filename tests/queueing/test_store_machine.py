@@ -25,12 +25,12 @@ from queueing.store import SqliteStore, open_database
 
 T = TypeVar("T")
 OWNERS = st.sampled_from(["ada", "bob"])
-LINES = st.tuples(st.sampled_from(["flux", "sdxl"]), st.sampled_from(["normal", "vip"]))
+LINES = st.sampled_from([("flux", "normal"), ("flux", "vip"), ("sdxl", "normal")])
 LIMITS = st.builds(
     Admission,
-    max_open=st.none() | st.integers(1, 6),
+    max_open=st.none() | st.integers(1, 12),
     max_in_line=st.none() | st.integers(1, 3),
-    max_waiting=st.none() | st.integers(1, 8),
+    max_waiting=st.none() | st.integers(1, 20),
 )
 
 
