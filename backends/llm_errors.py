@@ -53,7 +53,6 @@ AWAY = (
     "model unloaded",
     "has been unloaded",
     "was unloaded",
-    "loading model",  # llama.cpp, while a load runs
 )
 TOKEN = ("invalid_api_key", "api token is required", "invalid api key", "unauthorized")
 CRASHED = ("has crashed", "channel error", "engine process", "llama runner process")

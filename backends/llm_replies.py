@@ -1,7 +1,7 @@
-"""What text servers answer to control calls, as validated records, and how to ask for them.
+"""How text servers' control calls are asked and their answers read into validated records.
 
 Unknown keys are left out; an answer that lacks what is needed is a failure of the server, whatever
-its status said.
+its status said. The records of one flavour live with it; `Listed` is what all have.
 """
 
 from typing import TypeVar
@@ -13,6 +13,7 @@ from backends.llm_errors import classify, wants_token
 from backends.llm_stream import Reply
 from queueing.errors import Unavailable
 
+MB = 1024 * 1024
 BUSY = {408, 429, 502, 503, 504}  # says nothing of what the server is
 Answer = TypeVar("Answer", bound=Reply)
 
@@ -49,61 +50,6 @@ class Listing(Reply):
     """GET /v1/models."""
 
     data: tuple[Listed, ...]
-
-
-class Props(Reply):
-    """GET /props of llama.cpp; `role` is "router" where one process serves many models."""
-
-    class Modalities(Reply):
-        """What goes in besides text."""
-
-        vision: bool = False
-
-    default_generation_settings: JsonValue
-    role: str | None = None
-    build_info: str = ""
-    total_slots: int | None = None
-    modalities: Modalities = Modalities()
-
-
-class Version(Reply):
-    """GET /api/version (Ollama; llama-swap adds build_date) and /version (vLLM)."""
-
-    version: str
-    build_date: str | None = None
-
-
-class OllamaModel(Reply):
-    """An entry of /api/tags and /api/ps; sizes in bytes."""
-
-    name: str
-    model: str = ""
-    size: int | None = None
-    capabilities: tuple[str, ...] = ()
-
-
-class OllamaModels(Reply):
-    """GET /api/tags and /api/ps."""
-
-    models: tuple[OllamaModel, ...]
-
-
-class OllamaShow(Reply):
-    """POST /api/show."""
-
-    capabilities: tuple[str, ...] = ()
-
-
-class Running(Reply):
-    """GET /running of llama-swap."""
-
-    class Process(Reply):
-        """One upstream; its command is never shown, it holds paths."""
-
-        model: str
-        state: str
-
-    running: tuple[Process, ...]
 
 
 def read(record: type[Answer], body: JsonValue) -> Answer:
@@ -149,3 +95,18 @@ def _refuse_stranger(status: int, body: JsonValue) -> None:
 async def listing(http: Http) -> tuple[Listed, ...]:
     """Return GET /v1/models, which every server has."""
     return read(Listing, await http.get_json("/v1/models")).data
+
+
+async def post_settled(http: Http, path: str, body: JsonValue, settled: str) -> None:
+    """POST and ignore the answer; a refusal with `settled` in it means that it is so already."""
+    try:
+        async with http.stream_lines(path, body, read_s=60.0):  # llama-swap answers no JSON
+            pass
+    except HttpRefused as error:
+        if settled not in error.body:
+            raise
+
+
+def in_mb(size: int | None) -> int | None:
+    """Return a size in bytes as MB, None where it is not told."""
+    return None if size is None else round(size / MB)

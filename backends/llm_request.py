@@ -37,7 +37,7 @@ class TextOptions(Record):
 
 async def chat_body(
     model_id: str, chat: Chat, files: Sequence[File], options: TextOptions
-) -> JsonValue:
+) -> dict[str, JsonValue]:
     """Return the JSON body of a streamed completion. Raises `Rejected` for unusable pictures."""
     max_tokens = chat.max_tokens or options.max_tokens
     temperature = options.temperature if chat.temperature is None else chat.temperature

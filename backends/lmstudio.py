@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from pydantic import JsonValue, SecretStr
 
-from backends.flavours import MB, Generic, Served
 from backends.http import Http, Transport
-from backends.llm_replies import ask, read
+from backends.llm_flavour import Generic, Served
+from backends.llm_replies import ask, in_mb, read
 from backends.llm_stream import Chunk, Reply
 from backends.openai import OpenAI
 from backends.options import read_options
@@ -190,6 +190,6 @@ def _served(entry: Downloaded) -> Served:
         vision=bool(entry.capabilities and entry.capabilities.vision),
         chats=entry.type == "llm",
         parallel=min(slots, default=API_LOAD_PARALLEL),
-        size_mb=None if entry.size_bytes is None else round(entry.size_bytes / MB),
+        size_mb=in_mb(entry.size_bytes),
         instances=instances,
     )

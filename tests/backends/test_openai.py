@@ -455,6 +455,26 @@ async def test_a_server_that_is_away_is_unavailable_for_everything() -> None:
                 await call
 
 
+@pytest.mark.parametrize("kind", ["llamacpp", "vllm"])
+async def test_a_server_that_is_still_starting_is_unavailable_for_everything(kind: str) -> None:
+    """Otherwise a llama.cpp that reads its model would look like a fault of the configuration."""
+    async with serving(kind) as server, connected(server) as backend:
+        server.starting = True
+        for _ in range(2):
+            for call in (
+                backend.probe(),
+                backend.load(model()),
+                backend.loaded([model()]),
+                backend.verify(model()),
+                backend.run(model(), work(), lambda _: None),
+            ):
+                with pytest.raises(Unavailable):
+                    await call
+            server.starting = False
+            assert (await answer(backend, model(), work())).text == ANSWER
+            server.starting = True
+
+
 async def test_a_restarted_server_has_forgotten_its_models() -> None:
     """Otherwise the queue would go on as if they were in memory."""
     async with serving() as server, connected(server) as backend:

@@ -63,7 +63,7 @@ NOTHING_LOADED = (
         (500, {"error": {"message": "CUDA error: out of memory"}}, OutOfMemory),
         (404, {"error": {"message": NOTHING_LOADED, "code": "model_not_found"}}, NotLoaded),
         (400, {"error": {"code": 400, "message": "model is not loaded"}}, NotLoaded),
-        (503, {"error": {"code": 503, "message": "Loading model"}}, NotLoaded),
+        (503, {"error": {"code": 503, "message": "Loading model"}}, Unavailable),
         (404, {"error": {"message": 'Model "x" not found.', "code": "model_not_found"}}, BadModel),
         (200, {"error": "Unexpected endpoint or method. (POST /v1/x)"}, BadModel),
         (401, {"error": {"code": "invalid_api_key", "message": "token is required"}}, Unavailable),

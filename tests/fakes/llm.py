@@ -132,6 +132,7 @@ class FakeLlm:
         self.load_hold.set()
         self.requests: list[tuple[str, str, Any]] = []
         self._changed = asyncio.Event()
+        self.starting = False  # llama.cpp answers 503 to everything until its model is read
         self.aborted = 0  # answers whose reader went away
         self.url = ""
         self._runner: web.AppRunner | None = None
@@ -193,6 +194,8 @@ class FakeLlm:
             except ValueError:
                 return self._error(500, "parse error at line 1", "server_error")
         self.requests.append((request.method, request.path, body))
+        if self.starting:
+            return self._error(503, "Loading model", "unavailable_error")
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
             return _json(
                 401,

@@ -1,0 +1,108 @@
+"""Ollama, through its own calls for everything but the answers."""
+
+from dataclasses import replace
+from typing import ClassVar, TypedDict
+
+from pydantic import JsonValue
+
+from backends.http import Http
+from backends.llm_flavour import Generic, Served
+from backends.llm_replies import ask, in_mb, read
+from backends.llm_stream import Reply
+
+
+class Version(Reply):
+    """GET /api/version; llama-swap answers there too, and adds `build_date`."""
+
+    version: str
+    build_date: str | None = None
+
+
+class OllamaModel(Reply):
+    """An entry of /api/tags and /api/ps; sizes in bytes."""
+
+    name: str
+    model: str = ""
+    size: int | None = None
+    capabilities: tuple[str, ...] = ()
+
+
+class OllamaModels(Reply):
+    """GET /api/tags and /api/ps."""
+
+    models: tuple[OllamaModel, ...]
+
+
+class OllamaShow(Reply):
+    """POST /api/show."""
+
+    capabilities: tuple[str, ...] = ()
+
+
+class Abilities(TypedDict):
+    """The part of `Served` that says what a model can do."""
+
+    vision: bool | None
+    chats: bool
+
+
+class Ollama(Generic):
+    """Ollama, through its own calls for everything but the answers."""
+
+    name: ClassVar[str] = "ollama"
+    eager: ClassVar[bool] = True
+    can_load: ClassVar[bool] = True
+    can_unload: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    note: ClassVar[str] = (
+        "Ollama's context length is set on its side (OLLAMA_CONTEXT_LENGTH or a Modelfile); longer "
+        "conversations are cut there without a word."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Know it by /api/version; llama-swap answers there too, with a build date."""
+        answer = await ask(http, "/api/version", Version)
+        return f"Ollama {answer.version}" if answer and answer.build_date is None else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return what is downloaded, marked by what is in memory."""
+        tags = read(OllamaModels, await http.get_json("/api/tags")).models
+        loaded = {m.name for m in read(OllamaModels, await http.get_json("/api/ps")).models}
+        return tuple(
+            Served(
+                id=model.name,
+                names=frozenset({model.model}) - {""},
+                loaded=model.name in loaded,
+                size_mb=in_mb(model.size),
+                **_abilities(model.capabilities),
+            )
+            for model in tags
+        )
+
+    async def details(self, http: Http, served: Served) -> Served:
+        """Add vision, and whether it writes at all, from /api/show."""
+        able = read(
+            OllamaShow, await http.post_json("/api/show", {"model": served.id})
+        ).capabilities
+        # Old versions tell no capabilities; what they serve writes.
+        return replace(served, vision="vision" in able, chats=not able or "completion" in able)
+
+    async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - /v1 requests would undo it
+        """Load for good; answers when it is done. Requests on /v1 leave `keep_alive` as it is."""
+        await http.post_json("/api/generate", _keep(served, -1), timeout_s=None)
+
+    async def unload(self, http: Http, served: Served) -> None:
+        """End the stay."""
+        await http.post_json("/api/generate", _keep(served, 0), timeout_s=60.0)
+
+
+def _abilities(able: tuple[str, ...]) -> Abilities:
+    """Read Ollama's capabilities; versions that tell none serve models that write."""
+    if not able:
+        return {"vision": None, "chats": True}
+    return {"vision": "vision" in able, "chats": "completion" in able}
+
+
+def _keep(served: Served, seconds: int) -> JsonValue:
+    """Return an Ollama request without a prompt: it only loads (-1: for good) or unloads (0)."""
+    return {"model": served.id, "keep_alive": seconds, "stream": False}

@@ -1,0 +1,33 @@
+"""vLLM: one model a process, there from its start to its end."""
+
+from typing import ClassVar
+
+from backends.http import Http
+from backends.llm_flavour import Generic, Served
+from backends.llm_replies import ask, listing
+from backends.llm_stream import Reply
+
+
+class Version(Reply):
+    """GET /version."""
+
+    version: str
+
+
+class VLlm(Generic):
+    """vLLM: one model a process, there from its start to its end."""
+
+    name: ClassVar[str] = "vllm"
+    exact: ClassVar[bool] = True
+    note: ClassVar[str] = (
+        "vLLM keeps its model as long as it runs: its memory is never free for other models."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Know it by /version."""
+        answer = await ask(http, "/version", Version)
+        return f"vLLM {answer.version}" if answer else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return the list; all of it is loaded."""
+        return tuple(Served(id=entry.id, loaded=True) for entry in await listing(http))
