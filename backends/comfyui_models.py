@@ -109,16 +109,19 @@ def _picture_name(model: ModelSpec, options: ModelOptions) -> str | None:
     variant = f"{options.workflow.removesuffix('.json')}-img2img.json"
     if options.picture_workflow or Capability.IMAGE_TO_IMAGE not in model.capabilities:
         return options.picture_workflow
-    return variant if (_SHIPPED / variant).is_file() else None
+    return variant if variant in _shipped() else None
+
+
+def _shipped() -> frozenset[str]:
+    return frozenset(file.name for file in _SHIPPED.iterdir())
 
 
 def _graph(where: str, name: str) -> Graph:
-    shipped = _SHIPPED / name if Path(name).name == name else None
-    source = shipped if shipped and shipped.is_file() else Path(name)
+    source = _SHIPPED / name if name in _shipped() else Path(name)
     try:
         text = source.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        known = ", ".join(sorted(p.name for p in _SHIPPED.iterdir()))
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a name no file can have
+        known = ", ".join(sorted(_shipped()))
         raise BadModel(
             f"{where}: workflow {name} cannot be read ({type(error).__name__}; shipped: {known})"
         ) from None

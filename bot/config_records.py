@@ -30,6 +30,7 @@ from bot.config_values import (
     Url,
     Whole,
     beside,
+    is_file,
     long_enough,
     megabytes_or_auto,
     person,
@@ -109,7 +110,7 @@ class ModelConfig(Section):
             return data
         named = {key: data[key] for key in _WORKFLOWS if isinstance(data.get(key), str)}
         files = {key: beside(Path(name), info) for key, name in named.items()}
-        return {**data, **{key: str(file) for key, file in files.items() if file.is_file()}}
+        return {**data, **{key: str(file) for key, file in files.items() if is_file(file)}}
 
 
 class DefaultsConfig(Section):

@@ -58,6 +58,8 @@ def person(value: object) -> object:
 
 def beside(value: Path, info: ValidationInfo) -> Path:
     """Read a relative path as beside the configuration file, wherever the bot is started."""
+    if "\0" in str(value):
+        raise ValueError("must be a path")
     return Path((info.context or {}).get("folder", "")) / value
 
 
@@ -69,6 +71,14 @@ Quota = Annotated[Whole | None, BeforeValidator(_none)]
 Url = Annotated[str, AfterValidator(_web_address)]
 Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_length=100)]
 """A name a person types in a chat: no blanks and no "=", which separate it from the prompt."""
+
+
+def is_file(path: Path) -> bool:
+    """Return whether there is such a file; a name no file can have is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def long_enough(token: SecretStr | None) -> SecretStr | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
@@ -71,10 +71,12 @@ class Config(Section):
         servers = [b for host in self.hosts.values() for b in host.backends.values()]
         chats = (self.chats.discord, self.chats.telegram, self.chats.web)
         tokens = [part.token for part in (*servers, *chats) if part and part.token]
-        urls = [urlsplit(server.url) for server in servers if server.url]
+        telegram = self.chats.telegram
+        urls = [server.url for server in servers] + [telegram.api_url if telegram else None]
+        passwords = [urlsplit(url).password for url in urls if url]
         return frozenset(
             {token.get_secret_value() for token in tokens}
-            | {url.password for url in urls if url.password}
+            | {shown for each in passwords if each for shown in (each, unquote(each))}
         )
 
     def access(self) -> Access:

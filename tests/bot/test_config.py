@@ -176,6 +176,8 @@ def test_an_operators_workflow_lies_beside_the_configuration(tmp_path: Path) -> 
     text = text.replace("]}", "], workflow: own.json}")
     model = parse(text, {}, folder=tmp_path).catalog().models["flux"]
     assert model.options["workflow"] == str(tmp_path / "own.json")
+    with pytest.raises(ConfigError, match=r"config.yaml:7: models.flux: workflow aaa.* cannot be"):
+        parse(text.replace("own.json", "a" * 5000), {}, folder=tmp_path)
     (tmp_path / "own.json").write_text("{}", encoding="utf-8")
     with pytest.raises(
         ConfigError, match=r"config.yaml:7: models.flux: .*own.json: not a workflow"
@@ -228,8 +230,8 @@ def test_a_token_in_the_file_works_but_is_warned_about() -> None:
 
 def test_a_password_within_an_address_is_a_secret() -> None:
     """The log would show it with the first failed request."""
-    text = SMALL.replace("{kind: demo}", "{kind: demo, url: 'http://me:pass-word@gpu:1'}")
-    assert parse(text, {}).secrets() == {"pass-word"}
+    text = SMALL.replace("{kind: demo}", "{kind: demo, url: 'http://me:pass%21word@gpu:1'}")
+    assert parse(text, {}).secrets() == {"pass%21word", "pass!word"}
 
 
 def test_no_problem_ever_shows_a_secret() -> None:
@@ -299,6 +301,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         (["defaults: {image: 7}"], "config.yaml:10: defaults.image: must be text"),
         (["retention: {days: .inf}"], "config.yaml:10: retention.days: must be a number"),
         (["retention: {days: nan}"], "config.yaml:10: retention.days: must be a number"),
+        (['database: "a\\0b"'], "config.yaml:10: database: must be a path"),
         (["limits: 7"], "config.yaml:10: limits: must be a group of settings"),
     ],
 )
