@@ -63,7 +63,12 @@ export function markdownText(body) {
   return body.filter((part) => part.kind === "markdown").map((part) => part.text).join("\n\n");
 }
 
-/** Return a body as plain text. */
+/** Return a body as plain text, without Markdown's signs. */
 export function bodyText(body) {
-  return body.map((part) => (part.kind === "moment" ? clockText(part.at) : part.text)).join("");
+  return body.map(partText).join("");
+}
+
+function partText(part) {
+  if (part.kind === "moment") return clockText(part.at);
+  return part.kind === "markdown" ? part.text.replace(/[*_`#~>|]+/g, "") : part.text;
 }

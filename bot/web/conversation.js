@@ -26,10 +26,11 @@ export class Conversation {
     byId("earlier").addEventListener("click", () => this.on.earlier(this.first));
     byId("to-end").textContent = say("toEnd");
     byId("to-end").addEventListener("click", () => this.toEnd());
-    this.scroll.addEventListener("scroll", () => this.atEnd() && this.seen(), { passive: true });
     // Pictures and streamed text grow after they were put in: stay at the end if we were there.
-    new ResizeObserver(() => this.stick && this.toEnd()).observe(this.list);
-    this.scroll.addEventListener("scroll", () => (this.stick = this.atEnd()), { passive: true });
+    const resized = new ResizeObserver(() => this.stick && this.toEnd());
+    resized.observe(this.list);
+    resized.observe(this.scroll); // the field below takes its room from it
+    this.scroll.addEventListener("scroll", () => this.scrolled(), { passive: true });
     this.stick = true;
     addEventListener("focus", () => this.seen());
   }
@@ -253,6 +254,14 @@ export class Conversation {
     byId("to-end").hidden = true;
     this.unread = 0;
     document.title = "Usher";
+  }
+
+  scrolled() {
+    const extent = `${this.scroll.clientHeight} of ${this.scroll.scrollHeight}`;
+    // A changed size scrolls by itself; only when nothing changed was it the reader.
+    if (extent === this.extent) this.stick = this.atEnd();
+    this.extent = extent;
+    if (this.atEnd()) this.seen();
   }
 
   atEnd() {

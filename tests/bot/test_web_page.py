@@ -386,6 +386,30 @@ async def test_earlier_messages_are_shown_on_request(stage: Stage) -> None:
     assert await page.evaluate("document.querySelector('#earlier').hidden")
 
 
+async def test_the_page_follows_the_end_until_the_reader_scrolls_up(stage: Stage) -> None:
+    """A growing answer would run out of view, or tear away what somebody is reading."""
+    page = stage.page
+    ref = await stage.show(Content(body=(Markdown("start"),)))
+    at_end = "(() => { const s = document.querySelector('#scroll'); return s.scrollTop > 500 &&"
+    at_end += " s.scrollTop + s.clientHeight >= s.scrollHeight - 2; })()"
+    for lines in (20, 60, 120):
+        await stage.web.edit(ref, Content(body=(Markdown("\n\n".join(["more"] * lines)),)))
+        await page.wait(f"document.querySelectorAll('{LAST} .markdown p').length === {lines}")
+    await page.wait(at_end)
+    await page.look(width=700, height=500)
+    await page.wait(at_end)
+    await page.click("#text")
+    await page.press("PageUp")
+    await page.wait(f"!{at_end}")
+    before = await page.evaluate("document.querySelector('#scroll').scrollTop")
+    await stage.show(Content(body=("something new",)))
+    await page.wait("!document.querySelector('#to-end').hidden")
+    assert await page.evaluate("document.querySelector('#scroll').scrollTop") == before
+    await page.click("#to-end")
+    await page.wait(at_end)
+    await page.wait("document.querySelector('#to-end').hidden")
+
+
 @pytest.mark.parametrize("dark", [False, True])
 async def test_on_a_phone_everything_fits(stage: Stage, dark: bool) -> None:
     """On a phone the page would scroll sideways or hide its buttons."""

@@ -42,6 +42,8 @@ KEYS = {
     "ArrowUp": 38,
     "ArrowDown": 40,
     "Backspace": 8,
+    "PageUp": 33,
+    "PageDown": 34,
     " ": 32,
 }
 SHIFT = 8
