@@ -36,7 +36,7 @@ def _echo(question: str) -> str:
 def _facts(chat: Chat, question: str, pictures: Sequence[tuple[int, int]]) -> list[str]:
     words = question.split()
     facts = [
-        f"Your question has {_count(len(words), 'word')} in {_count(len(question), 'letter')}."
+        f"Your question has {_count(len(words), 'word')}, {_count(len(question), 'character')}."
     ]
     common = Counter(
         word.casefold().strip(".,;:!?\"'()")
