@@ -112,6 +112,8 @@ class Database:
     async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """Run a query on a connection that cannot write; sees everything written before.
 
+        In memory there is only the writer's connection, and the query waits its turn there.
+
         Raises `StoreError` when the database fails, else what the query raises.
         """
         result: T = await self._reader.submit(_QUERIES, query)

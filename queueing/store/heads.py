@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from queueing.jobs import Job
 from queueing.ports import Line
@@ -27,10 +27,10 @@ class Heads:
     def __init__(self) -> None:
         self._seen: dict[LineKey, _Seen] = {}
 
-    def stale(self, places: Places, now: float, per_line: int) -> list[tuple[LineKey, int]]:
-        """Return (line, revision) of the lines to be read again."""
+    def stale(self, places: Places, now: float, per_line: int) -> list[tuple[LineKey, int, int]]:
+        """Return (line, revision, number waiting) of the lines to be read again."""
         return [
-            (line.key, line.revision)
+            (line.key, line.revision, line.waiting)
             for line in places.lines()
             if not self._holds(self._seen.get(line.key), line, now, per_line)
         ]
@@ -48,27 +48,21 @@ class Heads:
     def read(
         self,
         connection: sqlite3.Connection,
-        stale: Sequence[tuple[LineKey, int]],
+        stale: Sequence[tuple[LineKey, int, int]],
         now: float,
         per_line: int,
     ) -> None:
         """Read lines on the reader's connection."""
-        for key, revision in stale:
+        for key, revision, waiting in stale:
             seen = self._seen.get(key)
             known = {job.id: job for job in seen.line.heads} if seen and seen.line else {}
-            line = _read_line(connection, key, now, per_line, known)
+            line = _read_line(connection, key, waiting, known, now=now, per_line=per_line)
             self._seen[key] = _Seen(revision=revision, per_line=per_line, read_at=now, line=line)
 
     def lines(self, places: Places) -> list[Line]:
-        """Return the lines as last read, with the number waiting as it is now."""
-        lines = []
-        for waiting in places.lines():
-            seen = self._seen.get(waiting.key)
-            if seen is not None and seen.line is not None:
-                line = seen.line
-                same = line.waiting == waiting.waiting
-                lines.append(line if same else replace(line, waiting=waiting.waiting))
-        return lines
+        """Return the lines as last read."""
+        found = (self._seen.get(waiting.key) for waiting in places.lines())
+        return [seen.line for seen in found if seen is not None and seen.line is not None]
 
 
 def _later(moment: float | None, now: float) -> bool:
@@ -78,9 +72,11 @@ def _later(moment: float | None, now: float) -> bool:
 def _read_line(
     connection: sqlite3.Connection,
     key: LineKey,
+    waiting: int,
+    known: dict[int, Job],
+    *,
     now: float,
     per_line: int,
-    known: dict[int, Job],
 ) -> Line | None:
     """Walk from the front until enough startable jobs are found, past those held or pausing."""
     heads: list[Job] = []
@@ -103,7 +99,7 @@ def _read_line(
     return Line(
         model=key[0],
         lane=key[1],
-        waiting=0,
+        waiting=waiting,
         heads=tuple(heads),
         first_queued_at=first_queued_at,
         next_start_at=next_start_at,

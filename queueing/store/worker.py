@@ -138,7 +138,7 @@ class Worker:
             self._inline.close()
         elif self._task is not None:
             self._wake.set()
-            await self._task
+            await asyncio.wait({self._task})  # unlike awaiting it, leaves it alone when cancelled
 
     def _call(self) -> None:
         if self._inline is None:
@@ -149,8 +149,13 @@ class Worker:
     def _turn_inline(self) -> None:
         if self._waiting and self._inline is not None:
             waiting = self._take()
-            self._run_taken(self._inline)
-            self._answer(waiting, None)
+            failure = None
+            try:
+                self._run_taken(self._inline)
+                _committed(waiting)
+            except Exception as error:  # noqa: BLE001 - nobody may wait for ever
+                failure = error
+            self._answer(waiting, failure)
 
     async def _turns(self, connection: aiosqlite.Connection) -> None:
         try:
@@ -167,6 +172,7 @@ class Worker:
         failure = None
         try:
             await connection.commit()  # runs the batch: see _committing_by
+            _committed(waiting)
         except Exception as error:  # noqa: BLE001 - nobody may wait for ever
             failure = error
         self._answer(waiting, failure)
@@ -185,10 +191,8 @@ class Worker:
         failure: Exception | None,
     ) -> None:
         outcomes, self._outcomes, self._batch = self._outcomes, {}, {}
-        for kind in waiting:
-            kind.committed()
         for kind, entries in waiting.items():
-            answers = outcomes.get(kind) or [failure] * len(entries)
+            answers = [failure] * len(entries) if failure else outcomes[kind]
             for (_, future), answer in zip(entries, answers, strict=True):
                 if future.done():  # its caller was cancelled
                     continue
@@ -196,6 +200,11 @@ class Worker:
                     future.set_exception(answer)
                 else:
                     future.set_result(answer)
+
+
+def _committed(kinds: Iterable[AnyKind]) -> None:
+    for kind in kinds:
+        kind.committed()
 
 
 def _committing_by(run: Callable[[sqlite3.Connection], None]) -> type[sqlite3.Connection]:
