@@ -7,6 +7,7 @@
 import argparse
 import asyncio
 import io
+import logging
 import signal
 import sys
 import tomllib
@@ -25,6 +26,7 @@ from queueing.errors import BadModel, StoreError
 UNUSABLE = 1
 BROKEN = 2
 
+_log = logging.getLogger(__name__)
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -102,6 +104,8 @@ async def _serve(config: Config) -> None:
     # The sign of life begins when the database is ours: a second bot must not end the first one's.
     async with build(config).running() as parts, asyncio.TaskGroup() as group:
         beating = group.create_task(heartbeat.beat(config.database))
+        chats = ", ".join(platform.name for platform in parts.platforms)
+        _log.info("usher %s serves %d models to %s", version(), len(config.models), chats)
         await parts.queue.run()
         beating.cancel()
 

@@ -28,7 +28,15 @@ _SHAPES = re.compile(
 )
 """Tokens by their shape: of Telegram, Discord, LM Studio, and in headers and addresses."""
 
-CHATTY = ("httpx", "httpcore", "telegram", "discord", "aiohttp.access")
+CHATTY = (
+    "PIL",
+    "aiohttp.access",
+    "aiosqlite",  # at DEBUG, every value that is stored: prompts and pictures
+    "discord",
+    "httpcore",
+    "httpx",  # at INFO, every address, and Telegram's hold the token
+    "telegram",
+)
 _SHORTEST = 4  # a shorter secret would black out half of every line
 
 _log = logging.getLogger(__name__)
@@ -110,7 +118,6 @@ def set_up(
     root.handlers = [handler]
     root.setLevel(level.upper())
     logging.captureWarnings(capture=True)
-    # httpx logs every address at INFO, and Telegram's addresses hold the token.
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
     sys.excepthook = _log_uncaught
