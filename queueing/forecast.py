@@ -11,7 +11,7 @@ from math import inf, sqrt
 
 from queueing.estimates import Usual
 from queueing.jobs import Job, JobState
-from queueing.planning import plan
+from queueing.planning import plan_moves
 from queueing.planning.board import DEFAULT_LOAD_S, DEFAULT_SERVICE_S
 from queueing.requests import TextToImage
 from queueing.world import Copy, Load, ModelView, Plan, Residency, Waiting, World
@@ -79,7 +79,7 @@ class _Line:
 
 
 class Forecast:
-    """The expected course of one world; asks `plan()` for every step and remembers the answers.
+    """The expected course of one world; asks the planner for every step and remembers the answers.
 
     Questions may come in any order; each costs only what no earlier question has found out.
     """
@@ -184,30 +184,52 @@ class Forecast:
         return events
 
     def _step(self) -> None:
-        """Decide at the present moment, then go to the next one."""
+        """Decide at the present moment; when nothing is left to do, go to the next one."""
         self._plans_left -= 1
-        answer = plan(self._world)
+        answer = plan_moves(self._world)
         self._carry_out(answer)
-        if self._starts_left <= 0 or self._plans_left <= 0:
-            self._over = True
-            return
         if answer.starts or answer.loads or answer.evictions:
             self._show(self._world.now, answer)
-            return
-        self._go_on(answer)
+        else:
+            self._pass_time(answer)
+        self._over = self._over or self._starts_left <= 0 or self._plans_left <= 0
 
-    def _go_on(self, answer: Plan) -> None:
-        moments = [self._events[0][0]] if self._events else []
-        if answer.look_at is not None:
-            moments.append(answer.look_at)
-        if not moments:
-            self._over = True
-            return
-        now = max(self._world.now, min(moments))
-        while self._events and self._events[0][0] <= now:
-            _, what, model, backend = heappop(self._events)
-            self._happen(now, what, model, backend)
+    def _pass_time(self, answer: Plan) -> None:
+        """Let time pass until there is something to decide.
+
+        A copy that goes on with the next job of its line needs no decision: most events of a long
+        line are such, and asking the planner each time would cost ten times as much.
+        """
+        look_at = inf if answer.look_at is None else answer.look_at
+        now = self._world.now
+        obvious = True
+        while obvious and self._starts_left > 0:
+            now = max(now, min(look_at, self._events[0][0] if self._events else inf))
+            if now == inf:
+                self._over = True
+                return
+            obvious = now < look_at and not answer.reservations
+            while self._events and self._events[0][0] <= now:
+                _, what, model, backend = heappop(self._events)
+                self._happen(now, what, model, backend)
+                obvious = obvious and what == _ENDED and self._goes_on(now, model, backend)
         self._show(now, answer)
+
+    def _goes_on(self, now: float, model: str, backend: str) -> bool:
+        """Start the next job of a line on the copy that has just ended one, if that is plain."""
+        lines = self._lines_of.get(model, [])
+        view = self._backends[backend]
+        alone = not view.serial or sum(key[1] == backend for key in self._copies) == 1
+        if len(lines) != 1 or model in self._pausing or not alone or view.alone:
+            return False
+        line = lines[0]
+        if len(line.starts) >= line.count(now) or not view.up or view.paused:
+            return False
+        job = line.job(len(line.starts))
+        if job.suspect:
+            return False
+        self._start(now, job, backend)
+        return True
 
     def _happen(self, now: float, what: int, model: str, backend: str) -> None:
         if what == _CAME:

@@ -4,19 +4,21 @@
 clock; the rules and their numbers are those of the scheduling design (R1 to R5).
 """
 
+from collections.abc import Mapping
+
 from queueing.planning import dispatch, gates, placing, replicas
 from queueing.planning.board import Board
 from queueing.planning.explain import explain
-from queueing.world import Plan, World
+from queueing.world import Plan, Reason, World
 
-__all__ = ["plan"]
+__all__ = ["plan", "plan_moves"]
 
 
 def plan(world: World) -> Plan:
     """Decide what happens now.
 
     Repeating it on a world in which its answer has been carried out changes nothing: starts and
-    loads already given away are in the world then. Decision tree, numbers as in the body:
+    loads already given away are in the world then. Decision tree, numbers as in `_decided`:
 
     0.  Close the gates of the last plan's reservations that still hold (R4).
     1.  A head with a ready, free copy that no gate closes starts (R1).
@@ -25,8 +27,19 @@ def plan(world: World) -> Plan:
         3a. It goes where the loader is free and eviction costs least (R3).
         3b. Placed nowhere and overdue: a host is reserved, its victims are gated (R4).
     4.  A backlog large enough loads a further copy on another host (R5).
-    5.  Every model that still waits gets its reason.
+
+    Then every model that still waits gets its reason.
     """
+    board = _decided(world)
+    return _answer(board, explain(board))
+
+
+def plan_moves(world: World) -> Plan:
+    """Decide the same without the reasons: what a forecast needs, thousands of times."""
+    return _answer(_decided(world), {})
+
+
+def _decided(world: World) -> Board:
     board = Board(world)
     if world.rules.gate:
         gates.renew(board)  # 0
@@ -36,7 +49,10 @@ def plan(world: World) -> Plan:
         placing.place_or_reserve(board, model)  # 3a, 3b
     if world.rules.replicate:
         replicas.replicate(board)  # 4
-    reasons = explain(board)  # 5
+    return board
+
+
+def _answer(board: Board, reasons: Mapping[str, Reason]) -> Plan:
     return Plan(
         starts=tuple(board.starts),
         loads=tuple(board.loads),

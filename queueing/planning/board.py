@@ -141,12 +141,16 @@ class ModelState:
     lanes: list[LaneState]
     copies: list[CopyState] = field(default_factory=list)
     reserved: Reservation | None = None
+    oldest_at: float | None = None  # when its oldest startable head arrived, None without one
 
-    @property
-    def oldest_at(self) -> float | None:
-        """When its oldest startable head arrived; None when nothing can start."""
-        moments = [lane.heads[lane.taken].queued_at for lane in self.lanes if lane.head is not None]
-        return min(moments) if moments else None
+    def __post_init__(self) -> None:
+        """Find the oldest head."""
+        self.note_oldest()
+
+    def note_oldest(self) -> None:
+        """Find the oldest head anew, after one has been taken."""
+        moments = [lane.head.queued_at for lane in self.lanes if lane.head is not None]
+        self.oldest_at = min(moments) if moments else None
 
     @property
     def waiting(self) -> int:
@@ -195,6 +199,10 @@ class Board:
         self.evictions: list[Evict] = []
         self.lane_credit: dict[tuple[str, str], float] = dict(world.lane_credit)
         self.look_at: float | None = None
+        for state in self.models.values():
+            for lane in state.lanes:
+                if lane.view.next_start_at is not None:
+                    self.look(lane.view.next_start_at)
 
     def _backends(self, views: Mapping[str, BackendView]) -> dict[str, BackendState]:
         states: dict[str, BackendState] = {}

@@ -45,6 +45,7 @@ def _start_next(board: Board, model: ModelState) -> bool:
     board.start(job, min(copies, key=_preference))
     _turn(board, model, lane)
     lane.taken += 1
+    model.note_oldest()
     return True
 
 

@@ -17,7 +17,6 @@ def explain(board: Board) -> Mapping[str, Reason]:
 
 def _reason(board: Board, model: ModelState) -> Reason:
     """Return the first that applies, from what concerns the model to what concerns its hosts."""
-    _note_next_start(board, model)
     name = model.view.name
     if model.view.paused:
         return Reason(why=Blocked.PAUSED, model=name)
@@ -43,11 +42,6 @@ def _reason(board: Board, model: ModelState) -> Reason:
 
 def _next_starts(model: ModelState) -> list[float]:
     return [lane.view.next_start_at for lane in model.lanes if lane.view.next_start_at is not None]
-
-
-def _note_next_start(board: Board, model: ModelState) -> None:
-    for moment in _next_starts(model):
-        board.look(moment)
 
 
 # ---------------------------------------------------------------- its model is in memory
