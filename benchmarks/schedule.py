@@ -58,9 +58,9 @@ class Stopwatch:
 
     def __call__(self, world: World) -> Plan:
         """Decide, and count the decision with its time."""
-        began = time.perf_counter()
+        began = time.process_time()  # others on the machine do not count
         answer = self._decide(world)
-        self.spent_s += time.perf_counter() - began
+        self.spent_s += time.process_time() - began
         self.decisions += 1
         return answer
 
