@@ -6,7 +6,7 @@ Which card of a chat is served next, and when, is decided here; nothing here sen
 import asyncio
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bot.pacer import Pace, patience_s
 from bot.platforms.base import Content, MessageRef, Respond
@@ -62,6 +62,12 @@ class Card:
         if not self.changed:
             gap = max(gap, patience_s(self.position))
         return max(at, self.edited_at + gap)
+
+    def advance(self, progress: Progress) -> None:
+        """Take a progress; the last preview stays until there is a newer one."""
+        if progress.preview is None and self.progress is not None:
+            progress = replace(progress, preview=self.progress.preview)
+        self.progress, self.changed = progress, True
 
     def urgency(self) -> tuple[int, float]:
         """Order cards of a chat: ends, first messages, running jobs, then by place in line."""

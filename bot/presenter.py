@@ -79,7 +79,7 @@ class Presenter:
                 self._job_changed(job)
             case Progressed(job_id=job_id, progress=progress):
                 if (card := self._cards.get(job_id)) is not None:
-                    card.progress, card.changed = progress, True
+                    card.advance(progress)
                     self._serve(card)
             case LinesMoved(models=models):
                 for card in self._cards.values():
