@@ -141,7 +141,7 @@ async def _try_host(host: HostSpec, probe: NvmlProbe, try_s: float) -> list[Find
         if found is None:
             return ""
         total, free = found
-        if host.vram_mb > total * 1.05:
+        if _exceeds(host, total):
             raise CheckFailed(f"vram is set to {host.vram_mb} MB, but the card has {total} MB")
         return f"{free} of {total} MB free"
 
@@ -150,6 +150,11 @@ async def _try_host(host: HostSpec, probe: NvmlProbe, try_s: float) -> list[Find
         text = "card not measured (no NVIDIA driver here?): the configured memory counts"
         return [Finding(what="host", name=host.name, works=None, text=text)]
     return [finding]
+
+
+def _exceeds(host: HostSpec, total_mb: int) -> bool:
+    """Return whether more is configured than there is; cards have a little less than they say."""
+    return host.vram_mb > total_mb * 1.05
 
 
 # ---------------------------------------------------------------- servers and models
@@ -171,6 +176,11 @@ async def _try_server(
             url = catalog.backends[name].url
             raise CheckFailed(f"no usable answer from {url} ({error})") from error
         notes.extend(info.notes)
+        host = catalog.hosts[catalog.host_of[name]]
+        if info.total_mb is not None and _exceeds(host, info.total_mb):
+            notes.append(
+                f"It sees a card of {info.total_mb} MB; {host.name} has {host.vram_mb} MB."
+            )
         return _described(info)
 
     answer = await _attempt("backend", name, ask(), try_s)

@@ -16,6 +16,7 @@ from bot.config import Config, parse
 from bot.records import MIGRATIONS
 from queueing.catalog import HostSpec
 from queueing.store import open_database
+from tests.fakes.comfyui import FakeComfyUI
 
 CONFIG = """\
 hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
@@ -214,3 +215,14 @@ async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
     findings = await found(configured(tmp_path, text))
     assert ("default", "image") not in findings
     assert findings["default", "ask"].works is False
+
+
+async def test_a_card_smaller_than_configured_is_told(tmp_path: Path) -> None:
+    """A slip in `vram` would only show when the server runs out of memory."""
+    async with FakeComfyUI() as fake:
+        text = CONFIG.replace("{kind: demo}", f"{{kind: comfyui, url: '{fake.url}'}}")
+        text = text.replace("24GB", "999GB").replace("]}", "], workflow: sdxl.json}")
+        findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
+    notes = [finding.text for finding in findings if not finding.what]
+    assert any("home has 1022976 MB" in note for note in notes)
+    assert [f.works for f in findings if f.what == "backend"] == [True]
