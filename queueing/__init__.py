@@ -1,4 +1,14 @@
 """The job queue of Usher: accepts jobs durably, decides what runs where, and runs it.
 
-Knows no chat and no HTTP; the packages above it import it, never the other way round.
+Knows no chat and no HTTP; the packages above it import it, never the other way round. Where to
+look, in reading order:
+
+- what there is: `requests`, `jobs`, `catalog`, `errors`, and `ports`, which it needs from others
+- deciding, pure: `world` goes into `planning` and a plan comes out; `retry`, `estimates`,
+  `forecast`, `reasons`
+- doing: `jobqueue` is the front door; `router` carries out plans with `loader` and `processor`
+  (which uses `watch`); `recovery` takes up what an earlier run left; `preloads` are an admin's
+  wishes
+- remembering: `fleet` (what is in memory), `times` and `outlook` (how long things take), `ledger`
+  and `store` (what must survive); `health` keeps the fleet true
 """

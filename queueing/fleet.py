@@ -74,6 +74,7 @@ class Fleet:
         self._clock = clock
         self._changed = changed
         self._copies: dict[tuple[str, str], Copy] = {}
+        self._view: tuple[Copy, ...] | None = None  # `copies`, until something changes
         self._draining: set[tuple[str, str]] = set()
         self._slots: dict[int, Slot] = {}
         self._health = {name: BackendHealth(since=clock.now()) for name in catalog.backends}
@@ -88,13 +89,18 @@ class Fleet:
     @property
     def copies(self) -> tuple[Copy, ...]:
         """All copies, with what they run now."""
-        running = Counter((slot.job.model, slot.backend) for slot in self._slots.values())
-        return tuple(
-            replace(
-                copy, running=running[key], pinned=key in self.pins, ends_at=tuple(self._ends(key))
+        if self._view is None:
+            running = Counter((slot.job.model, slot.backend) for slot in self._slots.values())
+            self._view = tuple(
+                replace(
+                    copy,
+                    running=running[key],
+                    pinned=key in self.pins,
+                    ends_at=tuple(self._ends(key)) if running[key] else (),
+                )
+                for key, copy in self._copies.items()
             )
-            for key, copy in self._copies.items()
-        )
+        return self._view
 
     def _ends(self, key: tuple[str, str]) -> Iterator[float]:
         for slot in self._slots.values():
@@ -116,7 +122,8 @@ class Fleet:
             for copy in self.copies
             if self.catalog.host_of[copy.backend] == host
             and copy.residency is Residency.READY
-            and not any(other.running or other.pinned for other in self.leaving_with(copy))
+            and self.may_leave(copy)
+            and not any(other.pinned for other in self.leaving_with(copy))
             and self._backends[copy.backend].can_unload
         )
 
@@ -124,7 +131,22 @@ class Fleet:
         """Return the copies one unload frees: this one, or all of a server that frees all."""
         if not self._backends[copy.backend].unloads_together:
             return (copy,)
-        return tuple(other for other in self.copies if other.backend == copy.backend)
+        return tuple(
+            other
+            for other in self.copies
+            if other.backend == copy.backend
+            and (other.model == copy.model or other.residency is not Residency.LOADING)
+        )
+
+    def may_leave(self, copy: Copy) -> bool:
+        """Return whether an unload of this copy would disturb neither a job nor a load."""
+        if any(other.running for other in self.leaving_with(copy)):
+            return False
+        return not self._backends[copy.backend].unloads_together or not any(
+            other.residency is Residency.LOADING
+            for other in self.copies
+            if other.backend == copy.backend and other.model != copy.model
+        )
 
     def loading(self, spec: ModelSpec, backend: str, *, expected_s: float) -> None:
         """Note that a load begins; its memory counts from now on."""
@@ -154,8 +176,7 @@ class Fleet:
         drained = tuple(
             copy
             for copy in self.copies
-            if (copy.model, copy.backend) in self._draining
-            and not any(other.running for other in self.leaving_with(copy))
+            if (copy.model, copy.backend) in self._draining and self.may_leave(copy)
         )
         self._draining -= {(copy.model, copy.backend) for copy in drained}
         return drained
@@ -185,6 +206,7 @@ class Fleet:
         self._copies_moved(backend)
 
     def _copies_moved(self, backend: str) -> None:
+        self._view = None
         self.epochs[backend] += 1
         self.copies_changed = True
         self._changed()
@@ -216,11 +238,13 @@ class Fleet:
     def occupy(self, job: Job, backend: str, ends_at: float) -> None:
         """Give a job a slot on a backend until it is vacated; `ends_at` is expected only."""
         self._slots[job.id] = Slot(job=job, backend=backend, ends_at=ends_at)
+        self._view = None
         self._changed()
 
     def vacate(self, job_id: int) -> None:
         """Free a job's slot. Idempotent."""
         if self._slots.pop(job_id, None) is not None:
+            self._view = None
             self._changed()
 
     @property
@@ -431,7 +455,7 @@ class Fleet:
             serial=spec.serial,
             parallel=spec.parallel,
             busy=len(running) + moving,
-            max_models=1 if spec.serial else None,
+            max_models=spec.max_models,
             unloads_together=adapter.unloads_together,
             can_unload=adapter.can_unload,
             alone=any(job.suspect for job in running),

@@ -362,7 +362,6 @@ class JobQueue:
                 fleet=self._fleet,
                 times=self._times,
                 processor=self._processor,
-                loader=self._loader,
                 health=self._health,
                 work=work,
             )

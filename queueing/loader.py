@@ -162,10 +162,10 @@ class Loader:
     async def _clear(self, spec: ModelSpec, backend: str) -> None:
         """Unload what a failed load may have left: the server may even finish it later."""
         copy = self._fleet.copy(spec.name, backend)
-        if copy is None or any(other.running for other in self._fleet.leaving_with(copy)):
-            self._fleet.gone(spec.name, backend)
-        else:
+        if copy is not None and self._fleet.may_leave(copy):
             await self.leave(Evict(model=spec.name, backend=backend))
+        else:
+            self._fleet.gone(spec.name, backend)
 
     def _settle(self, model: str, backend: str, error: Exception | None) -> None:
         for waiter in self._waiters.pop((model, backend), []):

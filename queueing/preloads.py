@@ -50,10 +50,10 @@ class Preloads:
             if copy is None or copy.residency is not Residency.READY:
                 continue
             leaving.append(backend)
-            if any(other.running for other in self._fleet.leaving_with(copy)):
-                self._fleet.drain(spec.name, backend)
-            else:
+            if self._fleet.may_leave(copy):
                 await self._loader.leave(Evict(model=spec.name, backend=backend))
+            else:
+                self._fleet.drain(spec.name, backend)
         return leaving
 
     def _known(self, model: str) -> ModelSpec:

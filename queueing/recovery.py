@@ -10,11 +10,9 @@ from collections.abc import Mapping
 
 from queueing.fleet import Fleet
 from queueing.health import Health
-from queueing.loader import Loader
 from queueing.ports import Store
 from queueing.processor import Processor
 from queueing.times import Times
-from queueing.world import Evict
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +23,6 @@ async def recover(
     fleet: Fleet,
     times: Times,
     processor: Processor,
-    loader: Loader,
     health: Health,
     work: asyncio.TaskGroup,
 ) -> None:
@@ -40,7 +37,7 @@ async def recover(
         log.info("job %d was running on %s; asking there for it", job.id, job.backend)
         processor.recover(job, work)
     await health.first_look(noted)
-    _clear_half_loads(fleet, loader, noted, work)
+    _clear_half_loads(fleet, noted)
 
 
 async def _noted_copies(store: Store, fleet: Fleet) -> Mapping[str, frozenset[str]]:
@@ -55,16 +52,13 @@ async def _noted_copies(store: Store, fleet: Fleet) -> Mapping[str, frozenset[st
     return {backend: frozenset(models) for backend, models in noted.items()}
 
 
-def _clear_half_loads(
-    fleet: Fleet, loader: Loader, noted: Mapping[str, frozenset[str]], work: asyncio.TaskGroup
-) -> None:
-    """Unload what was on its way when the last run ended: its memory may be taken unseen."""
+def _clear_half_loads(fleet: Fleet, noted: Mapping[str, frozenset[str]]) -> None:
+    """Have everything unloaded that was on its way: its memory may be taken unseen."""
     for backend in sorted(noted):
-        busy = bool(fleet.running_on(backend))
         for model in sorted(noted[backend]):
-            if fleet.health(backend).up and not busy and fleet.copy(model, backend) is None:
+            if fleet.health(backend).up and fleet.copy(model, backend) is None:
                 fleet.loading(fleet.catalog.models[model], backend, expected_s=0.0)
-                loader.begin_leaving([Evict(model=model, backend=backend)], work)
+                fleet.drain(model, backend)
 
 
 def _pin_configured(fleet: Fleet) -> None:

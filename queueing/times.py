@@ -11,6 +11,8 @@ from queueing.fleet import Fleet
 from queueing.jobs import Job
 from queueing.ports import Clock, Learned
 
+_Tables = tuple[Mapping[str, float], Mapping[str, float]]  # load and service times by backend
+
 
 class Times:
     """Learned durations by model and backend; the configured ones stand in until then."""
@@ -21,10 +23,12 @@ class Times:
         self.durations = Durations()
         self.rates = Rates()
         self._unsaved: dict[tuple[str, str, str, str], Learned] = {}
+        self._worked_out: dict[tuple[str, ...], _Tables] = {}
 
     def restore(self, learned: Sequence[Learned]) -> None:
         """Begin with what an earlier run learned."""
         self.durations = Durations(learned)
+        self._worked_out.clear()
 
     def take_unsaved(self) -> list[Learned]:
         """Return what was learned since the last call, for the store."""
@@ -46,16 +50,24 @@ class Times:
 
     def loads_s(self, spec: ModelSpec, backends: Sequence[str]) -> Mapping[str, float]:
         """Return the load times of a model by backend, and for any of them under ""."""
-        return {
-            name: self.durations.load(spec, self._host(name)).median_s for name in ("", *backends)
-        }
+        return self._tables(spec, backends)[0]
 
     def services_s(self, spec: ModelSpec, backends: Sequence[str]) -> Mapping[str, float]:
         """Return the service times of a model's usual jobs by backend, and for any under ""."""
-        return {
-            name: self.durations.typical_service(spec, self._host(name)).mean_s
-            for name in ("", *backends)
-        }
+        return self._tables(spec, backends)[1]
+
+    def _tables(self, spec: ModelSpec, backends: Sequence[str]) -> _Tables:
+        """Work them out anew only after something was learned: every step asks for all of them."""
+        key = (spec.name, *backends)
+        tables = self._worked_out.get(key)
+        if tables is None:
+            hosts = {name: self._host(name) for name in ("", *backends)}
+            loads = {n: self.durations.load(spec, host).median_s for n, host in hosts.items()}
+            services = {
+                n: self.durations.typical_service(spec, host).mean_s for n, host in hosts.items()
+            }
+            tables = self._worked_out[key] = (loads, services)
+        return tables
 
     def rate_per_s(self, model: str) -> float:
         """Return how often a model is asked for lately."""
@@ -81,6 +93,9 @@ class Times:
         self._keep(self.durations.observe_load(model, self._host(backend), seconds))
 
     def _keep(self, row: Learned) -> None:
+        self._worked_out = {
+            key: tables for key, tables in self._worked_out.items() if key[0] != row.model
+        }
         self._unsaved[row.kind, row.model, row.host, row.size] = row
 
     def _host(self, backend: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from queueing.errors import LimitReached, NotCapable, Refused, UnknownModel
 from queueing.jobs import JobEvent, JobState
 from queueing.ports import LinesMoved, Progressed
 from queueing.requests import Capability, Chat, ChatMessage, File
+from queueing.store import SqliteStore, open_database
 from queueing.world import Blocked
 from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
 from tests.simulation.loop import run
@@ -341,3 +343,20 @@ def test_models_and_backends_tell_what_is_where() -> None:
             assert (backend.name, backend.up, backend.description) == ("comfy", True, "fake 1.0")
 
     run(story())
+
+
+# ------------------------------------------------------------ in real time
+
+
+async def test_the_same_works_with_threads_and_a_real_clock(tmp_path: Path) -> None:
+    """If this fails the simulations prove nothing about the program people run."""
+    house = House.of([image_model("flux")], [host("gpu", "comfy")])
+    server = house.servers["comfy"]
+    server.load_s = server.service_s = 0.01
+    store = SqliteStore(await open_database(f"sqlite:///{tmp_path / 'usher.db'}"))
+    async with house.queue(store) as queue:
+        jobs = [await queue.submit(house.new("flux", str(n)), limits=NO_LIMITS) for n in range(3)]
+        for job in jobs:
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+    await store.aclose()
+    assert not house.violations
