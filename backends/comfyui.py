@@ -224,7 +224,7 @@ class ComfyUI:
             async with asyncio.timeout(STOP_S):
                 await self._server.stop(key)
         except (BackendError, TimeoutError) as error:
-            log.warning("%s: attempt %s could not be stopped: %s", self._name, key, error)
+            log.info("%s: attempt %s could not be stopped: %s", self._name, key, error)
 
     async def _raise_if_stuck(self) -> None:
         """Look after stopped attempts: one that runs on for long shows a worker that hangs."""
