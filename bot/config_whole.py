@@ -112,6 +112,7 @@ def _backend_spec(name: str, backend: BackendConfig) -> BackendSpec:
         url=backend.url or "",
         parallel=backend.parallel or kind.parallel,
         serial=kind.serial,
+        max_models=kind.max_models,
         discover=backend.discover,
         options={**backend.__pydantic_extra__, **token},
     )

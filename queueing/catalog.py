@@ -57,7 +57,8 @@ class BackendSpec:
     """An inference server on a host.
 
     `parallel` bounds what it runs at once over all models; `serial` servers do one thing at a
-    time, loads included, and hold one model. `options` are for the backend's kind alone.
+    time, loads included. `max_models` is how many models it keeps at once (1 for a plain ComfyUI
+    process), None for as many as fit. `options` are for the backend's kind alone.
     """
 
     name: str
@@ -65,6 +66,7 @@ class BackendSpec:
     url: str = ""
     parallel: int = 64
     serial: bool = False
+    max_models: int | None = None
     discover: bool = False
     options: Mapping[str, JsonValue] = field(default_factory=dict)
 
