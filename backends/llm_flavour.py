@@ -20,8 +20,8 @@ class Served:
     """A model as its server lists it.
 
     `names` are all names it answers to, `instances` its copies where they have names. `failed` is
-    why its last load failed; `parallel` how many answers one copy writes at once, `size_mb` the
-    size of its weights. None means that the server does not tell.
+    why its last load failed; `parallel` how many answers one copy writes at once, `context` how
+    many tokens each may have, `size_mb` the size of its weights. None means that the server does not tell.
     """
 
     id: str
@@ -31,6 +31,7 @@ class Served:
     vision: bool | None = None
     chats: bool = True
     parallel: int | None = None
+    context: int | None = None
     size_mb: int | None = None
     instances: tuple[str, ...] = ()
 

@@ -48,7 +48,8 @@ class LlamaCpp(Generic):
                 id=entry.id,
                 names=frozenset(entry.aliases or ()),
                 loaded=True,
-                size_mb=in_mb(entry.meta.size if entry.meta else None),
+                context=entry.meta.n_ctx,
+                size_mb=in_mb(entry.meta.size),
             )
             for entry in await listing(http)
         )
@@ -113,7 +114,8 @@ class LlamaCppRouter(Generic):
                 vision="image" in entry.architecture.input_modalities
                 if entry.architecture
                 else False,
-                size_mb=in_mb(entry.meta.size if entry.meta else None),
+                context=entry.meta.n_ctx,
+                size_mb=in_mb(entry.meta.size),
             )
             for entry in await listing(http)
         )

@@ -19,12 +19,13 @@ class Version(Reply):
 
 
 class OllamaModel(Reply):
-    """An entry of /api/tags and /api/ps; sizes in bytes."""
+    """An entry of /api/tags and /api/ps (which tells the context); sizes in bytes."""
 
     name: str
     model: str = ""
     size: int | None = None
     capabilities: tuple[str, ...] = ()
+    context_length: int | None = None
 
 
 class OllamaModels(Reply):
@@ -55,8 +56,7 @@ class Ollama(Generic):
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     note: ClassVar[str] = (
-        "Ollama's context length is set on its side (OLLAMA_CONTEXT_LENGTH or a Modelfile); longer "
-        "conversations are cut there without a word."
+        "Ollama's context length is set on its side (OLLAMA_CONTEXT_LENGTH or a Modelfile), not here."
     )
 
     async def describe(self, http: Http) -> str | None:
@@ -67,12 +67,14 @@ class Ollama(Generic):
     async def served(self, http: Http) -> tuple[Served, ...]:
         """Return what is downloaded, marked by what is in memory."""
         tags = read(OllamaModels, await http.get_json("/api/tags")).models
-        loaded = {m.name for m in read(OllamaModels, await http.get_json("/api/ps")).models}
+        resident = read(OllamaModels, await http.get_json("/api/ps")).models
+        loaded = {model.name: model.context_length for model in resident}
         return tuple(
             Served(
                 id=model.name,
                 names=frozenset({model.model}) - {""},
                 loaded=model.name in loaded,
+                context=loaded.get(model.name),
                 size_mb=in_mb(model.size),
                 **_abilities(model.capabilities),
             )

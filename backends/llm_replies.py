@@ -34,16 +34,18 @@ class Listed(Reply):
         input_modalities: tuple[str, ...] = ()
 
     class Meta(Reply):
-        """llama.cpp: facts of the file, `size` in bytes."""
+        """llama.cpp: `size` of the weights in bytes, `n_ctx` the context of each slot."""
 
         size: int | None = None
+        n_ctx: int | None = None
 
     id: str
     aliases: tuple[str, ...] | None = None
     owned_by: str | None = None
     status: Status | None = None
     architecture: Architecture | None = None
-    meta: Meta | None = None
+    meta: Meta = Meta()
+    max_model_len: int | None = None  # vLLM's context
 
 
 class Listing(Reply):

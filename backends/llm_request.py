@@ -24,8 +24,8 @@ ANSWER_SHARE = 0.25  # of the context, kept free where no `max_tokens` says how 
 class TextOptions(Record):
     """A text model's settings: the server's own name of it, and defaults for its requests.
 
-    `context_length` is in tokens: what LM Studio is told at the load, and what conversations are
-    cut to everywhere.
+    `context_length` is in tokens: LM Studio is told it at a load (a copy that is there already is
+    used as it is), and conversations are cut to it everywhere.
     """
 
     model: str = ""
@@ -36,14 +36,19 @@ class TextOptions(Record):
 
 
 async def chat_body(
-    model_id: str, chat: Chat, files: Sequence[File], options: TextOptions
+    model_id: str,
+    chat: Chat,
+    files: Sequence[File],
+    options: TextOptions,
+    context_length: int | None = None,
 ) -> dict[str, JsonValue]:
-    """Return the JSON body of a streamed completion. Raises `Rejected` for unusable pictures."""
+    """Return the JSON body of a streamed completion, cut to `context_length` tokens.
+
+    Raises `Rejected` for unusable pictures.
+    """
     max_tokens = chat.max_tokens or options.max_tokens
     temperature = options.temperature if chat.temperature is None else chat.temperature
-    messages = within_context(
-        merged(chat.messages, options.system), options.context_length, max_tokens
-    )
+    messages = within_context(merged(chat.messages, options.system), context_length, max_tokens)
     wanted = {index for message in messages for index in message.pictures}
     urls = {index: await _data_url(files, index) for index in sorted(wanted)}
     body: dict[str, JsonValue] = {

@@ -30,4 +30,7 @@ class VLlm(Generic):
 
     async def served(self, http: Http) -> tuple[Served, ...]:
         """Return the list; all of it is loaded."""
-        return tuple(Served(id=entry.id, loaded=True) for entry in await listing(http))
+        return tuple(
+            Served(id=entry.id, loaded=True, context=entry.max_model_len)
+            for entry in await listing(http)
+        )

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pydantic import JsonValue, SecretStr
 
-from backends.http import Http, Transport
+from backends.http import Http
 from backends.llm_flavour import Generic, Served
 from backends.llm_replies import ask, in_mb, read
 from backends.llm_stream import Chunk, Reply
@@ -33,9 +33,9 @@ class LMStudio(OpenAI):
 
     stranger: ClassVar[str] = "nothing at this url answers like LM Studio 0.3.6 or newer"
 
-    def __init__(self, spec: BackendSpec, *, transport: Transport | None = None) -> None:
+    def __init__(self, spec: BackendSpec) -> None:
         options = read_options(LMStudioOptions, spec.options, f"backends.{spec.name}")
-        self._connect(spec, options.token, (LMStudio4(), LMStudio3()), transport)
+        self._connect(spec, options.token, [LMStudio4(), LMStudio3()])
 
 
 # ---------------------------------------------------------------- what LM Studio answers
@@ -182,7 +182,9 @@ class LMStudio3(Generic):
 
 def _served(entry: Downloaded) -> Served:
     instances = tuple(instance.id for instance in entry.loaded_instances)
-    slots = [i.config.parallel for i in entry.loaded_instances if i.config.parallel]
+    settings = [instance.config for instance in entry.loaded_instances]
+    slots = [each.parallel for each in settings if each.parallel]
+    contexts = [each.context_length for each in settings if each.context_length]
     return Served(
         id=entry.key,
         names=frozenset((*instances, *(entry.variants or ()))),
@@ -190,6 +192,7 @@ def _served(entry: Downloaded) -> Served:
         vision=bool(entry.capabilities and entry.capabilities.vision),
         chats=entry.type == "llm",
         parallel=min(slots, default=API_LOAD_PARALLEL),
+        context=min(contexts, default=None),
         size_mb=in_mb(entry.size_bytes),
         instances=instances,
     )

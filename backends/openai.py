@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from pydantic import SecretStr
+from pydantic import JsonValue, SecretStr, field_validator
 
 from backends.flavours import FLAVOURS
-from backends.http import Http, Transport
+from backends.http import Http
 from backends.llm_answer import Question, classified, stream_answer
 from backends.llm_errors import NO_MODEL
 from backends.llm_flavour import Flavour, Names, Served
@@ -30,7 +30,7 @@ from queueing.errors import (
     Unavailable,
 )
 from queueing.ports import Fetch, Report, ServerInfo
-from queueing.requests import Capability, Chat, Output, Record, Work
+from queueing.requests import Capability, Chat, File, Output, Record, Work
 
 UNLOAD_S = 60.0
 NAMES_TOLD = 10  # of what a server offers, where a name is wrong
@@ -43,16 +43,14 @@ class OpenAIOptions(Record):
     """A backend's settings: the token it wants, and its flavour where it cannot be found out."""
 
     token: SecretStr | None = None
-    flavour: Literal[
-        "auto",
-        "generic",
-        "ollama",
-        "llamacpp",
-        "llamacpp-router",
-        "llama-cpp-python",
-        "llamaswap",
-        "vllm",
-    ] = "auto"
+    flavour: str = "auto"
+
+    @field_validator("flavour")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name != "auto" and name not in FLAVOURS:
+            raise ValueError(f"unknown flavour (known: auto, {', '.join(FLAVOURS)})")
+        return name
 
 
 class OpenAI:
@@ -66,27 +64,21 @@ class OpenAI:
     capabilities = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
     unloads_together = False
 
-    def __init__(self, spec: BackendSpec, *, transport: Transport | None = None) -> None:
+    def __init__(self, spec: BackendSpec) -> None:
         options = read_options(OpenAIOptions, spec.options, f"backends.{spec.name}")
         wanted = FLAVOURS if options.flavour == "auto" else (options.flavour,)
-        flavours = tuple(FLAVOURS[name]() for name in wanted)
-        self._connect(spec, options.token, flavours, transport)
+        self._connect(spec, options.token, [FLAVOURS[name]() for name in wanted])
 
     def _connect(
-        self,
-        spec: BackendSpec,
-        token: SecretStr | None,
-        flavours: Sequence[Flavour],
-        transport: Transport | None,
+        self, spec: BackendSpec, token: SecretStr | None, flavours: Sequence[Flavour]
     ) -> None:
         self._name = spec.name
-        self._http = Http(
-            _base(spec.url), headers=_authorization(spec.name, token), transport=transport
-        )
+        self._http = Http(_base(spec.url), headers=_authorization(spec.name, token))
         self._flavours = tuple(flavours)
         self._flavour: Flavour | None = None
         self.can_unload = False  # until the server has said who it is
         self._locks: dict[str, asyncio.Lock] = {}
+        self._contexts: dict[str, int] = {}  # as listed last, in tokens
 
     def check(self, model: ModelSpec) -> None:
         """Refuse unknown options, and what no text server can do."""
@@ -99,10 +91,8 @@ class OpenAI:
     async def probe(self) -> ServerInfo:
         """Ask the server who it is; it may have become another since the last time."""
         with classified():
-            description = await self._recognise()
-            assert self._flavour is not None  # noqa: S101 - for the type checker
-            note = self._flavour.note
-            return ServerInfo(description=description, notes=(note,) if note else ())
+            flavour, description = await self._recognise()
+        return ServerInfo(description=description, notes=(flavour.note,) if flavour.note else ())
 
     async def verify(self, model: ModelSpec) -> None:
         """Look for the model in the server's list, and whether it sees where it should."""
@@ -161,17 +151,17 @@ class OpenAI:
         """Stream an answer; cancelling closes the connection, which stops the server's work."""
         if not isinstance(work.request, Chat):
             raise Rejected(f"{self._name} cannot do {work.request.kind}")
-        question = Question(
-            body=await chat_body(_id(model), work.request, work.files, _options(model)),
-            model_id=_id(model),
-            timeouts=model.timeouts,
-            look_up=partial(self._find, model),
-        )
         with classified():
             flavour = await self._known()
             if flavour.eager and (await self._find(model)).loaded is False:
                 # The request would load it behind the queue's back, or twice.
                 raise NotLoaded(f"{_id(model)} is not in memory")
+        question = Question(
+            body=await self._body(model, work.request, work.files),
+            model_id=_id(model),
+            timeouts=model.timeouts,
+            look_up=partial(self._find, model),
+        )
         return partial(_text, await stream_answer(self._http, flavour, question, report))
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
@@ -182,27 +172,26 @@ class OpenAI:
         """Close the connections. Idempotent."""
         await self._http.aclose()
 
-    async def _recognise(self) -> str:
-        """Find the flavour, the one known first; return the server's description."""
+    async def _recognise(self) -> tuple[Flavour, str]:
+        """Find the flavour, the one known first; return it and the server's description."""
         flavours = self._flavours if self._flavour is None else (self._flavour, *self._flavours)
         for flavour in flavours:
             if description := await flavour.describe(self._http):
                 self._flavour = flavour
                 self.can_unload = flavour.can_unload
-                return description
+                return flavour, description
         raise Unavailable(self.stranger)
 
     async def _known(self) -> Flavour:
-        if self._flavour is None:
-            await self._recognise()
-        assert self._flavour is not None  # noqa: S101 - for the type checker
-        return self._flavour
+        return self._flavour or (await self._recognise())[0]
 
     def _lock(self, model: ModelSpec) -> asyncio.Lock:
         return self._locks.setdefault(_id(model), asyncio.Lock())
 
     async def _listed(self) -> tuple[Served, ...]:
-        return await (await self._known()).served(self._http)
+        listed = await (await self._known()).served(self._http)
+        self._contexts |= {served.id: served.context for served in listed if served.context}
+        return listed
 
     async def _find(self, model: ModelSpec) -> Served:
         listed = await self._listed()
@@ -213,6 +202,15 @@ class OpenAI:
             f"models.{model.name}.model: {self._name} has no {wanted!r}; it offers {offered}",
             user_text=NO_MODEL,
         )
+
+    async def _body(
+        self, model: ModelSpec, chat: Chat, files: Sequence[File]
+    ) -> dict[str, JsonValue]:
+        """Build the request, cut to the context as it is set or as the server last told."""
+        options = _options(model)
+        told = self._contexts.get(_id(model)), options.context_length
+        context_length = min((tokens for tokens in told if tokens), default=None)
+        return await chat_body(_id(model), chat, files, options, context_length)
 
     async def _load(self, flavour: Flavour, model: ModelSpec, served: Served) -> None:
         try:

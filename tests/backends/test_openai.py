@@ -296,6 +296,25 @@ async def test_settings_of_the_model_and_of_the_request_reach_the_server() -> No
         assert (second["max_tokens"], second["temperature"]) == (2, 1.5)
 
 
+@pytest.mark.parametrize("kind", ["lmstudio", "ollama", "llamacpp", "llamacpp-router", "vllm"])
+async def test_a_long_conversation_is_cut_to_the_context_the_server_tells(kind: str) -> None:
+    """Otherwise a conversation could not go on once it fills the model's context."""
+    turns = [
+        {"role": role, "text": f"{number} " * 700}
+        for number in range(10)
+        for role in ("user", "assistant")
+    ]
+    messages = (*turns, {"role": "user", "text": "and now?"})
+    chat = Chat.model_validate({"messages": messages, "max_tokens": 2})
+    async with serving(kind) as server, connected(server) as backend:
+        await backend.load(model())
+        output = await answer(backend, model(), Work(key="k", request=chat))
+        assert output.text == "the cat"
+        sent = server.posted("/v1/chat/completions")[0]["messages"]
+        assert 1 < len(sent) < len(messages)
+        assert sent[-1]["content"] == "and now?"
+
+
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "JPEG", "GIF"])
 async def test_pictures_arrive_as_small_jpeg_data(kind: str) -> None:
     """Otherwise LM Studio refuses them (it takes no WebP), or a photo fills the context."""
@@ -318,6 +337,7 @@ async def test_pictures_arrive_as_small_jpeg_data(kind: str) -> None:
 async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(data: bytes) -> None:
     """Otherwise it would crash the attempt, or be retried for nothing."""
     async with serving() as server, connected(server) as backend:
+        await backend.load(model())
         with pytest.raises(Rejected) as caught:
             await backend.run(
                 model(),
@@ -508,6 +528,8 @@ def test_a_setting_that_does_not_exist_is_named() -> None:
     url = "http://127.0.0.1:9"
     with pytest.raises(BadModel, match=r"backends\.b\.flavor"):
         connect(BackendSpec(name="b", kind="openai", url=url, options={"flavor": "x"}))
+    with pytest.raises(BadModel, match=r"backends\.b\.flavour.*ollama"):
+        connect(BackendSpec(name="b", kind="openai", url=url, options={"flavour": "x"}))
     with pytest.raises(BadModel) as caught:
         connect(BackendSpec(name="b", kind="openai", url=url, options={"token": "böse"}))
     assert "böse" not in str(caught.value)

@@ -11,7 +11,10 @@ from tests.fakes.llm import CONTEXT, FakeLlm, Fault, Model, serving
 
 RECORDED = Path(__file__).parent / "recorded"
 CHAT = "/v1/chat/completions"
-SLOW = [Model("slow"), Model("tiny")]
+
+
+def slow() -> list[Model]:
+    return [Model("slow"), Model("tiny")]
 
 
 def recorded(server: str, name: str) -> tuple[int, str]:
@@ -64,7 +67,7 @@ def contained(part: object, whole: object) -> bool:
 )
 async def test_the_list_of_models_has_the_recorded_shape(kind: str, server: str) -> None:
     """Otherwise the backend would be tested against keys no server sends."""
-    async with serving(kind, SLOW) as fake:
+    async with serving(kind, slow()) as fake:
         status, text = await answer(fake, "GET", "/v1/models")
     real_status, real = recorded(server, "models")
     assert status == real_status
@@ -75,7 +78,7 @@ async def test_the_list_of_models_has_the_recorded_shape(kind: str, server: str)
 async def test_a_stream_has_the_recorded_events(name: str) -> None:
     """Otherwise the stream reader would be tested against events no server sends."""
     _, real = recorded("llama-server", name)
-    async with serving("llamacpp", SLOW) as fake:
+    async with serving("llamacpp", slow()) as fake:
         status, text = await answer(fake, "POST", CHAT, body(stream=True, max_tokens=6))
     ours, theirs = events(text), events(real)
     assert status == 200
@@ -89,7 +92,7 @@ async def test_a_stream_has_the_recorded_events(name: str) -> None:
 async def test_an_interrupted_stream_is_the_recorded_one() -> None:
     """Otherwise the one sign that an answer was cut off would be imitated wrongly."""
     _, real = recorded("llama-cpp-python", "parallel_0")
-    async with serving("generic", SLOW) as fake:
+    async with serving("generic", slow()) as fake:
         fake.faults.append(Fault.INTERRUPTED)
         _, text = await answer(fake, "POST", CHAT, body(stream=True))
     assert [event == "[DONE]" for event in events(text)] == [
@@ -100,7 +103,7 @@ async def test_an_interrupted_stream_is_the_recorded_one() -> None:
 async def test_a_question_over_the_context_is_refused_as_recorded() -> None:
     """Otherwise the refusal people meet most would be imitated wrongly."""
     status, real = recorded("llama-server", "over_context_stream")
-    async with serving("llamacpp", SLOW) as fake:
+    async with serving("llamacpp", slow()) as fake:
         ours = await answer(fake, "POST", CHAT, body("word " * 9000, stream=True))
     assert ours[0] == status
     error, theirs = json.loads(ours[1])["error"], json.loads(real)["error"]
@@ -118,7 +121,7 @@ async def test_refusals_are_the_recorded_ones(kind: str) -> None:
     server = "llama-server" if kind == "llamacpp" else "llama-server-router"
     parts = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]
     picture = {"model": "slow", "messages": [{"role": "user", "content": parts}]}
-    async with serving(kind, SLOW) as fake:
+    async with serving(kind, slow()) as fake:
         assert await answer(fake, "POST", CHAT, picture) == recorded_json(
             server, "image_to_text_model"
         )
@@ -134,7 +137,7 @@ async def test_refusals_are_the_recorded_ones(kind: str) -> None:
 async def test_a_lone_llama_cpp_answers_to_any_name_as_its_own_model() -> None:
     """Otherwise the trap of a wrong model's answer would go untested."""
     _, real = recorded("llama-server", "unknown_model")
-    async with serving("llamacpp", SLOW) as fake:
+    async with serving("llamacpp", slow()) as fake:
         status, text = await answer(fake, "POST", CHAT, {**body(), "model": "no-such-model"})
     assert status == 200
     assert json.loads(text)["model"] == json.loads(real)["model"] == "slow"

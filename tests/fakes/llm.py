@@ -500,6 +500,9 @@ class FakeLlm:
                 entries = [{"id": m.id, "aliases": [m.id], **extra} for m in self.models.values()]
             case "llamacpp-router":
                 entries = [self._router_entry(model) for model in self.models.values()]
+            case "vllm":
+                context = {"object": "model", "max_model_len": CONTEXT}
+                entries = [{"id": m.id, **context} for m in self.models.values()]
             case _:
                 entries = [{"id": m.id, "object": "model"} for m in self.models.values()]
         if self.kind == "llama-cpp-python":
@@ -516,7 +519,8 @@ class FakeLlm:
         elif model.failed:
             status |= {"failed": True, "exit_code": 1}
         modalities = ["text", "image"] if model.vision else ["text"]
-        return {
+        meta = {"meta": {"n_ctx": CONTEXT, "size": model.size}} if model.copies else {}
+        return meta | {
             "id": model.id,
             "aliases": [],
             "object": "model",
@@ -655,7 +659,9 @@ def _ollama_routes(server: FakeLlm) -> list[tuple[str, str, Any]]:
 
     async def ps(request: web.Request) -> web.Response:
         loaded = [model for model in server.models.values() if model.copies]
-        return _json(200, {"models": [entry(m) | {"size_vram": m.size} for m in loaded]})
+        told = [{"size_vram": m.size, "context_length": m.context} for m in loaded]
+        entries = [entry(m) | more for m, more in zip(loaded, told, strict=True)]
+        return _json(200, {"models": entries})
 
     async def show(request: web.Request) -> web.Response:
         model = server.models[(await request.json())["model"]]

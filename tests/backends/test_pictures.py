@@ -1,0 +1,67 @@
+"""Decoding pictures of strangers: what is refused, and what comes out."""
+
+import io
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from backends.pictures import MAX_PIXELS, as_jpeg, as_png, open_picture
+from queueing.errors import Rejected
+from queueing.requests import File
+
+
+def file(image: Image.Image, kind: str, **how: object) -> File:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **how)
+    return File(name="x", mime="image/x", data=buffer.getvalue())
+
+
+def test_transparency_becomes_white() -> None:
+    """Otherwise hidden colours would appear, or JPEG would refuse the picture."""
+    for mode in ("RGBA", "LA", "P"):
+        clear = Image.new("RGBA", (8, 8), (200, 0, 0, 0)).convert(mode)
+        how = {"transparency": 0} if mode == "P" else {}
+        opened = open_picture(file(clear, "PNG", **how))
+        assert opened.mode == "RGB"
+        assert opened.getpixel((4, 4)) == (255, 255, 255)
+
+
+def test_a_photo_is_turned_upright() -> None:
+    """Otherwise a phone's photo would lie on its side for the model."""
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by 90 degrees
+    photo = file(Image.new("RGB", (30, 10)), "JPEG", exif=exif)
+    assert open_picture(photo).size == (10, 30)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "I;16", "CMYK", "P", "RGB"])
+def test_every_usual_kind_of_picture_can_be_encoded(mode: str) -> None:
+    """Otherwise a scan or a print file would crash an attempt."""
+    kind = "JPEG" if mode == "CMYK" else "PNG"
+    opened = open_picture(file(Image.new(mode, (12, 9)), kind))
+    for data in (as_jpeg(opened), as_png(opened)):
+        with Image.open(io.BytesIO(data)) as again:
+            assert again.size == (12, 9)
+
+
+def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded() -> None:
+    """Otherwise a small file could take gigabytes."""
+    side = int(MAX_PIXELS**0.5) + 100
+    for size in ((side, side), (20_000, 10_000)):
+        with pytest.raises(Rejected) as caught:
+            open_picture(file(Image.new("1", size), "PNG"))
+        assert "pixels" in caught.value.user_text
+
+
+@given(
+    st.binary(max_size=200), st.integers(0, 400), st.sampled_from(["PNG", "JPEG", "WEBP", "GIF"])
+)
+def test_broken_bytes_are_refused_and_nothing_else(noise: bytes, at: int, kind: str) -> None:
+    """Otherwise a stranger's file could crash the attempt with a bug's traceback."""
+    whole = file(Image.new("RGB", (16, 16), "red"), kind).data
+    broken = whole[:at] + noise + whole[at + len(noise) :]
+    with suppress(Rejected):
+        open_picture(File(name="x", mime="image/x", data=broken))
