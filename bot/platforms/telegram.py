@@ -1,0 +1,263 @@
+"""Telegram: commands come in as messages, status messages go out and are edited into results.
+
+Never repeats a send: Telegram has no way to tell that two are one. Never uses a parse mode.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from telegram import Bot, BotCommandScopeChat, Update
+from telegram.error import InvalidToken, TelegramError
+from telegram.request import HTTPXRequest
+
+from bot.platforms.base import (
+    ChatRefused,
+    ChatUnavailable,
+    Content,
+    Door,
+    Limits,
+    MessageGone,
+    MessageRef,
+)
+from bot.platforms.telegram_calls import CONFIRM_AFTER_S, DOWNLOAD_MOST, Press, Reception, place_of
+from bot.platforms.telegram_commands import LANGUAGES, Describe, menu
+from bot.platforms.telegram_errors import chat_errors
+from bot.platforms.telegram_messages import PHOTO_BYTES_MOST, Place, post, show
+from bot.platforms.telegram_render import CAPTION_MOST, TEXT_MOST
+from bot.platforms.telegram_updates import Updates, UpdatesRequest, pauses_s
+
+UPLOAD_MOST = 50_000_000
+API_URL = "https://api.telegram.org"
+
+REQUEST_TIMEOUT_S = 20.0
+UPLOAD_TIMEOUT_S = 120.0  # for one piece of an upload to leave; a slow line takes longer in all
+
+_log = logging.getLogger(__name__)
+
+# The library warns at every 429 that pauses will be `timedelta` one day, until this is set.
+os.environ.setdefault("PTB_TIMEDELTA", "1")
+
+
+class Telegram:
+    """The Telegram platform; see `bot.platforms.base.ChatPlatform` for what each method promises.
+
+    A chat is written "<chat>" or, in a topic, "<chat>/<thread>". `base_url` and `base_file_url`
+    name a Bot API server of one's own ("http://127.0.0.1:8081/bot", "…/file/bot"). `admins` are
+    the user ids whose menu also lists the admin commands; `describe` gives help texts by key and
+    language. Numbers of the limits: Telegram's documents, and what its server was seen to refuse.
+    """
+
+    limits = Limits(
+        text=TEXT_MOST,
+        caption=CAPTION_MOST,
+        upload=UPLOAD_MOST,
+        picture=PHOTO_BYTES_MOST,
+        download=DOWNLOAD_MOST,
+        edit_every_s=3.0,
+        chat_every_s=1.0,
+        overall_per_s=28.0,  # of 30
+        group_per_minute=20,
+        inline_moments=True,
+        files_per_edit=1,
+    )
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        name: str = "telegram",
+        base_url: str | None = None,
+        base_file_url: str | None = None,
+        admins: Sequence[str] = (),
+        describe: Describe = lambda key, _language: key,
+    ) -> None:
+        self.name = name
+        self._token = token
+        self._base_url = base_url or f"{API_URL}/bot"
+        self._base_file_url = base_file_url or f"{API_URL}/file/bot"
+        self._admins = tuple(admins)
+        self._describe = describe
+        self._bot: Bot | None = None
+
+    # ------------------------------------------------------------ incoming
+
+    async def run(self, door: Door) -> None:
+        """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
+        async with self._connection() as bot:
+            try:
+                await self._log_in(bot)
+                self._bot = bot
+                refusal = await self._receive(bot, door)
+            except InvalidToken:
+                refusal = _refusal()
+            finally:
+                self._bot = None
+        raise refusal
+
+    async def _log_in(self, bot: Bot) -> None:
+        """Learn who we are, however long Telegram is away. Raises `InvalidToken`."""
+        for pause in pauses_s():
+            try:
+                await bot.initialize()
+            except InvalidToken:
+                raise
+            except TelegramError as error:
+                _log.warning("%s: no connection, again in %.0f s: %s", self.name, pause, error)
+                await asyncio.sleep(pause)
+            else:
+                _log.info("%s: connected as @%s", self.name, bot.username)
+                return
+
+    async def _receive(self, bot: Bot, door: Door) -> ChatRefused:
+        """Serve updates; return why it makes no sense any more."""
+        reception = Reception(
+            platform=self.name,
+            bot=bot,
+            known=frozenset({"start", *(command.name for command in door.commands)}),
+            post=self._reply,
+        )
+        async with asyncio.TaskGroup() as tasks:
+
+            async def serve(update: Update) -> None:
+                await _serve(reception, update, door, tasks)
+
+            announcing = tasks.create_task(self._announce(bot, door))
+            try:
+                await Updates(bot, serve, tasks).receive()
+            except InvalidToken:
+                announcing.cancel()
+        return _refusal()
+
+    async def _announce(self, bot: Bot, door: Door) -> None:
+        """Tell Telegram what its menu lists; the commands work without it, so failures are logged.
+
+        An admin's own list needs a chat with that admin: before their first word there is none.
+        """
+        for language in ("", *LANGUAGES):
+            await self._list(bot, door, language, None)
+            for admin in self._admins:
+                await self._list(bot, door, language, admin)
+
+    async def _list(self, bot: Bot, door: Door, language: str, admin: str | None) -> None:
+        commands = menu(door.commands, self._describe, language or "en", admin=admin is not None)
+        try:
+            await bot.set_my_commands(
+                commands,
+                scope=None if admin is None else BotCommandScopeChat(int(admin)),
+                language_code=language or None,
+            )
+        except (TelegramError, ValueError) as error:
+            whose = "everybody" if admin is None else f"admin {admin}"
+            _log.warning("%s: no menu of commands for %s: %s", self.name, whose, error)
+
+    async def check(self) -> str:
+        """Log in and say as whom. Raises `ChatError`."""
+        async with self._connection() as bot:
+            try:
+                with chat_errors():
+                    me = await bot.get_me()
+                    webhook = await bot.get_webhook_info()
+            except ChatUnavailable as error:
+                if isinstance(error.__cause__, InvalidToken):
+                    raise _refusal() from None
+                raise
+        if webhook.url:
+            raise ChatRefused("a webhook is set for this bot, so it cannot be polled: delete it")
+        reads_all = "" if not me.can_read_all_group_messages else ", reads all group messages"
+        return f"logged in as @{me.username}{reads_all}"
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Bot]:
+        """Provide a bot that has asked nothing yet, and close its connections."""
+        calling = HTTPXRequest(
+            read_timeout=REQUEST_TIMEOUT_S,
+            write_timeout=REQUEST_TIMEOUT_S,
+            pool_timeout=REQUEST_TIMEOUT_S,
+            media_write_timeout=UPLOAD_TIMEOUT_S,
+        )
+        asking = UpdatesRequest(connection_pool_size=1, pool_timeout=REQUEST_TIMEOUT_S)
+        try:
+            yield Bot(
+                self._token,
+                base_url=self._base_url,
+                base_file_url=self._base_file_url,
+                request=calling,
+                get_updates_request=asking,
+            )
+        finally:
+            await calling.shutdown()
+            await asking.shutdown()
+
+    # ------------------------------------------------------------ outgoing
+
+    async def send(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,
+        nonce: str | None = None,  # noqa: ARG002  Telegram cannot tell that two sends are one
+    ) -> MessageRef:
+        """Post a message. Not idempotent: after an unclear failure it must not be repeated."""
+        return await self._reply(chat, content, reply_to)
+
+    async def _reply(self, chat: str, content: Content, reply_to: MessageRef | None) -> MessageRef:
+        chat_id, thread_id = place_of(chat)
+        here = reply_to is not None and place_of(reply_to.chat)[0] == chat_id
+        place = Place(
+            chat_id=chat_id,
+            thread_id=thread_id,
+            reply_to=int(reply_to.message) if reply_to is not None and here else None,
+        )
+        with chat_errors(unclear=True):
+            sent = await post(self._connected(), place, content)
+        return MessageRef(platform=self.name, chat=chat, message=str(sent.message_id))
+
+    async def edit(self, ref: MessageRef, content: Content) -> None:
+        """Make a message show this content and nothing else. Idempotent."""
+        place = Place(chat_id=place_of(ref.chat)[0])
+        with chat_errors():
+            await show(self._connected(), place, int(ref.message), content)
+
+    async def delete(self, ref: MessageRef) -> None:
+        """Remove a message of ours; a message already gone is fine. Idempotent."""
+        try:
+            with chat_errors():
+                await self._connected().delete_message(place_of(ref.chat)[0], int(ref.message))
+        except MessageGone:
+            return
+
+    def is_group(self, chat: str) -> bool:
+        """Return whether several people read that chat: Telegram's ids of groups are negative."""
+        return chat.startswith("-")
+
+    def age_of(self, ref: MessageRef, now: float) -> float | None:  # noqa: ARG002
+        """Return None: Telegram's message ids tell no time."""
+        return None
+
+    def _connected(self) -> Bot:
+        if self._bot is None:
+            raise ChatUnavailable("not connected to Telegram")
+        return self._bot
+
+
+async def _serve(
+    reception: Reception, update: Update, door: Door, tasks: asyncio.TaskGroup
+) -> None:
+    """Hand a call to the door; when this returns, whatever it asked for is durable."""
+    call = reception.call_of(update)
+    if call is None:
+        return
+    invocation = call.invocation()
+    if isinstance(call, Press):
+        tasks.create_task(call.confirm(CONFIRM_AFTER_S if invocation else 0.0))
+    if invocation is not None:
+        await door.call(invocation)
+
+
+def _refusal() -> ChatRefused:
+    # The library's own text holds the token.
+    return ChatRefused("Telegram does not accept the bot token: ask @BotFather for a new one")

@@ -1,0 +1,291 @@
+"""One message or button press from its arrival to its answer.
+
+Decides what is a call at all: a command for us, or a reply to one of our texts. Knows nothing of
+what a command does.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from telegram import Bot, CallbackQuery, Chat, Message, Update, User
+
+from bot.platforms.base import (
+    Attachment,
+    ChatError,
+    ChatGone,
+    Content,
+    Invocation,
+    MessageGone,
+    MessageRef,
+    TooLarge,
+)
+from bot.platforms.telegram_commands import Typed, typed
+from bot.platforms.telegram_errors import chat_errors
+from bot.platforms.telegram_render import ALERT_MOST, outgoing, pressed
+from bot.texts.split import utf16_length
+
+CONFIRM_AFTER_S = 0.7  # a pressed button spins so long at most, unless its answer comes first
+GENERAL_TOPIC = 1  # a forum's first topic; Telegram refuses its id when sending
+DOWNLOAD_MOST = 20_000_000  # bytes; Telegram gives a bot no more
+
+_log = logging.getLogger(__name__)
+
+Post = Callable[[str, Content, MessageRef | None], Awaitable[MessageRef]]
+"""Posts an ordinary message: `post(chat, content, reply_to)`."""
+
+
+def chat_of(chat_id: int, thread_id: int | None) -> str:
+    """Return our notation of a chat: "<chat>" or "<chat>/<thread>"."""
+    return f"{chat_id}/{thread_id}" if thread_id else f"{chat_id}"
+
+
+def place_of(chat: str) -> tuple[int, int | None]:
+    """Return a chat's id and, where it has one, its thread's."""
+    chat_id, _, thread_id = chat.partition("/")
+    return int(chat_id), int(thread_id) if thread_id else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reception:
+    """Turns updates into calls. `known` are the names of our commands."""
+
+    platform: str
+    bot: Bot
+    known: frozenset[str]
+    post: Post
+
+    def call_of(self, update: Update) -> "MessageCall | Press | None":
+        """Return the call an update is, None where it is none for us."""
+        query = update.callback_query
+        if query is not None:
+            return Press(self, query)
+        message = update.message
+        if message is None:
+            return None
+        if message.from_user is not None and message.from_user.is_bot and not message.sender_chat:
+            return None  # bots that answer each other would never end
+        asked = self._asked(message)
+        return MessageCall(self, message, asked) if asked else None
+
+    def _asked(self, message: Message) -> Typed | None:
+        """Return what a message asks for."""
+        text = message.text or message.caption or ""
+        command = typed(text, message.entities or message.caption_entities)
+        if command is None:
+            continues = text and self._is_ours(message.reply_to_message, message.chat)
+            return Typed(command="ask", addressee=None, text=text) if continues else None
+        if not self._is_addressed(command, message.chat):
+            return None
+        if command.command == "start":  # with whatever a link "t.me/bot?start=x" brought along
+            return Typed(command="help", addressee=None, text="")
+        return command
+
+    def _is_addressed(self, command: Typed, chat: Chat) -> bool:
+        if command.addressee is not None:
+            return command.addressee == (self.bot.username or "").lower()
+        return is_private(chat) or command.command in self.known
+
+    def _is_ours(self, message: Message | None, chat: Chat) -> bool:
+        """Return whether a reply to that message goes on talking with us.
+
+        In a group only a reply to a text: "lovely!" beneath a picture is meant for people.
+        """
+        if message is None or message.from_user is None or message.from_user.id != self.bot.id:
+            return False
+        return is_private(chat) or message.text is not None
+
+    def ref(self, message: Message) -> MessageRef:
+        """Return our notation of a message."""
+        thread = message.message_thread_id if message.is_topic_message else None
+        if thread == GENERAL_TOPIC:
+            thread = None
+        return MessageRef(
+            platform=self.platform,
+            chat=chat_of(message.chat.id, thread),
+            message=str(message.message_id),
+        )
+
+
+def is_private(chat: Chat) -> bool:
+    """Return whether a chat is one person alone with the bot."""
+    return chat.type == Chat.PRIVATE
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCall:
+    """A message that asks for something."""
+
+    reception: Reception
+    message: Message
+    asked: Typed
+
+    def invocation(self) -> Invocation:
+        """Return the call as the door takes it."""
+        message, name = self.message, self.reception.platform
+        user, user_name = _author(message)
+        request, replied = self.reception.ref(message), message.reply_to_message
+        ours = replied is not None and _id(replied.from_user) == self.reception.bot.id
+        return Invocation(
+            key=f"{name}:{message.chat.id}:{message.message_id}",
+            platform=name,
+            user=f"{name}:{user}",
+            user_name=user_name,
+            chat=request.chat,
+            group=not is_private(message.chat),
+            command=self.asked.command,
+            respond=self.respond,
+            text=self.asked.text,
+            files=tuple(_files(self.reception.bot, (message, replied))),
+            language=message.from_user.language_code if message.from_user else None,
+            request=request,
+            replied_to=self.reception.ref(replied) if replied and ours else None,
+        )
+
+    async def respond(self, content: Content, private: bool) -> MessageRef | None:  # noqa: ARG002
+        """Answer with a reply; Telegram's groups have no private answers."""
+        request = self.reception.ref(self.message)
+        return await self.reception.post(request.chat, content, request)
+
+
+class Press:
+    """A pressed button. Telegram takes one answer to it, and the button spins until then."""
+
+    def __init__(self, reception: Reception, query: CallbackQuery) -> None:
+        self._reception = reception
+        self._query = query
+        self._answered = asyncio.Event()
+
+    def invocation(self) -> Invocation | None:
+        """Return the call as the door takes it, None for a button that is none of ours."""
+        query, name = self._query, self._reception.platform
+        source, press = self._source(), pressed(query.data or "")
+        if source is None or query.message is None or press is None:
+            return None
+        command, job_id = press
+        return Invocation(
+            key=f"{name}:cb:{query.id}",
+            platform=name,
+            user=f"{name}:{query.from_user.id}",
+            user_name=query.from_user.full_name,
+            chat=source.chat,
+            group=not is_private(query.message.chat),
+            command=command,
+            respond=self.respond,
+            options={"id": job_id},
+            language=query.from_user.language_code,
+            replied_to=source,
+            button=True,
+        )
+
+    def _source(self) -> MessageRef | None:
+        """Return the message the button is under; of one too old to be read, only its place."""
+        message = self._query.message
+        if message is None:
+            return None
+        if isinstance(message, Message):
+            return self._reception.ref(message)
+        return MessageRef(
+            platform=self._reception.platform,
+            chat=chat_of(message.chat.id, None),
+            message=str(message.message_id),
+        )
+
+    async def confirm(self, after_s: float = 0.0) -> None:
+        """End the button's spinning, unless an answer does so within that time."""
+        try:
+            async with asyncio.timeout(after_s):
+                await self._answered.wait()
+        except TimeoutError:
+            if self._take():
+                try:
+                    await self._answer()
+                except ChatError as error:
+                    _log.info("a pressed button was not confirmed: %s", error)
+
+    async def respond(self, content: Content, private: bool) -> MessageRef | None:
+        """Answer; a short private word appears above the chat, seen by the one who pressed."""
+        source, alert = self._source(), _alert(content)
+        if private and alert is not None and self._take():
+            try:
+                await self._answer(alert)
+            except MessageGone:  # too late for that: it becomes an ordinary message
+                _log.info("a pressed button was answered too late for an alert")
+            else:
+                return None
+        await self.confirm()
+        if source is None:
+            raise ChatGone("the pressed button is under no message of a chat")
+        return await self._reception.post(source.chat, content, source)
+
+    def _take(self) -> bool:
+        """Claim the one answer; return whether it was still to be given."""
+        free = not self._answered.is_set()
+        self._answered.set()
+        return free
+
+    async def _answer(self, alert: str | None = None) -> None:
+        with chat_errors():
+            await self._reception.bot.answer_callback_query(
+                self._query.id, text=alert, show_alert=alert is not None or None
+            )
+
+
+def _alert(content: Content) -> str | None:
+    """Return the words an alert has room for, None for content that needs a message."""
+    if content.files or content.buttons:
+        return None
+    text = outgoing(content, group=False).text
+    return text if 0 < utf16_length(text) <= ALERT_MOST else None
+
+
+# ---------------------------------------------------------------- who and what
+
+
+def _author(message: Message) -> tuple[str, str]:
+    """Return the id and the name of who wrote a message.
+
+    Whoever writes in a group's or a channel's name comes under a common id that says nothing of
+    who they are (1087968824, 136817688, 777000): nobody's rights go with it, and each chat's
+    anonymous people are an owner of their own.
+    """
+    if message.sender_chat is not None or message.from_user is None:
+        chat = message.sender_chat or message.chat
+        return f"anonymous{message.chat.id}", chat.effective_name or "anonymous"
+    return str(message.from_user.id), message.from_user.full_name
+
+
+def _id(user: User | None) -> int | None:
+    return user.id if user else None
+
+
+def _files(bot: Bot, messages: Sequence[Message | None]) -> Iterator[Attachment]:
+    """Yield the picture of a message, or else of the one it replies to."""
+    for message in messages:
+        if message is None:
+            continue
+        if message.photo:
+            largest = max(message.photo, key=lambda size: size.width * size.height)
+            yield _attachment(bot, largest.file_id, largest.file_size, "photo.jpg", "image/jpeg")
+            return
+        document = message.document
+        if document is not None and (document.mime_type or "").startswith("image/"):
+            mime, name = document.mime_type or "", document.file_name or "picture"
+            yield _attachment(bot, document.file_id, document.file_size, name, mime)
+            return
+
+
+def _attachment(bot: Bot, file_id: str, size: int | None, name: str, mime: str) -> Attachment:
+    """Return a person's file, downloaded only when it is read and never beyond the limit."""
+
+    async def read() -> bytes:
+        if (size or 0) > DOWNLOAD_MOST:
+            raise TooLarge(f"{size} bytes")
+        with chat_errors():
+            file = await bot.get_file(file_id)
+            if (file.file_size or 0) > DOWNLOAD_MOST:
+                raise TooLarge(f"{file.file_size} bytes")
+            return bytes(await file.download_as_bytearray())
+
+    return Attachment(name=name, mime=mime, size=size or 0, read=read)

@@ -1,0 +1,241 @@
+"""Posts, edits and removes messages: which of Telegram's methods shows a content, and how.
+
+Raises the library's errors; whoever calls decides what they mean.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from telegram import (
+    Bot,
+    InputMediaDocument,
+    InputMediaPhoto,
+    LinkPreviewOptions,
+    Message,
+    ReplyParameters,
+)
+from telegram.error import BadRequest
+
+from bot.pictures import dimensions
+from bot.platforms.base import ChatError, ChatUnavailable, Content, TooLarge
+from bot.platforms.telegram_errors import (
+    BAD_ENTITIES,
+    NO_TEXT,
+    NOT_MODIFIED,
+    chat_errors,
+    is_bad_photo,
+    says,
+)
+from bot.platforms.telegram_render import CAPTION_MOST, Outgoing, outgoing
+from queueing.requests import File
+
+PHOTO_BYTES_MOST = 10_000_000
+PHOTO_SIDES_MOST = 10_000  # width and height together
+PHOTO_RATIO_MOST = 20
+PHOTO_TYPES = frozenset({"image/jpeg", "image/png", "image/webp"})
+ALBUM_MOST = 10
+
+T = TypeVar("T")
+
+_NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a message goes: a chat, a thread of it, and the message it replies to."""
+
+    chat_id: int
+    thread_id: int | None = None
+    reply_to: int | None = None
+
+    @property
+    def group(self) -> bool:
+        """Whether several people read there: Telegram's ids of groups are negative."""
+        return self.chat_id < 0
+
+    def options(self) -> dict[str, Any]:
+        """Return what every sending method takes; a deleted message to reply to is no obstacle."""
+        reply = self.reply_to and ReplyParameters(self.reply_to, allow_sending_without_reply=True)
+        return {
+            "chat_id": self.chat_id,
+            "message_thread_id": self.thread_id,
+            "reply_parameters": reply or None,
+        }
+
+
+async def post(bot: Bot, place: Place, content: Content) -> Message:
+    """Post a content and return its message: of several files, the one with buttons or the first.
+
+    An album can have no buttons, so they come with the text in a message beneath it.
+    """
+    if len(content.files) > ALBUM_MOST:
+        raise TooLarge(f"{len(content.files)} files in one message")
+    if len(content.files) < 2:
+        return await _formatted(content, place, partial(_post_one, bot, place, content))
+    if not content.buttons:
+        return await _formatted(content, place, partial(_post_album, bot, place, content))
+    await _post_album(bot, place, content, Outgoing(text="", entities=[], keyboard=None))
+    try:
+        with chat_errors(unclear=True):
+            return await post(bot, place, replace(content, files=()))
+    except ChatError as error:  # the album is there: the whole must not be sent again
+        raise ChatUnavailable(f"after the album: {error}", unclear=True) from error
+
+
+async def _formatted(
+    content: Content,
+    place: Place,
+    send: Callable[[Outgoing], Awaitable[T]],
+    most: int | None = None,
+) -> T:
+    """Send with formatting; should Telegram not take it, without: a refusal changes nothing."""
+    message = outgoing(content, group=place.group, most=most)
+    try:
+        return await send(message)
+    except BadRequest as error:
+        if not (message.entities and says(error, BAD_ENTITIES)):
+            raise
+        return await send(replace(message, entities=[]))
+
+
+async def _post_one(bot: Bot, place: Place, content: Content, message: Outgoing) -> Message:
+    options = place.options() | {"reply_markup": message.keyboard}
+    if not content.files:
+        return await bot.send_message(
+            text=message.text,
+            entities=message.entities,
+            link_preview_options=_NO_PREVIEW,
+            **options,
+        )
+    (file,) = content.files
+    caption: dict[str, Any] = {"caption": message.text, "caption_entities": message.entities}
+    if await is_photo(file):
+        try:
+            return await bot.send_photo(photo=file.data, filename=file.name, **caption, **options)
+        except BadRequest as error:
+            if not is_bad_photo(error):
+                raise
+    return await bot.send_document(
+        document=file.data,
+        filename=file.name,
+        disable_content_type_detection=True,
+        **caption,
+        **options,
+    )
+
+
+async def _post_album(bot: Bot, place: Place, content: Content, message: Outgoing) -> Message:
+    """Post several files together: as photos if all can be shown, or else all as documents."""
+    shown = all([await is_photo(file) for file in content.files])
+    captions = [message, *[None] * (len(content.files) - 1)]
+    media = [
+        _media(file, caption, as_photo=shown)
+        for file, caption in zip(content.files, captions, strict=True)
+    ]
+    messages = await bot.send_media_group(media=media, **place.options())
+    return messages[0]
+
+
+def _media(
+    file: File, message: Outgoing | None, *, as_photo: bool
+) -> InputMediaPhoto | InputMediaDocument:
+    caption: dict[str, Any] = {}
+    if message is not None and message.text:
+        caption = {"caption": message.text, "caption_entities": message.entities}
+    if as_photo:
+        return InputMediaPhoto(file.data, filename=file.name, **caption)
+    return InputMediaDocument(
+        file.data, filename=file.name, disable_content_type_detection=True, **caption
+    )
+
+
+# ---------------------------------------------------------------- edits
+
+
+class _At(NamedTuple):
+    """The message an edit is about."""
+
+    chat_id: int
+    message_id: int
+
+
+async def show(bot: Bot, place: Place, message_id: int, content: Content) -> None:
+    """Make a message show this and nothing else. Idempotent.
+
+    A text becomes a picture or a document, and one of these another; never a text again: words
+    alone are then shown as its caption.
+    """
+    if len(content.files) > 1:
+        raise TooLarge("an edit carries one file on Telegram")
+    at = _At(place.chat_id, message_id)
+
+    async def send(message: Outgoing) -> None:
+        if content.files:
+            await _show_file(bot, at, content.files[0], message)
+        else:
+            await _show_words(bot, at, message)
+
+    try:
+        try:
+            await _formatted(content, place, send)
+        except BadRequest as error:
+            if not says(error, NO_TEXT):
+                raise
+            await _formatted(content, place, partial(_show_caption, bot, at), CAPTION_MOST)
+    except BadRequest as error:
+        if not says(error, NOT_MODIFIED):
+            raise
+
+
+async def _show_words(bot: Bot, at: _At, message: Outgoing) -> None:
+    await bot.edit_message_text(
+        message.text,
+        entities=message.entities,
+        link_preview_options=_NO_PREVIEW,
+        reply_markup=message.keyboard,
+        chat_id=at.chat_id,
+        message_id=at.message_id,
+    )
+
+
+async def _show_caption(bot: Bot, at: _At, message: Outgoing) -> None:
+    await bot.edit_message_caption(
+        caption=message.text,
+        caption_entities=message.entities,
+        reply_markup=message.keyboard,
+        chat_id=at.chat_id,
+        message_id=at.message_id,
+    )
+
+
+async def _show_file(bot: Bot, at: _At, file: File, message: Outgoing) -> None:
+    async def replace_by(media: InputMediaPhoto | InputMediaDocument) -> None:
+        await bot.edit_message_media(
+            media,
+            chat_id=at.chat_id,
+            message_id=at.message_id,
+            reply_markup=message.keyboard,
+        )
+
+    if await is_photo(file):
+        try:
+            await replace_by(_media(file, message, as_photo=True))
+        except BadRequest as error:
+            if not is_bad_photo(error):
+                raise
+        else:
+            return
+    await replace_by(_media(file, message, as_photo=False))
+
+
+async def is_photo(file: File) -> bool:
+    """Return whether Telegram can show a file as a photo; others go as documents."""
+    if file.mime not in PHOTO_TYPES or len(file.data) > PHOTO_BYTES_MOST:
+        return False
+    size = await dimensions(file)
+    if size is None:
+        return False
+    longer, shorter = max(size), min(size)
+    return sum(size) <= PHOTO_SIDES_MOST and longer <= shorter * PHOTO_RATIO_MOST

@@ -1,0 +1,177 @@
+"""Content as Telegram shows it: text with entities within its limits, and buttons. Pure.
+
+No parse mode is ever used: what a person or a model wrote cannot become a tag, and what looks like
+a mention notifies nobody.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, User
+
+from bot.platforms.base import Body, Button, Content, Markdown, Moment, Part
+from bot.platforms.telegram_markdown import Kind, Span, Styled, head, join, styled
+from bot.texts.split import utf16_length
+
+TEXT_MOST = 4096
+CAPTION_MOST = 1024
+ENTITIES_MOST = 100
+ALERT_MOST = 200
+LABEL_MOST = 64
+
+_CUT = "…"
+_UNSENDABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+# Telegram's server finds mentions in any text by itself, except in code. A word joiner is
+# invisible and ends the name before it begins; addresses of mail are none.
+_MENTION = re.compile(r"(?<![\w@])@(?=\w)")
+_JOINER = "\u2060"
+_DATA = re.compile(r"(?P<command>[-_\w]{1,32}):(?P<id>\d{1,18})", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outgoing:
+    """A message's text, its formatting, and its buttons, in the library's types."""
+
+    text: str
+    entities: list[MessageEntity]
+    keyboard: InlineKeyboardMarkup | None
+
+
+def outgoing(content: Content, *, group: bool, most: int | None = None) -> Outgoing:
+    """Return the content as one message of at most so many UTF-16 units.
+
+    Without `most`: as long as a message may be, or, beside files, a caption.
+
+    In a group the mentioned person's name is a link on the first word; alone with the bot
+    everything notifies anyway.
+    """
+    shown = fit(content.body, most or (CAPTION_MOST if content.files else TEXT_MOST))
+    if group and content.mention and content.mention.isdecimal():
+        shown = _mentioning(shown, content.mention)
+    return Outgoing(
+        text=shown.text, entities=entities_of(shown), keyboard=keyboard_of(content.buttons)
+    )
+
+
+def fit(body: Body, most: int) -> Styled:
+    """Return the body as text with spans, at most that many UTF-16 units.
+
+    The layer above already cuts what people read; this is for what formatting cannot foresee. The
+    longest part gives way, so that a long prompt never hides where a job stands.
+    """
+    shown = [_shown(part) for part in body]
+    while (excess := sum(utf16_length(part.text) for part in shown) - most) > 0:
+        index = max(range(len(shown)), key=lambda each: utf16_length(shown[each].text))
+        shown[index] = _shortened(shown[index], excess)
+    return join(shown)
+
+
+def _shown(part: Part) -> Styled:
+    match part:
+        case Moment(at):
+            return _moment(at)
+        case Markdown(text):
+            return _without_mentions(styled(_UNSENDABLE.sub("", text)))
+        case _:
+            return _without_mentions(Styled(text=_UNSENDABLE.sub("", part)))
+
+
+def _moment(at: float) -> Styled:
+    """Return a moment as Telegram shows it; clients that know no such entity show the words."""
+    words = datetime.fromtimestamp(at, UTC).strftime("%H:%M UTC")
+    return Styled(text=words, spans=(Span(start=0, end=len(words), kind=Kind.MOMENT, at=at),))
+
+
+def _without_mentions(text: Styled) -> Styled:
+    codes = [span for span in text.spans if span.kind in {Kind.CODE, Kind.PRE}]
+    found = [match.end() for match in _MENTION.finditer(text.text)]
+    places = [at for at in found if not any(code.start < at <= code.end for code in codes)]
+    for at in reversed(places):
+        text = _inserted(text, at, _JOINER)
+    return text
+
+
+def _inserted(text: Styled, at: int, piece: str) -> Styled:
+    def moved(position: int, *, starts: bool) -> int:
+        return position + len(piece) if position > at or (starts and position == at) else position
+
+    return Styled(
+        text=text.text[:at] + piece + text.text[at:],
+        spans=tuple(
+            replace(span, start=moved(span.start, starts=True), end=moved(span.end, starts=False))
+            for span in text.spans
+        ),
+    )
+
+
+def _shortened(text: Styled, excess: int) -> Styled:
+    """Return a text that is at least `excess` UTF-16 units shorter, marked as cut."""
+    keep = len(text.text) - min(excess + len(_CUT), len(text.text))
+    # Characters are at most two units, so this drops enough; a surrogate pair is one character.
+    return join([head(text, keep), Styled(text=_CUT)]) if keep else Styled(text="")
+
+
+def _mentioning(text: Styled, person_id: str) -> Styled:
+    word = re.match(r"\S+", text.text)
+    if word is None or any(span.start < word.end() for span in text.spans):
+        return text
+    span = Span(start=0, end=word.end(), kind=Kind.MENTION, value=person_id)
+    return replace(text, spans=(span, *text.spans))
+
+
+def entities_of(text: Styled) -> list[MessageEntity]:
+    """Return a text's spans in UTF-16 units, at most as many as Telegram reads."""
+    units = _Units(text.text)
+    return [_entity(span, units) for span in text.spans[:ENTITIES_MOST]]
+
+
+class _Units:
+    """Where each character of a text begins, in UTF-16 units."""
+
+    def __init__(self, text: str) -> None:
+        self._at = [0]
+        for character in text:
+            self._at.append(self._at[-1] + (2 if ord(character) > 0xFFFF else 1))
+
+    def __getitem__(self, position: int) -> int:
+        return self._at[position]
+
+
+def _entity(span: Span, units: _Units) -> MessageEntity:
+    start = units[span.start]
+    person = span.value if span.kind is Kind.MENTION else None
+    return MessageEntity(
+        type=span.kind.value,
+        offset=start,
+        length=units[span.end] - start,
+        url=span.value if span.kind is Kind.LINK else None,
+        language=span.value if span.kind is Kind.PRE else None,
+        user=User(id=int(person), first_name="", is_bot=False) if person else None,
+        unix_time=None if span.at is None else datetime.fromtimestamp(int(span.at), UTC),
+        date_time_format=None if span.at is None else "r",  # "in 4 minutes", kept true by clients
+    )
+
+
+# ---------------------------------------------------------------- buttons
+
+
+def keyboard_of(rows: Sequence[Sequence[Button]]) -> InlineKeyboardMarkup | None:
+    """Return the buttons, or None where there are none: an edit without them takes them away."""
+    shown = [[_button(button) for button in row] for row in rows if row]
+    return InlineKeyboardMarkup(shown) if shown else None
+
+
+def _button(button: Button) -> InlineKeyboardButton:
+    return InlineKeyboardButton(
+        button.label[:LABEL_MOST],
+        callback_data=f"{button.command}:{button.job_id}",
+        style="danger" if button.danger else None,
+    )
+
+
+def pressed(data: str) -> tuple[str, int] | None:
+    """Return the command and the job a button carries, None for one that is none of ours."""
+    found = _DATA.fullmatch(data)
+    return (found["command"], int(found["id"])) if found else None

@@ -1,0 +1,159 @@
+"""Fetches updates and confirms each only when it has been carried out.
+
+Telegram forgets an update as soon as a later request for updates passes it. So the confirming
+number moves only past what the door has made durable; what a crash leaves unconfirmed comes again.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from telegram import Bot, Update
+from telegram.error import InvalidToken, RetryAfter, TelegramError
+from telegram.request import HTTPXRequest
+
+from bot.platforms.telegram_errors import pause_s
+
+ALLOWED_UPDATES = ("message", "callback_query")  # Telegram remembers the list, so it is always sent
+POLL_S = 30
+SETTLE_S = 0.5  # a slow call holds up the next look for new ones no longer than this
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+Serve = Callable[[Update], Awaitable[None]]
+"""Carries out an update; when it returns, the update may be forgotten. Must not raise."""
+
+
+class Updates:
+    """Serves updates: those of one chat in their order, different chats at the same time.
+
+    `serving` owns the tasks. What is remembered is bounded by what Telegram hands out at once,
+    because unconfirmed updates come again with every request and count towards its hundred.
+    """
+
+    def __init__(self, bot: Bot, serve: Serve, serving: asyncio.TaskGroup) -> None:
+        self._bot = bot
+        self._serve = serve
+        self._serving = serving
+        self._done: dict[int, bool] = {}  # by update id, in their order
+        self._lanes: dict[int, deque[Update]] = {}
+        self._idle = asyncio.Event()
+
+    async def receive(self) -> None:
+        """Receive until cancelled. Raises `InvalidToken` when Telegram takes the token no more."""
+        pauses = pauses_s()
+        while True:
+            try:
+                await self._look()
+                pauses = pauses_s()
+            except InvalidToken:
+                raise
+            except RetryAfter as limit:
+                await asyncio.sleep(pause_s(limit))
+            except TelegramError as error:
+                # A `Conflict` (409) is among them: another process polls with this token.
+                pause = next(pauses)
+                _log.warning("no updates from Telegram, again in %.0f s: %s", pause, error)
+                await asyncio.sleep(pause)
+
+    async def _look(self) -> None:
+        """Ask once for updates, which confirms those before them, and begin to serve the new."""
+        offset = self._offset()
+        updates = await self._bot.get_updates(
+            offset=offset,
+            timeout=0 if self._lanes else POLL_S,
+            allowed_updates=ALLOWED_UPDATES,
+        )
+        self._forget(offset)
+        for update in updates:
+            if update.update_id not in self._done:
+                self._done[update.update_id] = False
+                self._take(update)
+        await self._settle()
+
+    def _offset(self) -> int | None:
+        """Return the first update not yet carried out.
+
+        None once all are confirmed: after a week of silence Telegram counts from a random number,
+        perhaps a lower one, and an old offset would confirm what nobody has seen.
+        """
+        if not self._done:
+            return None
+        return next(
+            (number for number, done in self._done.items() if not done), max(self._done) + 1
+        )
+
+    def _forget(self, offset: int | None) -> None:
+        """Drop what that request has confirmed."""
+        if offset is not None:
+            for number in [number for number in self._done if number < offset]:
+                del self._done[number]
+
+    def _take(self, update: Update) -> None:
+        lane = update.effective_chat.id if update.effective_chat else 0
+        if lane in self._lanes:
+            self._lanes[lane].append(update)
+            return
+        self._lanes[lane] = deque([update])
+        self._idle.clear()
+        self._serving.create_task(self._serve_lane(lane))
+
+    async def _serve_lane(self, lane: int) -> None:
+        waiting = self._lanes[lane]
+        while waiting:
+            update = waiting.popleft()
+            try:
+                await self._serve(update)
+            except Exception:  # noqa: BLE001  it would come again for ever and stop its chat
+                _log.exception("update %s could not be served and is dropped", update.update_id)
+            self._done[update.update_id] = True
+        del self._lanes[lane]
+        if not self._lanes:
+            self._idle.set()
+
+    async def _settle(self) -> None:
+        """Give what has begun a moment to end, so that one request both confirms and waits."""
+        if not self._lanes:
+            return
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                await self._idle.wait()
+        except TimeoutError:
+            return
+
+
+def pauses_s() -> Iterator[float]:
+    """Yield the pauses between one failed request and the next, in seconds, without end."""
+    pause = FIRST_PAUSE_S
+    while True:
+        yield pause
+        pause = min(pause * 2, LONGEST_PAUSE_S)
+
+
+class UpdatesRequest(HTTPXRequest):
+    """The connection for updates; replaces those the library cannot read by empty ones.
+
+    The library refuses a whole batch for one unreadable update, for ever: such an update would
+    never be confirmed and would keep all later ones away.
+    """
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        """Return Telegram's answer with every update readable."""
+        answer = HTTPXRequest.parse_json_payload(payload)
+        if isinstance(answer.get("result"), list):
+            answer["result"] = [_readable(each) for each in answer["result"]]
+        return answer
+
+
+def _readable(update: dict[str, Any]) -> dict[str, Any]:
+    try:
+        Update.de_json(update, None)
+    except Exception:  # noqa: BLE001  whatever the library fails with
+        _log.exception("update %s cannot be read and is dropped", update.get("update_id"))
+        return {"update_id": update["update_id"]}
+    return update
