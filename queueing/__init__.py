@@ -4,11 +4,12 @@ Knows no chat and no HTTP; the packages above it import it, never the other way 
 look, in reading order:
 
 - what there is: `requests`, `jobs`, `catalog`, `errors`, and `ports`, which it needs from others
-- deciding, pure: `world` goes into `planning` and a plan comes out; `retry`, `estimates`,
+- deciding, pure: a `world` goes into `planning` and a plan comes out; `retry`, `estimates`,
   `forecast`, `reasons`
-- doing: `jobqueue` is the front door; `router` carries out plans with `loader` and `processor`
-  (which uses `watch`); `recovery` takes up what an earlier run left; `preloads` are an admin's
-  wishes
-- remembering: `fleet` (what is in memory), `times` and `outlook` (how long things take), `ledger`
-  and `store` (what must survive); `health` keeps the fleet true
+- doing: `jobqueue` is the front door; `router` carries out plans with `loader` and `processor`,
+  which uses `watch` and `outcomes`; `recovery` takes up what an earlier run left; `preloads` are
+  an admin's wishes
+- knowing: `fleet` with `budget`, `vitals` and `setbacks` (memory, servers, failed loads), kept
+  true by `health`; `times` and `outlook` (how long things take)
+- remembering: `store`, and `ledger`, which writes down what the fleet and the times know
 """

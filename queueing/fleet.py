@@ -1,4 +1,4 @@
-"""Fleet: what is in which memory, what runs where, and which servers are up.
+"""Fleet: what is in which memory and what runs where.
 
 Memory only, changed by the loader, the processor and the health watch; the router reads it as
 part of a `World`. It never speaks to a server or to the store.
@@ -8,42 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from queueing.budget import Budget
 from queueing.catalog import Catalog, ModelSpec
 from queueing.jobs import Job
-from queueing.ports import Backend, Clock, ServerInfo
-from queueing.retry import pause_s
+from queueing.ports import Backend, Clock
+from queueing.setbacks import Setbacks
+from queueing.vitals import Vitals
 from queueing.world import BackendView, Copy, HostView, Residency
-
-WEDGE_PAUSE_S = 60.0  # how long a server that never ran its work stays out, at first
-LONGEST_WEDGE_PAUSE_S = 1800.0
-JUST_LOADED_S = 30.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BackendHealth:
-    """Whether a backend can be used, since when, and what it said last.
-
-    `wedged_until` is set while it answers but was seen not to run what it accepted.
-    """
-
-    up: bool = False
-    since: float = 0.0
-    description: str = ""
-    error: str | None = None
-    wedges: int = 0
-    wedged_until: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LoadFailures:
-    """The failed loads of a model in a row, and when it may be tried again.
-
-    `good_at` is set by a load that worked; the row ends only if its copy then lasts a while.
-    """
-
-    count: int = 0
-    until: float = 0.0
-    good_at: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +37,8 @@ class Fleet:
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.catalog = catalog
-        self.went_down: Callable[[str], None] = lambda _name: None
+        self.vitals = Vitals(catalog.backends, clock, changed)
+        self.setbacks = Setbacks(clock, changed)
         self.pins: set[tuple[str, str]] = set()  # (model, backend) an admin wants kept loaded
         self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change
         self.copies_changed = False  # since the router last wrote them down
@@ -77,12 +49,8 @@ class Fleet:
         self._view: tuple[Copy, ...] | None = None  # `copies`, until something changes
         self._draining: set[tuple[str, str]] = set()
         self._slots: dict[int, Slot] = {}
-        self._health = {name: BackendHealth(since=clock.now()) for name in catalog.backends}
-        self._other_mb: dict[str, int] = {}
-        self._learned_mb: dict[str, int] = {}
         self._left_at: dict[str, float] = {}
-        self._failures: dict[str, LoadFailures] = {}
-        self._unable: set[tuple[str, str]] = set()
+        self._budget = Budget()
 
     # ------------------------------------------------------------ copies
 
@@ -154,10 +122,8 @@ class Fleet:
 
     def ready(self, spec: ModelSpec, backend: str) -> None:
         """Note that a copy is usable: loaded now, or found in a server's memory."""
-        now = self._clock.now()
-        if spec.name in self._failures:
-            self._failures[spec.name] = replace(self._failures[spec.name], good_at=now)
-        self._put(spec, backend, Residency.READY, ready_at=now)
+        self.setbacks.worked(spec.name)
+        self._put(spec, backend, Residency.READY, ready_at=self._clock.now())
 
     def leaving(self, model: str, backend: str) -> None:
         """Note that a copy is being unloaded; nothing starts on it, its memory still counts."""
@@ -256,102 +222,24 @@ class Fleet:
         """Return the jobs that occupy slots of a backend."""
         return tuple(slot.job for slot in self._slots.values() if slot.backend == backend)
 
-    # ------------------------------------------------------------ health
-
-    def health(self, backend: str) -> BackendHealth:
-        """Return how a backend is."""
-        return self._health[backend]
-
-    def up(self, backend: str, info: ServerInfo) -> None:
-        """Note that a backend answered; one that is wedged stays out until its pause is over."""
-        now, health = self._clock.now(), self._health[backend]
-        if health.wedged_until is not None and now < health.wedged_until:
-            return
-        self._health[backend] = BackendHealth(
-            up=True,
-            since=health.since if health.up else now,
-            description=info.description,
-            wedges=health.wedges,
-        )
-        if not health.up:
-            self._changed()
-
-    def down(self, backend: str, error: str) -> None:
-        """Note that a backend does not answer; a restart also ends its being wedged."""
-        health = self._health[backend]
-        self._health[backend] = replace(
-            health,
-            up=False,
-            since=self._clock.now() if health.up else health.since,
-            error=error,
-            wedged_until=None,
-        )
-        if health.up:
-            self._changed()
-            self.went_down(backend)
-
-    def wedged(self, backend: str, error: str) -> None:
-        """Note that a backend answers but never ran what it accepted.
-
-        Its answers prove nothing then, so it comes back after a restart, or for a trial after a
-        pause that doubles each time.
-        """
-        now, health = self._clock.now(), self._health[backend]
-        pause = min(WEDGE_PAUSE_S * 2 ** min(health.wedges, 16), LONGEST_WEDGE_PAUSE_S)
-        self._health[backend] = replace(
-            health,
-            up=False,
-            since=now if health.up else health.since,
-            error=error,
-            wedges=health.wedges + 1,
-            wedged_until=now + pause,
-        )
-        self._changed()
-
-    def worked(self, backend: str) -> None:
-        """Note that a backend finished a job: it is not wedged."""
-        self._health[backend] = replace(self._health[backend], wedges=0)
-
-    # ------------------------------------------------------------ failed loads
+    # ------------------------------------------------------------ who can serve what
 
     def lost(self, model: str, backend: str) -> None:
         """Note that a server says it does not hold a copy we thought ready.
 
-        It is unloaded all the same, because it may be half loaded. One that was lost right after
-        its load counts as a failed load: the pause keeps two owners of one card from loading in
-        turns for ever.
+        It is unloaded all the same, because it may be half loaded.
         """
         copy = self._copies.get((model, backend))
-        if copy is None or copy.residency is not Residency.READY:
-            return
-        self.drain(model, backend)
-        if self._clock.now() - copy.ready_at < JUST_LOADED_S:
-            self.load_failed(model)
-
-    def load_failed(self, model: str) -> int:
-        """Note a failed load and begin its pause; return how many failed in a row."""
-        now, past = self._clock.now(), self.failures(model)
-        lasted = past.good_at is not None and now - past.good_at >= JUST_LOADED_S
-        count = 1 if lasted else past.count + 1
-        self._failures[model] = LoadFailures(count=count, until=now + pause_s(count))
-        self._changed()
-        return count
-
-    def failures(self, model: str) -> LoadFailures:
-        """Return the failed loads of a model in a row."""
-        return self._failures.get(model, LoadFailures())
-
-    def unable(self, model: str, backend: str) -> None:
-        """Note that a backend can never serve a model as configured."""
-        self._unable.add((model, backend))
-        self._changed()
+        if copy is not None and copy.residency is Residency.READY:
+            self.drain(model, backend)
+            self.setbacks.lost(model, copy.ready_at)
 
     def serving(self, spec: ModelSpec) -> tuple[str, ...]:
         """Return the backends that can serve a model, in the configuration's order."""
         return tuple(
             name
             for name in spec.backends
-            if name in self._backends and (spec.name, name) not in self._unable
+            if name in self._backends and self.setbacks.is_able(spec.name, name)
         )
 
     def can_ever_serve(self, spec: ModelSpec) -> bool:
@@ -380,46 +268,24 @@ class Fleet:
         )
 
     def measured(self, host: str, total_mb: int, free_mb: int) -> None:
-        """Take a measurement of a host's card into account.
-
-        What a running job takes for itself for a while is ours as well, so other programs can be
-        seen to grow only while nothing runs, loads or unloads there.
-        """
-        ours = sum(c.vram_mb for c in self.copies if self.catalog.host_of[c.backend] == host)
-        other = max(0, total_mb - free_mb - ours)
-        before = self._other_mb.get(host, 0)
-        if other < before or self.quiet(host):
-            self._other_mb[host] = other
-            if other != before:
-                self._changed()
+        """Take a measurement of a host's card into account."""
+        ours_mb = sum(c.vram_mb for c in self.copies if self.catalog.host_of[c.backend] == host)
+        used_mb, quiet = total_mb - free_mb, self.quiet(host)
+        if self._budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
+            self._changed()
 
     def usable_mb(self, host: str) -> int:
-        """Return what models may take together now.
-
-        Half of the margin is there for desktops and the servers' own overhead; what other
-        programs hold beyond that shrinks the budget.
-        """
-        spec = self.catalog.hosts[host]
-        tolerated = (spec.vram_mb - spec.usable_mb) // 2
-        return max(0, spec.usable_mb - max(0, self._other_mb.get(host, 0) - tolerated))
-
-    def learn_vram(self, model: str, vram_mb: int) -> None:
-        """Correct what a model is believed to take, upwards only."""
-        self._learned_mb[model] = max(vram_mb, self._learned_mb.get(model, 0))
+        """Return what models may take together on a host now."""
+        return self._budget.usable_mb(self.catalog.hosts[host])
 
     def vram_mb(self, spec: ModelSpec) -> int:
         """Return what a copy takes; one of unknown size takes a whole host until it is measured."""
-        known = self._known_mb(spec)
-        if known is not None:
-            return known
-        hosts = {self.catalog.host_of[name] for name in self.serving(spec)}
-        return max((self.catalog.hosts[host].usable_mb for host in hosts), default=0)
+        hosts = (self.catalog.hosts[self.catalog.host_of[name]] for name in self.serving(spec))
+        return self._budget.vram_mb(spec, hosts)
 
-    def _known_mb(self, spec: ModelSpec) -> int | None:
-        learned = self._learned_mb.get(spec.name)
-        if spec.vram_mb is None or learned is None:
-            return spec.vram_mb if learned is None else learned
-        return max(spec.vram_mb, learned)
+    def learn_vram(self, model: str, vram_mb: int) -> None:
+        """Correct what a model is believed to take, upwards only."""
+        self._budget.learn(model, vram_mb)
 
     # ------------------------------------------------------------ views for the planner
 
@@ -439,7 +305,7 @@ class Fleet:
     def _backend_view(self, name: str) -> BackendView:
         spec, health, adapter = (
             self.catalog.backends[name],
-            self._health[name],
+            self.vitals.of(name),
             self._backends[name],
         )
         running = self.running_on(name)

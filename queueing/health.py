@@ -34,7 +34,7 @@ class Health:
         self._clock = clock
         self._noted: dict[str, frozenset[str]] = {}
         self._again = {name: asyncio.Event() for name in backends}
-        fleet.went_down = lambda name: self._again[name].set()
+        fleet.vitals.went_down = lambda name: self._again[name].set()
 
     async def first_look(self, noted: Mapping[str, frozenset[str]]) -> None:
         """Look at every server once, all at the same time, before anything is planned.
@@ -54,7 +54,7 @@ class Health:
                 pause_s = FIRST_DOWN_S
                 await asyncio.sleep(pause_s)
             await self.look(name)
-            up = self._fleet.health(name).up
+            up = self._fleet.vitals.of(name).up
             pause_s = EVERY_S if up else min(pause_s * 2, EVERY_S)
 
     async def _woken(self, name: str, pause_s: float) -> bool:
@@ -73,11 +73,14 @@ class Health:
         try:
             async with asyncio.timeout(ANSWER_S):
                 info = await server.probe()
-            self._fleet.up(name, info)
+            was_down = not self._fleet.vitals.of(name).up
+            self._fleet.vitals.up(name, info)
+            if was_down:
+                self._fleet.setbacks.forgive(name)
             await self._compare(name, server)
         except (BackendError, TimeoutError) as error:
             cause = str(error) or "it does not answer in time"
-            if self._fleet.health(name).up:
+            if self._fleet.vitals.of(name).up:
                 log.warning("%s is down: %s", name, cause)
             self._missed(name, cause)
         except Exception as error:
@@ -87,8 +90,8 @@ class Health:
             await self._weigh(name, info)
 
     def _missed(self, name: str, cause: str) -> None:
-        self._fleet.down(name, cause)
-        if self._clock.now() - self._fleet.health(name).since >= FORGET_S:
+        self._fleet.vitals.down(name, cause)
+        if self._clock.now() - self._fleet.vitals.of(name).since >= FORGET_S:
             # A server that is gone holds nothing: its card's other servers may have the memory.
             self._fleet.forget_idle(name)
 

@@ -13,6 +13,7 @@ from queueing.health import Health
 from queueing.jobs import Job, JobEvent, JobState, NewJob
 from queueing.ledger import Ledger
 from queueing.loader import Loader
+from queueing.outcomes import Outcomes
 from queueing.outlook import Outlook
 from queueing.ports import (
     Admission,
@@ -128,11 +129,13 @@ class JobQueue:
         self._times = Times(self._fleet, clock)
         ledger = Ledger(store=store, fleet=self._fleet, times=self._times)
         self._health = Health(fleet=self._fleet, backends=backends, memory=memory, clock=clock)
+        outcomes = Outcomes(store=store, clock=clock, publish=self._publish)
         self._processor = Processor(
             store=store,
             fleet=self._fleet,
             backends=backends,
             clock=clock,
+            outcomes=outcomes,
             publish=self._publish,
             relieve=self._relieve,
             ended=self._times.job_ended,
@@ -143,7 +146,7 @@ class JobQueue:
             fleet=self._fleet,
             backends=backends,
             measure=self._health.free_mb,
-            fail_waiting=self._processor.fail_waiting,
+            fail_waiting=outcomes.fail_waiting,
             loaded=self._times.loaded,
             write_down=ledger.write,
         )
@@ -308,7 +311,7 @@ class JobQueue:
         return [self._backend_status(name) for name in self._backends]
 
     def _backend_status(self, name: str) -> BackendStatus:
-        health = self._fleet.health(name)
+        health = self._fleet.vitals.of(name)
         return BackendStatus(
             name=name,
             host=self.catalog.host_of[name],

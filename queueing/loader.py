@@ -149,10 +149,10 @@ class Loader:
             log.error("loading %s on %s failed", spec.name, backend, exc_info=error)
         await self._clear(spec, backend)
         if isinstance(error, Unavailable):
-            self._fleet.down(backend, str(error))
+            self._fleet.vitals.down(backend, str(error))
         if isinstance(error, BackendError) and not error.retryable:
-            self._fleet.unable(spec.name, backend)
-        failures = self._fleet.load_failed(spec.name)
+            self._fleet.setbacks.never(spec.name, backend)
+        failures = self._fleet.setbacks.failed(spec.name)
         self._settle(spec.name, backend, error)
         hopeless = not self._fleet.serving(spec)
         if hopeless or (failures >= spec.max_attempts and not self._fleet.copies_of(spec.name)):
@@ -222,7 +222,7 @@ class Loader:
                 await server.unload(self._fleet.catalog.models[victim.model])
         except (BackendError, TimeoutError) as error:
             log.warning("unloading %s on %s failed: %s", victim.model, victim.backend, error)
-            self._fleet.down(victim.backend, str(error) or "it does not unload in time")
+            self._fleet.vitals.down(victim.backend, str(error) or "it does not unload in time")
         except Exception:
             log.exception("unloading %s on %s failed", victim.model, victim.backend)
         else:

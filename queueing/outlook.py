@@ -91,7 +91,9 @@ class Outlook:
     def _free_at(self, spec: ModelSpec) -> float | None:
         """Return when a model nobody waits for could start a job: now, or after work or a load."""
         now = self._clock.now()
-        copies = [c for c in self._fleet.copies_of(spec.name) if self._fleet.health(c.backend).up]
+        copies = [
+            c for c in self._fleet.copies_of(spec.name) if self._fleet.vitals.of(c.backend).up
+        ]
         moments = [
             max(now, min(copy.ends_at, default=now) if copy.running else copy.ready_at)
             if copy.running >= spec.parallel or copy.residency is Residency.LOADING
@@ -103,7 +105,7 @@ class Outlook:
         moments += [
             now + self._times.load_s(spec.name, name)
             for name in self._fleet.serving(spec)
-            if self._fleet.health(name).up and not copies and self._fleet.quiet(host_of[name])
+            if self._fleet.vitals.of(name).up and not copies and self._fleet.quiet(host_of[name])
         ]
         return min(moments, default=None)
 

@@ -24,7 +24,7 @@ class Preloads:
         """
         spec = self._known(model)
         backend = self._place_for(spec, host)
-        health = self._fleet.health(backend)
+        health = self._fleet.vitals.of(backend)
         if health.error is not None:  # None as well before the first look: then wait for it
             raise Unavailable(f"{backend} is down: {health.error}")
         self._fleet.pin(spec.name, backend)
@@ -73,5 +73,5 @@ class Preloads:
         """Return where to preload: where it is already, else the first backend that is up."""
         places = self._places(spec, host)
         here = {copy.backend for copy in self._fleet.copies_of(spec.name)}
-        up = [name for name in places if self._fleet.health(name).up]
+        up = [name for name in places if self._fleet.vitals.of(name).up]
         return next((name for name in places if name in here), (up or places)[0])

@@ -4,7 +4,6 @@ It never decides what runs where; it is told by the router, and by recovery afte
 """
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from uuid import uuid5
 from queueing.catalog import ModelSpec
 from queueing.errors import NotLoaded, OutOfMemory, StaleJob, StoreError, Unavailable
 from queueing.fleet import Fleet
-from queueing.jobs import Job, JobEvent, JobState
+from queueing.jobs import Job, JobEvent
+from queueing.outcomes import Outcomes
 from queueing.ports import Backend, Clock, Fetch, JobChanged, Progressed, Report, Store
 from queueing.requests import Output, Work
 from queueing.retry import NEUTRAL_TEXT, Fail, after_failure, pause_s
@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 
 FETCH_TRIES = 5
 RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it finished meanwhile
-LONGEST_STORE_PAUSE_S = 30.0
 
 LOST_TEXT = "It was interrupted again and again."
 
@@ -54,6 +53,7 @@ class Processor:
         fleet: Fleet,
         backends: Mapping[str, Backend],
         clock: Clock,
+        outcomes: Outcomes,
         publish: Callable[[JobChanged | Progressed], None],
         relieve: Callable[[str], Awaitable[None]],
         ended: Callable[[Job, str], None],
@@ -64,6 +64,7 @@ class Processor:
         self._fleet = fleet
         self._backends = backends
         self._clock = clock
+        self._outcomes = outcomes
         self._publish = publish
         self._relieve = relieve
         self._ended = ended
@@ -120,16 +121,6 @@ class Processor:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def fail_waiting(self, model: str, text: str) -> None:
-        """Fail every waiting job of a model."""
-        try:
-            jobs = await self._store.open_jobs()
-        except StoreError as failure:
-            log.warning("waiting jobs of %s could not be failed: %s", model, failure)
-            return
-        waiting = [job for job in jobs if job.model == model and job.state is JobState.PENDING]
-        await asyncio.gather(*(self._conclude(job, JobEvent.FAIL, error=text) for job in waiting))
-
     def _spawn(
         self, job: Job, steps: Callable[[], Awaitable[None]], work: asyncio.TaskGroup
     ) -> asyncio.Task[None]:
@@ -150,36 +141,11 @@ class Processor:
         except asyncio.CancelledError:
             # What the server has finished stays in state processing: the next run fetches it.
             if not self._attempts[job.id].finished:
-                await self._give_back(job, JobEvent.RELEASE, not_before=self._clock.now())
+                await self._outcomes.give_back(job, JobEvent.RELEASE)
             raise
         except Exception:
             log.exception("job %d: stopped by a fault of ours", job.id)
-            await self._give_back(job, JobEvent.FAIL, error=NEUTRAL_TEXT)
-
-    async def _give_back(
-        self, job: Job, event: JobEvent, *, not_before: float = 0.0, error: str | None = None
-    ) -> None:
-        """Return or end a job that was interrupted, unless its end is written down already.
-
-        Tries once only: what a failing database leaves in state processing is recovered at the
-        next start.
-        """
-        try:
-            current = await self._store.get(job.id)
-            if current is not None and current.state is JobState.PROCESSING:
-                changed = await self._store.apply(
-                    current,
-                    event,
-                    self._clock.now(),
-                    not_before=not_before,
-                    error=error,
-                    suspect=current.suspect,
-                )
-                self._publish(JobChanged(job=changed, event=event))
-        except (StaleJob, StoreError) as failure:
-            log.warning("job %d: could not be given back: %s", job.id, failure)
-        except Exception:
-            log.exception("job %d: could not be given back", job.id)
+            await self._outcomes.give_back(job, JobEvent.FAIL, error=NEUTRAL_TEXT)
 
     # ------------------------------------------------------------ the steps of an attempt
 
@@ -212,7 +178,7 @@ class Processor:
             # The server is done with it: the slot is free, and fetching overlaps the next job.
             self._fleet.vacate(job.id)
             self._attempts[job.id].finished = True
-            self._fleet.worked(backend)
+            self._fleet.vitals.worked(backend)
             self._ended(job, backend)
             output = await self._fetched(fetch, job)
         except _Lost:
@@ -220,7 +186,7 @@ class Processor:
         except Exception as error:  # noqa: BLE001 - every failure of an attempt is the job's outcome
             await self._failed(job, spec, backend, error)
         else:
-            await self._conclude(job, JobEvent.COMPLETE, output=output)
+            await self._outcomes.conclude(job, JobEvent.COMPLETE, output=output)
 
     async def _work(self, job: Job) -> Work:
         key = uuid5(self._store.database_id, f"{job.id}:{job.attempt}")
@@ -245,7 +211,7 @@ class Processor:
             try:
                 fetch = await server.resume(spec, work, report)
             except Unavailable as error:
-                self._fleet.down(backend, str(error))
+                self._fleet.vitals.down(backend, str(error))
                 if self._clock.now() >= give_up_at:
                     raise
                 await asyncio.sleep(2.0)
@@ -274,16 +240,16 @@ class Processor:
             spec,
             self._clock.now(),
             alone=alone,
-            lost_in_a_row=self._fleet.failures(job.model).count,
+            lost_in_a_row=self._fleet.setbacks.of(job.model).count,
         )
         self._fleet.vacate(job.id)
         if isinstance(error, OutOfMemory):
             await self._relieve(self._fleet.catalog.host_of[backend])
         log.warning("job %d on %s: %s: %s", job.id, backend, type(error).__name__, error)
         if isinstance(outcome, Fail):
-            await self._conclude(job, JobEvent.FAIL, error=outcome.text)
+            await self._outcomes.conclude(job, JobEvent.FAIL, error=outcome.text)
             return
-        await self._conclude(
+        await self._outcomes.conclude(
             job,
             JobEvent.RETRY if outcome.charged else JobEvent.RELEASE,
             not_before=outcome.not_before,
@@ -298,51 +264,19 @@ class Processor:
                 alone = not others and not self._attempts[job.id].crowded
                 for other in others:
                     self._attempts[other].crowded = True
-                self._fleet.down(backend, str(error))
+                self._fleet.vitals.down(backend, str(error))
                 return alone
             case NotLoaded():
                 self._fleet.lost(job.model, backend)
             case NeverBegan():
-                self._fleet.wedged(backend, str(error))
+                self._fleet.vitals.wedged(backend, str(error))
         return True
 
     async def _lost(self, job: Job, spec: ModelSpec | None) -> None:
         if spec is not None and job.attempt >= spec.max_attempts:
-            await self._conclude(job, JobEvent.FAIL, error=LOST_TEXT)
+            await self._outcomes.conclude(job, JobEvent.FAIL, error=LOST_TEXT)
         else:
-            await self._conclude(job, JobEvent.RETRY, not_before=self._clock.now())
-
-    async def _conclude(
-        self,
-        job: Job,
-        event: JobEvent,
-        *,
-        not_before: float = 0.0,
-        error: str | None = None,
-        output: Output | None = None,
-        suspect: bool = False,
-    ) -> None:
-        """Write an outcome down, as often as it takes: a full disk must not lose finished work."""
-        for failures in itertools.count(1):
-            try:
-                changed = await self._store.apply(
-                    job,
-                    event,
-                    self._clock.now(),
-                    not_before=not_before,
-                    error=error,
-                    output=output,
-                    suspect=suspect,
-                )
-            except StaleJob:
-                log.info("job %d: somebody was faster than its %s", job.id, event.value)
-                return
-            except StoreError as failure:
-                log.warning("job %d: its %s is not stored yet: %s", job.id, event.value, failure)
-                await asyncio.sleep(min(pause_s(failures), LONGEST_STORE_PAUSE_S))
-            else:
-                self._publish(JobChanged(job=changed, event=event))
-                return
+            await self._outcomes.conclude(job, JobEvent.RETRY, not_before=self._clock.now())
 
 
 def _resolve(started: asyncio.Future[None]) -> None:

@@ -179,7 +179,7 @@ class Router:
             service_s=self._times.services_s(spec, backends),
             rate_per_s=self._times.rate_per_s(name),
             left_at=self._fleet.left_at(name),
-            load_after=self._fleet.failures(name).until,
+            load_after=self._fleet.setbacks.of(name).until,
             waiting=waiting,
             wanted_by_admin=self._fleet.wishes(name),
         )

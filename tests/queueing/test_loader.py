@@ -214,6 +214,24 @@ def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
     run(story())
 
 
+def test_a_restarted_server_may_try_again_what_it_could_not_serve() -> None:
+    """If this fails mending a server's files means restarting the bot as well."""
+
+    async def story() -> None:
+        house = two_models()
+        server = house.servers["comfy"]
+        server.load_fates = one_after_another([BadModel("models.flux.workflow: no file")])
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await ended(queue, job)
+            server.die(restart_s=5.0)
+            await asyncio.sleep(60)
+            again = await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+            assert (await ended(queue, again)).state is JobState.COMPLETED
+
+    run(story())
+
+
 # ------------------------------------------------------------ preload and unload
 
 

@@ -1,0 +1,70 @@
+"""Setbacks: loads that failed, how long they pause, and what can never be loaded where."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from queueing.ports import Clock
+from queueing.retry import pause_s
+
+LASTING_S = 30.0  # a copy that leaves sooner by itself was no good load
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadFailures:
+    """The failed loads of a model in a row, and when it may be tried again.
+
+    `good_at` is set by a load that worked; the row ends only if its copy then lasts a while.
+    """
+
+    count: int = 0
+    until: float = 0.0
+    good_at: float | None = None
+
+
+class Setbacks:
+    """Keeps failures in memory; calls `changed` when one is added."""
+
+    def __init__(self, clock: Clock, changed: Callable[[], None]) -> None:
+        self._clock = clock
+        self._changed = changed
+        self._failures: dict[str, LoadFailures] = {}
+        self._unable: set[tuple[str, str]] = set()
+
+    def of(self, model: str) -> LoadFailures:
+        """Return the failed loads of a model in a row."""
+        return self._failures.get(model, LoadFailures())
+
+    def failed(self, model: str) -> int:
+        """Note a failed load and begin its pause; return how many failed in a row."""
+        now, past = self._clock.now(), self.of(model)
+        lasted = past.good_at is not None and now - past.good_at >= LASTING_S
+        count = 1 if lasted else past.count + 1
+        self._failures[model] = LoadFailures(count=count, until=now + pause_s(count))
+        self._changed()
+        return count
+
+    def worked(self, model: str) -> None:
+        """Note a load that worked."""
+        if model in self._failures:
+            self._failures[model] = replace(self._failures[model], good_at=self._clock.now())
+
+    def lost(self, model: str, ready_at: float) -> None:
+        """Note that a copy left by itself; right after its load that counts as a failed one.
+
+        The pause keeps two owners of one card from loading in turns for ever.
+        """
+        if self._clock.now() - ready_at < LASTING_S:
+            self.failed(model)
+
+    def never(self, model: str, backend: str) -> None:
+        """Note that a backend cannot serve a model as it is configured."""
+        self._unable.add((model, backend))
+        self._changed()
+
+    def forgive(self, backend: str) -> None:
+        """Let a backend try again what it could not serve: it was restarted, perhaps mended."""
+        self._unable = {pair for pair in self._unable if pair[1] != backend}
+
+    def is_able(self, model: str, backend: str) -> bool:
+        """Return whether a backend may still be able to serve a model."""
+        return (model, backend) not in self._unable
