@@ -29,6 +29,7 @@ MEMORY = (
     "sigabrt",
     "model_load_failed",
     "failed to load",
+    "model limit reached",  # llama.cpp's router: every model it may keep is busy
 )
 CONTEXT = (
     "exceed_context_size",

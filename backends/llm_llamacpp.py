@@ -96,7 +96,10 @@ class LlamaCppRouter(Generic):
     chat_path: ClassVar[str] = (
         "/v1/chat/completions?autoload=false"  # loads are the queue's to plan
     )
-    note: ClassVar[str] = ""
+    note: ClassVar[str] = (
+        "This router unloads by itself beyond --models-max (4 unless set); start it with "
+        "--models-max 0, so that only Usher decides what stays."
+    )
 
     async def describe(self, http: Http) -> str | None:
         """Know it by its role in /props."""

@@ -61,6 +61,7 @@ NOTHING_LOADED = (
             OutOfMemory,
         ),
         (500, {"error": {"message": "CUDA error: out of memory"}}, OutOfMemory),
+        (500, {"error": {"message": "model limit reached, try again later"}}, OutOfMemory),
         (404, {"error": {"message": NOTHING_LOADED, "code": "model_not_found"}}, NotLoaded),
         (400, {"error": {"code": 400, "message": "model is not loaded"}}, NotLoaded),
         (503, {"error": {"code": 503, "message": "Loading model"}}, Unavailable),
