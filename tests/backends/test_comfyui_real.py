@@ -1,0 +1,168 @@
+"""A real ComfyUI process, started, killed and started again by the test.
+
+`USHER_COMFYUI_PYTHON` names the Python that runs it, `USHER_COMFYUI_FOLDER` the folder of its
+`main.py`; a small checkpoint best. It runs on the CPU. Skipped where they are not set.
+"""
+
+import asyncio
+import io
+import os
+import signal
+import socket
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+from PIL import Image
+
+from backends.comfyui import ComfyUI
+from queueing.catalog import BackendSpec, ModelSpec
+from queueing.errors import BadModel, Rejected, Unavailable
+from queueing.requests import File, Progress, TextToImage, Work
+from tests.contracts.backend_harness import until
+from tests.contracts.harness_comfyui import model
+
+PYTHON = os.environ.get("USHER_COMFYUI_PYTHON", "")
+FOLDER = os.environ.get("USHER_COMFYUI_FOLDER", "")
+
+pytestmark = [
+    pytest.mark.external,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not (PYTHON and FOLDER), reason="USHER_COMFYUI_PYTHON, _FOLDER not set"),
+]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def served(port: int) -> AsyncIterator[Process]:
+    """Run a ComfyUI until the context ends; enter when it answers."""
+    flags = ("--cpu", "--listen", "127.0.0.1", "--disable-api-nodes")
+    process = await asyncio.create_subprocess_exec(
+        *(PYTHON, "main.py", "--port", str(port), "--preview-method", "latent2rgb", *flags),
+        cwd=FOLDER,
+        stdin=DEVNULL,
+        stdout=DEVNULL,
+        stderr=DEVNULL,
+        start_new_session=True,
+    )
+    probe = connect(port)
+
+    async def answers() -> bool:
+        try:
+            return bool((await probe.probe()).description)
+        except Unavailable:
+            await asyncio.sleep(0.5)
+            return False
+
+    try:
+        await until(answers, within_s=120)
+        yield process
+    finally:
+        await probe.aclose()
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+def connect(port: int) -> ComfyUI:
+    return ComfyUI(BackendSpec(name="comfy", kind="comfyui", url=f"http://127.0.0.1:{port}"))
+
+
+async def smallest(backend: ComfyUI) -> ModelSpec:
+    """Return a model of the checkpoint named in the environment, or of the first there is."""
+    values = (await backend.discover())[0].options["values"]
+    assert isinstance(values, dict)
+    return model(os.environ.get("USHER_COMFYUI_CHECKPOINT") or str(values["checkpoint"]))
+
+
+def work(*files: File, **options: object) -> Work:
+    request = {"prompt": "a cat", "width": 64, "height": 64, "steps": 4, **options}
+    return Work(key=str(uuid4()), request=TextToImage.model_validate(request), files=files)
+
+
+async def begun(backend: ComfyUI, attempt: Work) -> None:
+    async def runs() -> bool:
+        prompt = await backend._server.running()
+        return prompt is not None and prompt.id == attempt.key
+
+    await until(runs)
+
+
+def ignore(_: Progress) -> None:
+    pass
+
+
+async def test_all_that_people_can_ask_for_is_drawn() -> None:
+    """If this failed the shipped templates would only work on the fake."""
+    port = free_port()
+    async with served(port):
+        backend = connect(port)
+        sdxl = await smallest(backend)
+        await backend.verify(sdxl)
+        reports: list[Progress] = []
+        odd = work(prompt='кот 🦊 {{seed}} "]}', width=100, count=2, seed=2**64 - 1, negative="x")
+        files = (await (await backend.run(sdxl, odd, reports.append))()).files
+        assert len(files) == 2
+        assert not any(b"tEXt" in file.data for file in files)
+        with Image.open(io.BytesIO(files[0].data)) as image:
+            assert image.size == (96, 64)
+        assert any(report.preview for report in reports)
+        assert [report.step for report in reports if report.step][-1] == (4, 4)
+        again = await backend.run(sdxl, work(files[0], strength=0.5), ignore)
+        assert len((await again()).files) == 1
+        with pytest.raises(Rejected, match="lora"):
+            await backend.run(sdxl, work(lora="no such"), ignore)
+        gone = replace(model("gone.safetensors"), name="gone")
+        with pytest.raises(BadModel, match=r"gone\.safetensors"):
+            await backend.run(gone, work(), ignore)
+        await backend.aclose()
+
+
+async def test_a_kill_in_the_middle_loses_nothing_silently() -> None:
+    """If this failed a crashed server would hang its job, or be used with what it forgot."""
+    port = free_port()
+    backend = connect(port)
+    async with served(port) as process:
+        sdxl = await smallest(backend)
+        attempt = work(steps=200)
+        run = asyncio.create_task(backend.run(sdxl, attempt, ignore))
+        await begun(backend, attempt)
+        os.killpg(process.pid, signal.SIGKILL)
+        with pytest.raises(Unavailable):
+            await run
+        with pytest.raises(Unavailable):
+            await backend.probe()
+    async with served(port):
+        assert await backend.resume(sdxl, attempt, ignore) is None
+        assert await backend.loaded([sdxl]) == frozenset()
+        await backend.load(sdxl)
+        assert await backend.loaded([sdxl]) == frozenset({"sdxl"})
+        assert len((await (await backend.run(sdxl, work(), ignore))()).files) == 1
+    await backend.aclose()
+
+
+async def test_what_we_left_running_is_watched_again() -> None:
+    """If this failed a crash of ours would cost the work the server goes on with."""
+    port = free_port()
+    async with served(port):
+        crashed, backend = connect(port), connect(port)
+        sdxl = await smallest(backend)
+        attempt, reports = work(steps=30), list[Progress]()
+        run = asyncio.create_task(crashed.run(sdxl, attempt, ignore))
+        await begun(backend, attempt)
+        fetch = await backend.resume(sdxl, attempt, reports.append)
+        assert fetch is not None
+        assert len((await fetch()).files) == 1
+        assert any(report.step for report in reports)
+        await run
+        await crashed.aclose()
+        await backend.aclose()
