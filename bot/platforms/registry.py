@@ -6,6 +6,7 @@ from bot.access import Access
 from bot.config_records import ChatsConfig
 from bot.platforms.base import ChatPlatform
 from bot.platforms.discord import Discord
+from bot.platforms.telegram import Telegram
 from bot.platforms.web import Web
 from bot.platforms.web_log import ChatLog
 from bot.platforms.web_wire import ModelLine
@@ -40,6 +41,19 @@ def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
     return Discord(token, describe=describe, notes=fittings.records)
 
 
+def _telegram(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
+    if chats.telegram is None:
+        return None
+    api_url = chats.telegram.api_url
+    return Telegram(
+        chats.telegram.token.get_secret_value(),
+        base_url=f"{api_url}/bot" if api_url else None,
+        base_file_url=f"{api_url}/file/bot" if api_url else None,
+        admins=fittings.access.admin_ids("telegram"),
+        describe=describe,
+    )
+
+
 def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
     if chats.web is None:
         return None
@@ -58,6 +72,7 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
 
 PLATFORMS: Mapping[str, Callable[[ChatsConfig, Fittings], ChatPlatform | None]] = {
     "discord": _discord,
+    "telegram": _telegram,
     "web": _web,
 }
 

@@ -124,10 +124,11 @@ def bot(tmp_path: Path) -> subprocess.Popen[str]:
     return _started("run", "-c", configured(tmp_path))
 
 
-def _started(*arguments: str) -> subprocess.Popen[str]:
+def _started(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "bot", *arguments],
         cwd=ROOT,
+        env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -156,6 +157,25 @@ def test_a_signal_stops_the_bot_in_order(
     assert f"usher {cli.version()} serves 1 models to web" in told
     assert "Traceback" not in told
     assert not heartbeat.is_alive(tmp_path / "usher.sqlite")
+
+
+def test_a_chat_that_is_away_stops_no_other_and_shows_no_secret(tmp_path: Path) -> None:
+    """One wrong or unreachable chat would take the others with it, or put its token in the log."""
+    chats = "{telegram: {token: '${TOKEN}', api_url: 'http://127.0.0.1:9'}, web: {port: 0}}"
+    text = CONFIG.replace("{web: {port: 0}}", chats) + "logging: {level: debug}\n"
+    canary = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw"
+    with _started("run", "-c", configured(tmp_path, text), TOKEN=canary) as bot:
+        _wait_until_alive(bot, tmp_path / "usher.sqlite")
+        assert bot.stdout is not None
+        told = ""
+        for line in bot.stdout:
+            told += line
+            if "bot.platforms.telegram" in line:  # the chat that is away is told
+                break
+        bot.terminate()
+        told += bot.communicate(timeout=WAIT_S)[0]
+    assert bot.returncode == 0, told
+    assert canary[-20:] not in told
 
 
 def test_a_second_bot_on_one_database_is_refused(
