@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from tests.fakes.llm import CONTEXT, FakeLlm, Fault, Model, serving
+from tests.fakes.llm import FakeLlm, Fault, Model, serving
+from tests.fakes.llm_script import CONTEXT
 
 RECORDED = Path(__file__).parent / "recorded"
 CHAT = "/v1/chat/completions"

@@ -1,0 +1,92 @@
+"""What the fake text server is scripted with: its models, their slots, and what goes wrong."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+CONTEXT = 4096
+DONE = "data: [DONE]\n\n"
+WORDS = ("the", "cat", "sat", "on", "the", "mat")
+KINDS = (
+    "lmstudio",
+    "lmstudio-0.3",
+    "ollama",
+    "llamacpp",
+    "llamacpp-router",
+    "llamaswap",
+    "vllm",
+    "llama-cpp-python",
+    "generic",
+)
+LM_STUDIO = {"lmstudio", "lmstudio-0.3"}
+
+
+class Fault(StrEnum):
+    """What goes wrong with one chat request."""
+
+    NONE = "none"
+    BUSY = "busy"  # 503
+    LIMIT = "limit"  # 429
+    HANG = "hang"  # the connection is taken, nothing ever comes
+    DRIP = "drip"  # comments only, for ever
+    CUT = "cut"  # the connection ends in the middle
+    ERROR_INSIDE = "error-inside"  # an error event in a 200 stream
+    ERROR_EVENT = "error-event"  # the same with an event name, as LM Studio does
+    ERROR_200 = "error-200"  # plain JSON with an error, status 200
+    GARBAGE = "garbage"
+    HTML = "html"
+    WRONG_MODEL = "wrong-model"
+    OOM = "oom"
+    CRASH = "crash"  # the engine dies, the server lives
+    UNLOADED = "unloaded"  # somebody unloads the model while it answers
+    EMPTY = "empty"
+    SILENT = "silent"  # a stream without one event
+    BROKEN = "broken"  # the same, and the connection breaks
+    THOUGHTS = "thoughts"  # reasoning until the limit
+    INTERRUPTED = "interrupted"  # [DONE] without a reason for the end
+    NOT_STREAMED = "not-streamed"  # a whole answer, though a stream was asked for
+
+
+class LoadFault(StrEnum):
+    """What goes wrong with one load."""
+
+    NONE = "none"
+    OOM = "oom"
+    CRASH = "crash"
+    HANG = "hang"
+    DUPLICATE = "duplicate"  # another program loads a copy at the same time
+
+
+@dataclass
+class Model:
+    """A downloaded model and its copies."""
+
+    id: str
+    vision: bool = False
+    chats: bool = True
+    copies: list[str] = field(default_factory=list)
+    context: int = CONTEXT
+    size: int = 4 * 1024**3
+    polls_to_ready: int = 0  # llama.cpp's router loads behind the caller's back
+    loads: int = 0
+    running: int = 0
+    most_running: int = 0
+    failed: bool = False
+
+
+class Slot:
+    """One answer in the making, counted on its model until it is free."""
+
+    def __init__(self, model: Model, changed: Callable[[], None]) -> None:
+        self.model = model
+        self._changed = changed
+        self._taken = True
+        model.running += 1
+        model.most_running = max(model.most_running, model.running)
+        changed()
+
+    def free(self) -> None:
+        if self._taken:
+            self._taken = False
+            self.model.running -= 1
+            self._changed()
