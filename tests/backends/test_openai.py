@@ -3,18 +3,13 @@
 import asyncio
 import base64
 import io
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 from PIL import Image
-from pydantic import JsonValue
 
 from backends import connect
-from backends.openai import OpenAI
-from queueing.catalog import BackendSpec, ModelSpec, Timeouts
+from queueing.catalog import BackendSpec, ModelSpec
 from queueing.errors import (
-    BackendError,
     BadModel,
     NotLoaded,
     OutOfMemory,
@@ -24,60 +19,15 @@ from queueing.errors import (
 from queueing.requests import (
     Capability,
     Chat,
-    ChatMessage,
     File,
     Output,
     Progress,
     TextToImage,
     Work,
 )
+from tests.backends.asking import ALL, ANSWER, MUTE, TOLD, answer, connected, model, picture, work
 from tests.fakes.llm import FakeLlm as Fake
-from tests.fakes.llm import Fault, LoadFault, Model, serving
-
-ANSWER = "the cat sat on the mat"
-TOLD = ("lmstudio", "ollama", "llamacpp-router", "llamaswap")  # those that load and unload
-MUTE = ("llama-cpp-python", "generic")  # those that do not tell what is loaded
-ALL = (*TOLD, "lmstudio-0.3", "llamacpp", "vllm", *MUTE)
-
-
-def model(name: str = "alpha", **options: JsonValue) -> ModelSpec:
-    return ModelSpec(
-        name=name,
-        backends=("b",),
-        capabilities=frozenset({Capability.TEXT_TO_TEXT}),
-        options=options,
-    )
-
-
-def work(text: str = "tell me", *, files: tuple[File, ...] = (), **fields: JsonValue) -> Work:
-    pictures = tuple(range(len(files)))
-    message = ChatMessage(role="user", text=text, pictures=pictures)
-    return Work(
-        key="k", request=Chat.model_validate({"messages": (message,), **fields}), files=files
-    )
-
-
-def picture(kind: str = "PNG", size: tuple[int, int] = (40, 30)) -> File:
-    buffer = io.BytesIO()
-    Image.new("RGB", size, "red").save(buffer, kind)
-    return File(name="x", mime="image/x", data=buffer.getvalue())
-
-
-@asynccontextmanager
-async def connected(server: Fake, **options: JsonValue) -> AsyncIterator[OpenAI]:
-    kind = "lmstudio" if server.kind.startswith("lmstudio") else "openai"
-    backend = connect(BackendSpec(name="b", kind=kind, url=server.url, options=options))
-    assert isinstance(backend, OpenAI)
-    try:
-        yield backend
-    finally:
-        await backend.aclose()
-
-
-async def answer(backend: OpenAI, spec: ModelSpec, job: Work) -> Output:
-    fetch = await backend.run(spec, job, lambda _: None)
-    return await fetch()
-
+from tests.fakes.llm import LoadFault, Model, serving
 
 # ---------------------------------------------------------------- every flavour
 
@@ -365,171 +315,3 @@ async def test_an_answer_in_flight_is_unknown_after_a_restart_of_usher() -> None
     """Otherwise recovery would wait for an answer no server keeps."""
     async with serving() as server, connected(server) as backend:
         assert await backend.resume(model(), work(), lambda _: None) is None
-
-
-# ---------------------------------------------------------------- faults
-
-FAULTS: dict[Fault, type[BackendError]] = {
-    Fault.BUSY: Unavailable,
-    Fault.LIMIT: Unavailable,
-    Fault.CUT: Unavailable,
-    Fault.ERROR_200: Unavailable,
-    Fault.ERROR_EVENT: Unavailable,
-    Fault.GARBAGE: Unavailable,
-    Fault.HTML: Unavailable,
-    Fault.OOM: OutOfMemory,
-    Fault.CRASH: Unavailable,
-    Fault.UNLOADED: NotLoaded,
-    Fault.EMPTY: Rejected,
-    Fault.THOUGHTS: Rejected,
-    Fault.SILENT: Unavailable,
-    Fault.BROKEN: Unavailable,
-    Fault.INTERRUPTED: Unavailable,
-    Fault.ERROR_INSIDE: Rejected,
-    Fault.WRONG_MODEL: BadModel,
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_each_fault_of_a_server_becomes_the_right_error(fault: Fault) -> None:
-    """Otherwise a job would be retried for nothing, failed too early, or delivered half."""
-    async with serving() as server, connected(server) as backend:
-        await backend.load(model())
-        server.faults.append(fault)
-        with pytest.raises(BackendError) as caught:
-            await asyncio.wait_for(backend.run(model(), work(), lambda _: None), 10)
-        assert isinstance(caught.value, FAULTS[fault])
-        if not caught.value.retryable:
-            assert caught.value.user_text
-        if fault is not Fault.UNLOADED and fault is not Fault.CRASH:
-            assert (await answer(backend, model(), work())).text == ANSWER  # and it goes on
-
-
-async def test_an_answer_that_was_not_streamed_is_still_an_answer() -> None:
-    """Otherwise a server that ignores `stream` could not be used."""
-    async with serving() as server, connected(server) as backend:
-        await backend.load(model())
-        server.faults.append(Fault.NOT_STREAMED)
-        assert (await answer(backend, model(), work())).text == ANSWER
-
-
-@pytest.mark.parametrize("kind", ["lmstudio", "llamacpp", "llama-cpp-python", "generic"])
-async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: str) -> None:
-    """Otherwise it would be retried for nothing and end in a riddle."""
-    async with serving(kind) as server, connected(server) as backend:
-        await backend.load(model())
-        with pytest.raises(Rejected) as caught:
-            await backend.run(model(), work("word " * 50_000), lambda _: None)
-        assert "shorten" in caught.value.user_text
-
-
-@pytest.mark.parametrize("kind", ["lmstudio", "llamacpp"])
-async def test_a_picture_for_a_model_that_sees_nothing_is_told_to_the_person(kind: str) -> None:
-    """Otherwise llama.cpp's status 500 would look like a dead server."""
-    async with serving(kind) as server, connected(server) as backend:
-        await backend.load(model())
-        with pytest.raises(Rejected) as caught:
-            await backend.run(model(), work(files=(picture(),)), lambda _: None)
-        assert "picture" in caught.value.user_text
-
-
-async def test_a_silent_connection_is_given_up_after_the_models_timeout() -> None:
-    """Otherwise a peer that vanished would hold a job for ever."""
-    async with serving() as server, connected(server) as backend:
-        await backend.load(model())
-        server.faults.append(Fault.HANG)
-        spec = ModelSpec(
-            name="alpha",
-            backends=("b",),
-            capabilities=frozenset(),
-            timeouts=Timeouts(first_s=0.05, idle_s=0.05),
-        )
-        with pytest.raises(Unavailable):
-            await backend.run(spec, work(), lambda _: None)
-
-
-async def test_a_server_that_drips_without_answering_can_be_cancelled() -> None:
-    """Otherwise a server that sends comments for ever could not be given up."""
-    async with serving() as server, connected(server) as backend:
-        await backend.load(model())
-        server.faults.append(Fault.DRIP)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(backend.run(model(), work(), lambda _: None), 0.2)
-        await server.until_idle()
-
-
-async def test_a_server_that_is_away_is_unavailable_for_everything() -> None:
-    """Otherwise an outage would look like a fault of the job or of the configuration."""
-    async with serving() as server, connected(server) as backend:
-        await backend.load(model())
-        await server.stop()
-        for call in (
-            backend.probe(),
-            backend.load(model()),
-            backend.unload(model()),
-            backend.loaded([model()]),
-            backend.verify(model()),
-            backend.run(model(), work(), lambda _: None),
-        ):
-            with pytest.raises(Unavailable):
-                await call
-
-
-@pytest.mark.parametrize("kind", ["llamacpp", "vllm"])
-async def test_a_server_that_is_still_starting_is_unavailable_for_everything(kind: str) -> None:
-    """Otherwise a llama.cpp that reads its model would look like a fault of the configuration."""
-    async with serving(kind) as server, connected(server) as backend:
-        server.starting = True
-        for _ in range(2):
-            for call in (
-                backend.probe(),
-                backend.load(model()),
-                backend.loaded([model()]),
-                backend.verify(model()),
-                backend.run(model(), work(), lambda _: None),
-            ):
-                with pytest.raises(Unavailable):
-                    await call
-            server.starting = False
-            assert (await answer(backend, model(), work())).text == ANSWER
-            server.starting = True
-
-
-async def test_a_restarted_server_has_forgotten_its_models() -> None:
-    """Otherwise the queue would go on as if they were in memory."""
-    async with serving() as server, connected(server) as backend:
-        await backend.load(model())
-        await server.restart()
-        assert await backend.loaded([model()]) == frozenset()
-        with pytest.raises(NotLoaded):
-            await backend.run(model(), work(), lambda _: None)
-
-
-# ---------------------------------------------------------------- tokens
-
-
-async def test_the_token_is_sent_and_its_refusal_explained_without_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Otherwise a wrong token would be a riddle, or end up in the log."""
-    async with serving("lmstudio", token="sk-lm-right:secret") as server:
-        async with connected(server, token="sk-lm-right:secret") as backend:
-            await backend.load(model())
-            assert (await answer(backend, model(), work())).text == ANSWER
-        async with connected(server, token="sk-lm-wrong:canary") as backend:
-            with caplog.at_level("DEBUG"), pytest.raises(Unavailable, match="token") as caught:
-                await backend.probe()
-            assert "canary" not in str(caught.value)
-    assert "canary" not in caplog.text
-
-
-def test_a_setting_that_does_not_exist_is_named() -> None:
-    """Otherwise a misspelt setting would silently do nothing."""
-    url = "http://127.0.0.1:9"
-    with pytest.raises(BadModel, match=r"backends\.b\.flavor"):
-        connect(BackendSpec(name="b", kind="openai", url=url, options={"flavor": "x"}))
-    with pytest.raises(BadModel, match=r"backends\.b\.flavour.*ollama"):
-        connect(BackendSpec(name="b", kind="openai", url=url, options={"flavour": "x"}))
-    with pytest.raises(BadModel) as caught:
-        connect(BackendSpec(name="b", kind="openai", url=url, options={"token": "böse"}))
-    assert "böse" not in str(caught.value)

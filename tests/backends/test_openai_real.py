@@ -19,7 +19,7 @@ from backends.openai import OpenAI
 from queueing.catalog import BackendSpec
 from queueing.errors import BackendError, NotLoaded, OutOfMemory, Unavailable
 from queueing.requests import Progress
-from tests.backends.test_openai import answer, model, work
+from tests.backends.asking import answer, model, work
 
 SERVER = os.environ.get("USHER_LLAMA_SERVER", "")
 GGUF = os.environ.get("USHER_LLAMA_MODEL", "")
