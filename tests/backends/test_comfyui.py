@@ -135,6 +135,16 @@ async def test_a_token_is_sent_on_every_way(fake: FakeComfyUI) -> None:
     await backend.aclose()
 
 
+async def test_credentials_in_the_address_are_sent_on_every_way(fake: FakeComfyUI) -> None:
+    """If this failed a server behind a password could be asked, but not listened to."""
+    url = fake.url.replace("http://", "http://me:s3cret@")
+    backend = ComfyUI(BackendSpec(name="comfy", kind="comfyui", url=url))
+    await drawn(backend)
+    sent = {headers.get("Authorization", "none")[:6] for headers in fake.headers_seen}
+    assert sent == {"Basic "}
+    await backend.aclose()
+
+
 async def test_a_text_request_is_refused_in_a_sentence(comfy: ComfyUI) -> None:
     """If this failed a chat sent to an image model would crash."""
     chat = Chat(messages=(ChatMessage(role="user", text="hi"),))

@@ -1,6 +1,7 @@
 """Workflow templates: what is refused at start, and that filling one can never change its shape."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pydantic import JsonValue
 
 from backends.comfyui_models import read_templates
 from backends.workflow import (
+    WORDS,
     Workflow,
     as_json,
     blame,
@@ -89,6 +91,16 @@ def test_shipped_templates_honour_what_people_can_ask() -> None:
         "flux-img2img.json": common | {"guidance", "strength"},
         "flux-schnell.json": common,
     }
+
+
+def test_the_documentation_names_every_placeholder_and_template() -> None:
+    """If this failed operators could not find out what their workflows may hold."""
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "workflows.md").read_text(encoding="utf-8")
+    assert not [word for word in WORDS if f"`{{{{{word}}}}}`" not in text]
+    shipped_names = {path.name for path in (root / "backends" / "workflows").iterdir()}
+    assert shipped_names == {template.name for template in SHIPPED}
+    assert not [name for name in shipped_names if f"`{name}`" not in text]
 
 
 def test_numbers_stay_numbers_and_texts_are_joined() -> None:
