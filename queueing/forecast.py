@@ -201,6 +201,7 @@ class Forecast:
         line are such, and asking the planner each time would cost ten times as much.
         """
         look_at = inf if answer.look_at is None else answer.look_at
+        reserved = {reservation.host for reservation in answer.reservations}
         now = self._world.now
         obvious = True
         while obvious and self._starts_left > 0:
@@ -208,11 +209,16 @@ class Forecast:
             if now == inf:
                 self._over = True
                 return
-            obvious = now < look_at and not answer.reservations
+            obvious = now < look_at
             while self._events and self._events[0][0] <= now:
                 _, what, model, backend = heappop(self._events)
                 self._happen(now, what, model, backend)
-                obvious = obvious and what == _ENDED and self._goes_on(now, model, backend)
+                obvious = (
+                    obvious
+                    and what == _ENDED
+                    and self._backends[backend].host not in reserved
+                    and self._goes_on(now, model, backend)
+                )
         self._show(now, answer)
 
     def _goes_on(self, now: float, model: str, backend: str) -> bool:

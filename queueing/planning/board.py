@@ -72,6 +72,7 @@ class HostState:
     loading: "CopyState | None" = None  # its one loader is busy with this copy
     reservation: Reservation | None = None
     running: int = 0
+    spare_mb: int | None = None  # found by `room.spare_mb`, until a copy comes or goes
 
 
 @dataclass(slots=True, eq=False)
@@ -84,12 +85,8 @@ class BackendState:
     busy: int
     alone: bool
     copies: list["CopyState"] = field(default_factory=list)
+    usable: bool = True  # whether work may be given to it at all
     waits_for: str | None = None  # a suspect job of this model waits until nothing runs here
-
-    @property
-    def usable(self) -> bool:
-        """Whether work may be given to it at all."""
-        return self.view.up and not self.view.paused and not self.host.view.paused
 
     @property
     def occupied(self) -> bool:
@@ -142,6 +139,7 @@ class ModelState:
     copies: list[CopyState] = field(default_factory=list)
     reserved: Reservation | None = None
     oldest_at: float | None = None  # when its oldest startable head arrived, None without one
+    candidates: "list[BackendState] | None" = None  # found by `room.candidates`
 
     def __post_init__(self) -> None:
         """Find the oldest head."""
@@ -208,7 +206,8 @@ class Board:
         states: dict[str, BackendState] = {}
         for order, (name, view) in enumerate(views.items()):
             host = self.hosts[view.host]
-            states[name] = BackendState(view, host, order, view.busy, view.alone)
+            usable = view.up and not view.paused and not host.view.paused
+            states[name] = BackendState(view, host, order, view.busy, view.alone, usable=usable)
             host.backends.append(states[name])
         return states
 
@@ -223,6 +222,7 @@ class Board:
         backend.copies.append(state)
         backend.host.copies.append(state)
         backend.host.used_mb += copy.vram_mb
+        backend.host.spare_mb = None
         backend.host.running += copy.running
         if copy.residency is Residency.LOADING:
             backend.host.loading = state
@@ -265,6 +265,7 @@ class Board:
         copy.backend.copies.remove(copy)
         copy.backend.host.copies.remove(copy)
         copy.backend.host.used_mb -= copy.view.vram_mb
+        copy.backend.host.spare_mb = None
         return Evict(model=copy.view.model, backend=copy.view.backend)
 
 

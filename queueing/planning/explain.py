@@ -111,7 +111,7 @@ def _why_no_room(board: Board, model: ModelState, usable: Sequence[BackendState]
     roomy = [b for b in usable if lacking_mb(b.host, model.view) <= b.host.used_mb]
     if not roomy:
         return Reason(why=Blocked.NO_ROOM, model=name, host=usable[0].view.host)
-    free = [b for b in roomy if b.host.reservation in (None, model.reserved)]
+    free = [b for b in roomy if b.host.reservation is None or b.host.reservation is model.reserved]
     if not free:
         host = roomy[0].host
         other = host.reservation.model if host.reservation is not None else None

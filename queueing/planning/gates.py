@@ -41,6 +41,8 @@ def due_at(board: Board, model: ModelState) -> float | None:
 
 def unmet_preloads(board: Board, model: ModelState) -> list[BackendState]:
     """Return the backends on which an admin wants the model and it neither is nor comes."""
+    if not model.view.wanted_by_admin:
+        return []
     return [
         backend
         for name in model.view.wanted_by_admin
@@ -152,6 +154,7 @@ def _reserve(board: Board, model: ModelState, room: Room) -> None:
         due=due_at(board, model) or 0.0,
         victims=victims,
     )
+    host.spare_mb = None
     for copy in _gated(room):
         copy.gate = _gate(board, model, room.backend, copy)
         board.look(copy.gate.ends_at)
@@ -163,5 +166,6 @@ def release(board: Board, model: ModelState) -> None:
         return
     host = board.hosts[model.reserved.host]
     host.reservation = model.reserved = None
+    host.spare_mb = None
     for copy in host.copies:
         copy.gate = None

@@ -17,9 +17,11 @@ from queueing.planning.room import (
     candidates,
     is_awaited,
     is_idle,
+    lacking_mb,
     make_room,
     may_leave_now,
     reload_cost,
+    spare_mb,
 )
 from queueing.world import Residency
 
@@ -111,7 +113,9 @@ def _cheapest_room(board: Board, model: ModelState) -> Room | None:
     rooms = [
         room
         for backend in targets
-        if _can_load(backend, model) and (room := make_room(model, backend, may)) is not None
+        if _can_load(backend, model)
+        and lacking_mb(backend.host, model.view) <= spare_mb(board, backend.host)
+        and (room := make_room(model, backend, may)) is not None
     ]
     return min(rooms, key=lambda room: _preference(model, room), default=None)
 
@@ -123,7 +127,7 @@ def _can_load(backend: BackendState, model: ModelState) -> bool:
         backend.usable
         and host.loading is None
         and not backend.occupied
-        and host.reservation in (None, model.reserved)
+        and (host.reservation is None or host.reservation is model.reserved)
     )
 
 

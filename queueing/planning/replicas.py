@@ -5,19 +5,23 @@ Evicts only copies nobody waits for, and never reserves.
 
 from math import exp
 
-from queueing.planning.board import BackendState, Board, ModelState
+from queueing.planning.board import BackendState, Board, HostState, ModelState
 from queueing.planning.room import (
     OTHER_COPY_SHARE,
     Room,
     candidates,
     is_awaited,
     is_idle,
+    lacking_mb,
     make_room,
+    spare_mb,
 )
 
 
 def replicate(board: Board) -> None:
     """Load further copies of backlogged models, the largest backlog first."""
+    if not any(_is_open(host) for host in board.hosts.values()):
+        return
     backlogged = [
         model
         for model in board.models.values()
@@ -39,7 +43,7 @@ def _add_copy(board: Board, model: ModelState) -> bool:
         if not _can_take(backend, model):
             continue
         gain, drain_s = _gain(model, backend)
-        if gain <= 0:
+        if gain <= 0 or lacking_mb(backend.host, model.view) > spare_mb(board, backend.host):
             continue
         room = make_room(model, backend, lambda copy: is_idle(copy) and not is_awaited(board, copy))
         if room is None:
@@ -53,11 +57,14 @@ def _add_copy(board: Board, model: ModelState) -> bool:
     return True
 
 
+def _is_open(host: HostState) -> bool:
+    return host.loading is None and host.reservation is None
+
+
 def _can_take(backend: BackendState, model: ModelState) -> bool:
     host = backend.host
     return (
-        host.loading is None
-        and host.reservation is None
+        _is_open(host)
         and not backend.occupied
         and not any(copy.backend.host is host for copy in model.copies)
     )

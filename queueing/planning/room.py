@@ -39,9 +39,22 @@ def candidates(board: Board, model: ModelState) -> list[BackendState]:
     A model larger than a host may take it alone where its server can offload (one that cannot was
     refused at start), but only when it fits on none of its hosts.
     """
-    backends = [board.backends[name] for name in model.view.backends if name in board.backends]
-    fitting = [b for b in backends if model.view.vram_mb <= b.host.view.budget_mb]
-    return [backend for backend in fitting or backends if backend.usable]
+    if model.candidates is None:
+        backends = [board.backends[name] for name in model.view.backends if name in board.backends]
+        fitting = [b for b in backends if model.view.vram_mb <= b.host.view.budget_mb]
+        model.candidates = [backend for backend in fitting or backends if backend.usable]
+    return model.candidates
+
+
+def spare_mb(board: Board, host: HostState) -> int:
+    """Return what could leave the host at once: a bound to save the search where it is hopeless."""
+    if host.spare_mb is None:
+        host.spare_mb = sum(
+            copy.view.vram_mb
+            for copy in host.copies
+            if is_idle(copy) and not (is_awaited(board, copy) and copy.gate is None)
+        )
+    return host.spare_mb
 
 
 def lacking_mb(host: HostState, model: ModelView) -> int:
