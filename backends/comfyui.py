@@ -1,8 +1,9 @@
 """ComfyUI: runs workflow templates on a ComfyUI server.
 
 The attempt's key is the server's prompt id, so it can be asked for after any crash. Websocket
-messages only hint (`comfyui_watch`); what has become of an attempt is decided by asking. Prompts
-are never sent twice: a repeated id would run twice.
+messages only hint (`comfyui_watch`), but for one that says an attempt has succeeded; what has
+become of all others is decided by asking. Prompts are never sent twice: a repeated id would run
+twice.
 """
 
 import asyncio
@@ -125,7 +126,7 @@ class ComfyUI:
             picture, request = await self._upload(work.files[0], request, workflow)
         graph = fill(workflow, request, prefix=f"usher/{work.key}", picture=picture)
         ended = await self._attempt(work.key, graph, workflow, request, report)
-        return self._fetch(model, ended)
+        return self._fetch(model, work.key, workflow, ended)
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
         """Ask for an attempt sent earlier, and watch it if it still runs."""
@@ -133,11 +134,13 @@ class ComfyUI:
         seen = await self._server.look(work.key)
         if seen is Stage.UNKNOWN:
             return None
-        if not isinstance(seen, Ended):
+        ended: Ended | None = seen if isinstance(seen, Ended) else None
+        if ended is None:
             async with self._watching(work.key, workflow.nodes, report) as watch:
-                seen = await self._until_ended(work.key, watch)
-        _raise_if_failed(workflow, seen)
-        return self._fetch(model, seen)
+                ended = await self._until_ended(work.key, watch)
+        if ended is not None:
+            _raise_if_failed(workflow, ended)
+        return self._fetch(model, work.key, workflow, ended)
 
     async def aclose(self) -> None:
         """Finish stopping what was cancelled, then close connections. Idempotent."""
@@ -149,12 +152,13 @@ class ComfyUI:
 
     async def _attempt(
         self, key: str, graph: Graph, workflow: Workflow, request: TextToImage, report: Report
-    ) -> Ended:
-        """Send a prompt and return how it ended, once its files are certain to be there."""
+    ) -> Ended | None:
+        """Send a prompt and return how it ended; None when it succeeded by the server's word."""
         async with self._watching(key, graph, report) as watch:
             await self._send(key, graph, workflow, request)
             ended = await self._until_ended(key, watch)
-        _raise_if_failed(workflow, ended)
+        if ended is not None:
+            _raise_if_failed(workflow, ended)
         return ended
 
     @asynccontextmanager
@@ -190,13 +194,18 @@ class ComfyUI:
             await self._stop(key)
             raise refusal(answer, workflow, request)
 
-    async def _until_ended(self, key: str, watch: Watch) -> Ended:
-        """Ask at every sign and now and then until the attempt has ended."""
+    async def _until_ended(self, key: str, watch: Watch) -> Ended | None:
+        """Ask at every sign and now and then until the attempt has ended.
+
+        None: the server said so and that it succeeded. What it made is asked for later, because
+        until this returns the server has nothing to do.
+        """
+        await watch.settled()
         clock = asyncio.get_running_loop().time
         answered_at, failures, unknown = clock(), 0, 0
-        while True:
+        while not watch.done:
             try:
-                seen = await self._server.look(key)
+                seen = await self._server.look(key, said_ended=watch.said_ended)
             except Unavailable:
                 failures += 1
                 if failures > 2 and clock() - answered_at > GRACE_S:
@@ -210,6 +219,7 @@ class ComfyUI:
                 raise Unavailable("the server does not know the attempt any more: restarted?")
             if not unknown:
                 await watch.wait(ASK_S, ASK_LOST_S)
+        return None
 
     async def _stop(self, key: str) -> None:
         """Stop an attempt on the server; being cancelled again does not keep it from that."""
@@ -251,18 +261,26 @@ class ComfyUI:
             request = request.model_copy(update={"width": width, "height": height})
         return await self._server.upload(upload), request
 
-    def _fetch(self, model: ModelSpec, ended: Ended) -> Fetch:
-        if not ended.files:
-            raise Rejected(f"attempt ended without a file ({model.name})", user_text=NO_PICTURE)
-
+    def _fetch(self, model: ModelSpec, key: str, workflow: Workflow, ended: Ended | None) -> Fetch:
         async def fetch() -> Output:
+            made = ended or await self._made(key, workflow)
+            if not made.files:
+                raise Rejected(f"attempt ended without a file ({model.name})", user_text=NO_PICTURE)
             files = [
                 await self._download(file, f"{model.name}-{number}")
-                for number, file in enumerate(ended.files, start=1)
+                for number, file in enumerate(made.files, start=1)
             ]
             return Output(files=tuple(files))
 
         return fetch
+
+    async def _made(self, key: str, workflow: Workflow) -> Ended:
+        """Ask what an attempt has made of which the server said that it is done."""
+        seen = await self._server.look(key)
+        if not isinstance(seen, Ended):
+            raise Unavailable(f"a result is gone: the attempt is {seen}")
+        _raise_if_failed(workflow, seen)
+        return seen
 
     async def _download(self, file: ServerFile, name: str) -> File:
         data, mime = await self._server.download(file)

@@ -1,6 +1,6 @@
 """Reads what a ComfyUI server sends over its websocket, and how far an attempt is. Pure.
 
-Messages are hints only: whether an attempt has ended is decided by asking the server.
+Messages are hints: a failure, and what an attempt has made, is found out by asking the server.
 """
 
 import json
@@ -39,6 +39,10 @@ class Message(BaseModel):
     def ends(self, key: str) -> bool:
         """Whether the server is done with this attempt: its history is written by now."""
         return self.type == "executing" and self.data.prompt_id == key and self.data.node is None
+
+    def succeeds(self, key: str) -> bool:
+        """Whether every node of this attempt has run; its history is not written yet."""
+        return self.type == "execution_success" and self.data.prompt_id == key
 
 
 class _PreviewHeader(BaseModel):

@@ -47,8 +47,10 @@ class Server:
         """Return what the server says of a node type: an empty object when it has none such."""
         return await self._get(f"/object_info/{quote(class_type, safe='')}")
 
-    async def look(self, key: str) -> Stage | Ended:
-        """Return what has become of a prompt."""
+    async def look(self, key: str, *, said_ended: bool = False) -> Stage | Ended:
+        """Return what has become of a prompt; when it is said to have ended, in one call."""
+        if said_ended and (ended := await self._ended(key)):
+            return ended
         if self.knows_jobs:
             try:
                 stage = read_job(await self._http.get_json(f"/api/jobs/{key}"))

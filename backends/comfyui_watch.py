@@ -38,23 +38,29 @@ class Watch:
         self._tracker = Tracker(key, graph)
         self._report = report
         self._last = Progress()
+        self.said_ended = False  # a hint: the history should know the end by now
         self._wake = asyncio.Event()
         self._connected = False
         self._settled = asyncio.Event()  # connected, or the first try has failed
+        self._succeeded = False
+        self.done = False  # the server said that it is done with the attempt, successfully
 
     @asynccontextmanager
     async def listening(self, session: aiohttp.ClientSession) -> AsyncIterator[None]:
-        """Listen while the context lasts; enter when connected, or soon without a connection."""
+        """Listen while the context lasts; connecting goes on beside what the caller does."""
         listener = asyncio.create_task(self._listen(session))
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(CONNECT_S):
-                    await self._settled.wait()
             yield
         finally:
             listener.cancel()
             with suppress(asyncio.CancelledError):
                 await listener
+
+    async def settled(self) -> None:
+        """Return when connected, or soon without a connection; what ended before was not heard."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONNECT_S):
+                await self._settled.wait()
 
     async def wait(self, live_s: float, lost_s: float) -> None:
         """Return when the server is worth asking: a sign came, or time passed.
@@ -104,7 +110,9 @@ class Watch:
         message = read_message(text)
         if message is None:
             return
+        self._succeeded = self._succeeded or message.succeeds(self._key)
         if message.ends(self._key):
+            self.said_ended, self.done = True, self._succeeded
             self._wake.set()
         progress = self._tracker.follow(message)
         if progress is not None:
