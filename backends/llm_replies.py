@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
 
-from backends.http import Http, HttpFailed, HttpRefused
+from backends.http import ERROR_LIMIT, JSON_LIMIT, Http, HttpFailed, HttpRefused
 from backends.llm_errors import classify, wants_token
 from backends.llm_stream import Reply
 from queueing.errors import Unavailable
@@ -54,6 +54,10 @@ class Listing(Reply):
     data: tuple[Listed, ...]
 
 
+class TokenRefused(Unavailable):
+    """The server does not answer this without another token; jobs wait until an admin helps."""
+
+
 def read(record: type[Answer], body: JsonValue) -> Answer:
     """Return an answer as a record.
 
@@ -72,26 +76,26 @@ def read(record: type[Answer], body: JsonValue) -> Answer:
 async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
     """Return a GET's answer as a record, or None when the server has no such call.
 
-    Statuses do not tell: LM Studio answers 200 with an error to any path. Raises `Unavailable`
-    when there is no answer, or none without a token.
+    Statuses do not tell: LM Studio answers 200 with an error to any path, others with a web page.
+    Raises `Unavailable` when there is no answer, `TokenRefused` when there is none without a token.
     """
     try:
-        body = await http.get_json(path)
+        text, _ = await http.get_bytes(path, limit=JSON_LIMIT)
     except (HttpRefused, HttpFailed) as error:
         _refuse_stranger(error.status, error.body)
         if error.status in BUSY:
-            raise
+            raise Unavailable(str(error)) from error
         return None
     try:
-        return record.model_validate(body)
+        return record.model_validate_json(text)
     except ValidationError:
-        _refuse_stranger(200, body)
+        _refuse_stranger(200, text[:ERROR_LIMIT].decode(errors="replace"))
         return None
 
 
 def _refuse_stranger(status: int, body: JsonValue) -> None:
     if wants_token(status, body):
-        raise Unavailable("the server refuses the token, or wants one (setting `token`)")
+        raise TokenRefused("the server refuses the token, or wants one (setting `token`)")
 
 
 async def listing(http: Http) -> tuple[Listed, ...]:

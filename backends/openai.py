@@ -17,6 +17,7 @@ from backends.http import Http
 from backends.llm_answer import Question, classified, stream_answer
 from backends.llm_errors import NO_MODEL
 from backends.llm_flavour import Flavour, Names, Served
+from backends.llm_replies import TokenRefused
 from backends.llm_request import TextOptions, chat_body
 from backends.naming import catalog_names
 from backends.options import read_options
@@ -175,12 +176,18 @@ class OpenAI:
     async def _recognise(self) -> tuple[Flavour, str]:
         """Find the flavour, the one known first; return it and the server's description."""
         flavours = self._flavours if self._flavour is None else (self._flavour, *self._flavours)
+        verdict = Unavailable(self.stranger)
         for flavour in flavours:
-            if description := await flavour.describe(self._http):
+            try:
+                description = await flavour.describe(self._http)
+            except TokenRefused as error:  # some gateways refuse so what they do not know
+                verdict = error
+                continue
+            if description:
                 self._flavour = flavour
                 self.can_unload = flavour.can_unload
                 return flavour, description
-        raise Unavailable(self.stranger)
+        raise verdict
 
     async def _known(self) -> Flavour:
         return self._flavour or (await self._recognise())[0]

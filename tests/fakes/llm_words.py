@@ -90,4 +90,8 @@ def unknown_path(kind: str, request: web.Request) -> web.Response:
         return answer_json(404, {"error": fault})
     if kind == "vllm":
         return answer_json(404, {"detail": "Not Found"})
+    if kind == "generic" and request.path == "/running":  # as gateways do
+        return answer_json(403, {"error": "forbidden"})
+    if kind == "generic":  # a page for browsers, whatever is asked
+        return web.Response(text="<html>Hello!</html>", content_type="text/html")
     return web.Response(status=404, text="404 page not found")
