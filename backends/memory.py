@@ -123,11 +123,12 @@ class NvmlProbe:
             self._thread.start()
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    result = await done
+                    return await done
             except TimeoutError:
                 raise TimeoutError(HUNG) from None
-            self._thread = None  # it has only its last line left
-            return result
+            finally:
+                if done.done() and not done.cancelled():  # an answer, or the driver's error
+                    self._thread = None  # it has only its last line left
 
     def _tell_once(self, card: str, fault: str) -> None:
         if self._told.get(card) != fault:
