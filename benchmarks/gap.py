@@ -1,0 +1,205 @@
+"""How long a ComfyUI server waits between two jobs of a busy line, seen from the server.
+
+`python -m benchmarks.gap [--json] [--jobs 200] [--url URL …]`. Real queue, store, router,
+processor and backend in this process; the server is the loopback fake in a process of its own,
+which times itself: from the end of one job until the next one begins. With `--url` it is a real
+ComfyUI, whose own moments in its history count. Keys of the JSON: `gap_ms_p50`, `gap_ms_p99`,
+`jobs`, `seconds`; for the fake also `plain_gap_ms_p50`, the rival in the same run: a loop that
+sends a prompt, waits for it, fetches the picture and goes on, with the same adapter and no queue.
+"""
+
+import argparse
+import asyncio
+import io
+import json
+import logging
+import random
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
+
+import httpx
+from PIL import Image
+
+from backends import connect
+from bot.app import SystemClock
+from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.jobqueue import JobQueue
+from queueing.jobs import NewJob
+from queueing.ports import Admission, Event, JobChanged
+from queueing.requests import Capability, TextToImage, Work
+from queueing.store import SqliteStore, open_database
+from tests.fakes.process import serving
+
+SIDE = 1154  # noise of that many pixels a side is a PNG of 4 MB
+PATIENCE_S = 600.0
+
+
+def noise() -> bytes:
+    """Return a PNG of about 4 MB, the same in every run."""
+    data = random.Random(1).randbytes(SIDE * SIDE * 3)
+    file = io.BytesIO()
+    Image.frombytes("RGB", (SIDE, SIDE), data).save(file, "PNG", compress_level=0)
+    return file.getvalue()
+
+
+@asynccontextmanager
+async def queue_on(
+    url: str, model: ModelSpec, folder: Path
+) -> AsyncIterator[tuple[JobQueue, SqliteStore]]:
+    """Run a real queue for one server until the block ends."""
+    spec = BackendSpec(name="comfy", kind="comfyui", url=url, serial=True, max_models=1, parallel=1)
+    catalog = Catalog([model], [HostSpec(name="gpu", vram_mb=24_000, backends=(spec,))])
+    store = SqliteStore(await open_database(f"sqlite:///{folder}/gap.sqlite"))
+    backend = connect(spec)
+    queue = JobQueue(
+        store=store,
+        catalog=catalog,
+        backends={"comfy": backend},
+        clock=SystemClock(),
+        runner=uuid.uuid4().hex,
+    )
+    running = asyncio.create_task(queue.run())
+    try:
+        yield queue, store
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        await backend.aclose()
+        await store.aclose()
+
+
+async def drive(queue: JobQueue, model: ModelSpec, request: TextToImage, jobs: int) -> None:
+    """Ask for that many pictures at once and wait until all are stored."""
+    left = jobs
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def notice(event: Event) -> None:
+        nonlocal left
+        if isinstance(event, JobChanged) and event.job.state.final:
+            left -= 1
+            if event.job.error is not None and not done.done():
+                done.set_exception(RuntimeError(event.job.error))
+            if not left and not done.done():
+                done.set_result(None)
+
+    queue.subscribe(notice)
+    for number in range(jobs):
+        new = NewJob(
+            model=model.name,
+            request=request.model_copy(update={"seed": number}),
+            owner="bench:1",
+            key=f"bench:{number}",
+        )
+        await queue.submit(new, limits=Admission())
+    async with asyncio.timeout(PATIENCE_S):
+        await done
+
+
+async def plainly(url: str, model: ModelSpec, request: TextToImage, jobs: int) -> None:
+    """Draw that many pictures one after another, as a bot without a queue does."""
+    backend = connect(BackendSpec(name="comfy", kind="comfyui", url=url))
+    for number in range(jobs):
+        work = Work(
+            key=str(uuid.uuid4()), request=request.model_copy(update={"seed": 10**6 + number})
+        )
+        fetch = await backend.run(model, work, lambda _: None)
+        await fetch()
+    await backend.aclose()
+
+
+async def told(url: str) -> list[float]:
+    """Return the gaps the fake measured so far, in seconds."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answer: dict[str, Any] = (await client.get(f"{url}/_told")).json()
+    return [float(gap) for gap in answer["gaps_s"]]
+
+
+async def in_history(url: str, store: SqliteStore, jobs: int) -> list[float]:
+    """Return the gaps by a real server's own moments, which are whole milliseconds."""
+    spans = []
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        for job in range(1, jobs + 1):
+            key = str(uuid.uuid5(store.database_id, f"{job}:1"))
+            answer = (await client.get(f"{url}/history/{key}")).json()
+            moments = {name: data["timestamp"] for name, data in answer[key]["status"]["messages"]}
+            spans.append((moments["execution_start"], moments["execution_success"]))
+    spans.sort()
+    return [(after[0] - before[1]) / 1000 for before, after in pairwise(spans)]
+
+
+async def measure(options: argparse.Namespace) -> dict[str, float]:
+    """Return the figures of one run."""
+    values = dict(pair.split("=", 1) for pair in options.value)
+    model = ModelSpec(
+        name="bench",
+        backends=("comfy",),
+        capabilities=frozenset({Capability.TEXT_TO_IMAGE}),
+        vram_mb=8_000,
+        max_waiting=options.jobs,
+        options={"workflow": options.workflow, "values": values},
+    )
+    request = TextToImage(prompt="a lighthouse", width=64, height=64, steps=4)
+    more: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if options.url:
+            async with queue_on(options.url, model, folder) as (queue, store):
+                began = time.perf_counter()
+                await drive(queue, model, request, options.jobs)
+                seconds = time.perf_counter() - began
+                gaps = await in_history(options.url, store, options.jobs)
+        else:
+            picture = folder / "noise.png"
+            picture.write_bytes(noise())
+            async with serving("comfyui", "--picture", str(picture), "--step-s", "0.025") as url:
+                async with queue_on(url, model, folder) as (queue, store):
+                    began = time.perf_counter()
+                    await drive(queue, model, request, options.jobs)
+                    seconds = time.perf_counter() - began
+                gaps = (await told(url))[-(options.jobs - 1) :]
+                rounds = max(2, options.jobs // 4)
+                await plainly(url, model, request, rounds)
+                plain = (await told(url))[-(rounds - 1) :]
+                more["plain_gap_ms_p50"] = statistics.median(plain) * 1000
+    cuts = statistics.quantiles((gap * 1000 for gap in gaps), n=100, method="inclusive")
+    return {
+        "gap_ms_p50": cuts[49],
+        "gap_ms_p99": cuts[98],
+        "jobs": options.jobs,
+        "seconds": seconds,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--jobs", type=int, default=200)
+    parser.add_argument("--url", help="a real ComfyUI instead of the fake")
+    parser.add_argument("--workflow", default="sdxl.json")
+    parser.add_argument(
+        "--value",
+        action="append",
+        default=["checkpoint=sd_xl_base_1.0.safetensors"],
+        help="NAME=VALUE of a placeholder",
+    )
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING)
+    figures = {name: round(value, 3) for name, value in asyncio.run(measure(options)).items()}
+    print(
+        json.dumps(figures) if options.json else "\n".join(f"{k} {v}" for k, v in figures.items())
+    )
+
+
+if __name__ == "__main__":
+    main()

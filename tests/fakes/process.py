@@ -1,0 +1,211 @@
+"""The fakes of ComfyUI and LM Studio as processes of their own, which may share a card.
+
+`python -m tests.fakes.process comfyui|lmstudio …` prints its address and serves until it is
+ended. Beside the real routes there are two for tests: `GET /_told` answers what it has seen,
+`POST /_faults` sets what goes wrong. `serving()` starts one and ends it.
+"""
+
+import argparse
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from tests.fakes.card import SharedCard
+from tests.fakes.comfyui import FakeComfyUI, _Item, _NodeError
+from tests.fakes.llm import FakeLlm, LoadFault, Model
+from tests.fakes.llm_words import load_failure
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LOADERS = {"CheckpointLoaderSimple", "UNETLoader"}
+
+
+@asynccontextmanager
+async def serving(kind: str, *arguments: str) -> AsyncIterator[str]:
+    """Run a fake server in a process of its own; gives its address."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "tests.fakes.process", kind, *arguments),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(30):
+            yield (await process.stdout.readline()).decode().strip()
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        process._transport.close()  # type: ignore[attr-defined]  # its pipe, or asyncio warns later
+
+
+class CardComfyUI(FakeComfyUI):
+    """A fake ComfyUI whose models are on a card; `lingers_s` is how long freed memory shows."""
+
+    def __init__(
+        self, card: SharedCard | None, sizes: dict[str, int], lingers_s: float, **fields: Any
+    ) -> None:
+        self._card, self._sizes, self._lingers_s = card, sizes, lingers_s
+        self._file: str | None = None
+        super().__init__(**fields)
+
+    # The attribute of the fake, whose every change is a change of the card's memory.
+    @property
+    def memory(self) -> str | None:
+        return self._file
+
+    @memory.setter
+    def memory(self, file: str | None) -> None:
+        before, self._file = self._file, file
+        if self._card is not None and before is not None and before != file:
+            holder = f"comfyui:{before}"
+            if self._lingers_s:
+                asyncio.get_running_loop().call_later(self._lingers_s, self._card.give, holder)
+            else:
+                self._card.give(holder)
+
+    async def _execute_node(self, item: _Item, node: str, tell: Any) -> dict[str, Any] | None:
+        kind, inputs = item.graph[node]["class_type"], item.graph[node]["inputs"]
+        if kind in LOADERS and self._card is not None:
+            file = inputs.get("ckpt_name") or inputs["unet_name"]
+            if file != self.memory:
+                self.memory = None  # the old one goes before the new one comes
+                if not self._card.take(f"comfyui:{file}", self._sizes.get(file, 1000)):
+                    raise _NodeError(node, kind, "torch.OutOfMemoryError", "Allocation on device")
+        return await super()._execute_node(item, node, tell)
+
+    async def _system_stats(self, request: web.Request) -> web.Response:
+        if self._card is not None:
+            held = self._card.held
+            mine = sum(mb for holder, mb in held.items() if holder.startswith("comfyui:"))
+            self.stats = {
+                "vram_total": self._card.total_mb * 2**20,
+                "vram_free": self._card.free_mb * 2**20,
+                "torch_vram_total": mine * 2**20,
+            }
+        return await super()._system_stats(request)
+
+    def _app(self) -> web.Application:
+        app = super()._app()
+        app.router.add_get("/_told", self._told)
+        app.router.add_post("/_faults", self._set_faults)
+        return app
+
+    async def _told(self, _: web.Request) -> web.Response:
+        return web.json_response(
+            {
+                "gaps_s": self.gaps_s,
+                "ran": self.ran,
+                "running": self.running.key if self.running else None,
+                "ended": list(self.history),
+                "interrupts": self.interrupts,
+                "frees": self.frees,
+                "memory": self.memory,
+            }
+        )
+
+    async def _set_faults(self, request: web.Request) -> web.Response:
+        for name, value in (await request.json()).items():
+            setattr(self.faults, name, value)
+        return web.Response()
+
+
+class CardLmStudio(FakeLlm):
+    """A fake LM Studio whose models are on a card and take a while to load."""
+
+    def __init__(
+        self, card: SharedCard | None, sizes: dict[str, int], load_s: float, port: int
+    ) -> None:
+        super().__init__("lmstudio", [Model(name) for name in sizes], port=port)
+        self._card, self._sizes, self._load_s = card, sizes, load_s
+        self._loading: set[str] = set()
+        self.cut_short = 0
+
+    async def add_load(self, model: Model) -> web.Response | None:
+        if self._card is not None:
+            held = self._sizes[model.id] * (1 + len(model.copies))
+            if not self._card.take(f"lmstudio:{model.id}", held):
+                return load_failure(self.kind, LoadFault.OOM)
+        self._loading.add(model.id)
+        try:
+            await asyncio.sleep(self._load_s)
+            return await super().add_load(model)
+        finally:
+            self._loading.discard(model.id)
+
+    @web.middleware
+    async def _gate(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        response = await super()._gate(request, handler)
+        if request.path.endswith("/unload"):
+            for model in self.models.values():
+                if not model.copies and model.id not in self._loading:
+                    self.cut_short += model.running
+                    if self._card is not None:
+                        self._card.give(f"lmstudio:{model.id}")
+        return response
+
+    async def _unknown(self, request: web.Request) -> web.Response:
+        if request.path == "/_told":
+            loaded = [model.id for model in self.models.values() if model.copies]
+            told = {
+                "cut_short": self.cut_short + self.aborted,
+                "running": self.running,
+                "loaded": loaded,
+            }
+            return web.json_response(told)
+        if request.path == "/_faults":
+            self.pace_s = json.loads(await request.text())["pace_s"]
+            return web.Response()
+        return await super()._unknown(request)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("kind", choices=["comfyui", "lmstudio"])
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--card", type=Path)
+    parser.add_argument("--size", action="append", default=[], help="MODEL=MB")
+    parser.add_argument("--step-s", type=float, default=0.0)
+    parser.add_argument("--load-s", type=float, default=0.0)
+    parser.add_argument("--lingers-s", type=float, default=0.0)
+    parser.add_argument("--picture", type=Path)
+    options = parser.parse_args(arguments)
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_serve(options))
+
+
+async def _serve(options: argparse.Namespace) -> None:
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    card = SharedCard(options.card) if options.card else None
+    sizes = {name: int(mb) for name, _, mb in (each.partition("=") for each in options.size)}
+    server: FakeComfyUI | FakeLlm
+    if options.kind == "comfyui":
+        picture = options.picture.read_bytes() if options.picture else None
+        server = CardComfyUI(
+            card,
+            sizes,
+            options.lingers_s,
+            step_s=options.step_s,
+            load_s=options.load_s,
+            picture=picture,
+            port=options.port,
+        )
+    else:
+        server = CardLmStudio(card, sizes, options.load_s, options.port)
+        server.pace_s = options.step_s
+    await server.start()
+    print(server.url, flush=True)
+    await stopped.wait()
+
+
+if __name__ == "__main__":
+    main()
