@@ -177,6 +177,7 @@ async def measure(options: argparse.Namespace) -> dict[str, float]:
         "gap_ms_p99": cuts[98],
         "jobs": options.jobs,
         "seconds": seconds,
+        **more,
     }
 
 
