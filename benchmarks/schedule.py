@@ -130,9 +130,8 @@ class Replay:
                 *(queue.submit(_new(index, job), limits=NO_LIMITS) for index, job in together)
             )
             for job in accepted:
-                index = index_of(job.request)
-                self._ids[index] = job.id
-                self.estimates[index] = await _promise(queue, job)
+                self._ids[index_of(job.request)] = job.id
+            self.estimates.update(await _promises(queue, accepted))
 
     async def _cancel(self, queue: JobQueue) -> None:
         cancels = sorted(
@@ -188,13 +187,13 @@ def _new(index: int, job: TraceJob) -> NewJob:
     )
 
 
-async def _promise(queue: JobQueue, job: Job) -> float | None:
-    """Return the moment a job is promised at its acceptance, whether it has started yet or not."""
-    standing = (await queue.standings([job]))[job.id]
-    if standing.done_at is None:
-        newer = await queue.get(job.id) or job
-        standing = (await queue.standings([newer]))[job.id]
-    return standing.done_at
+async def _promises(queue: JobQueue, jobs: Sequence[Job]) -> dict[int, float | None]:
+    """Return the moments jobs are promised at their acceptance, started already or not."""
+    standings = await queue.standings(jobs)
+    started = [job for job in jobs if standings[job.id].done_at is None]
+    newer = [await queue.get(job.id) or job for job in started]
+    standings = {**standings, **(await queue.standings(newer) if newer else {})}
+    return {index_of(job.request): standings[job.id].done_at for job in jobs}
 
 
 async def _sleep_until(moment: float) -> None:

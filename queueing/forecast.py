@@ -4,6 +4,7 @@ Pure and bounded: it looks only as far ahead as it is asked, a few hundred start
 continues long lines at the pace it has seen. It assumes no further arrivals and no failures.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
@@ -14,10 +15,20 @@ from queueing.jobs import Job, JobState
 from queueing.planning import plan_moves
 from queueing.planning.board import DEFAULT_LOAD_S, DEFAULT_SERVICE_S
 from queueing.requests import TextToImage
-from queueing.world import Copy, Load, ModelView, Plan, Residency, Waiting, World
+from queueing.world import (
+    Copy,
+    Evict,
+    Load,
+    ModelView,
+    Plan,
+    Reservation,
+    Residency,
+    Waiting,
+    World,
+)
 
-MOST_STARTS = 300
-MOST_PLANS = 600  # timers that change nothing must not keep the forecast busy
+MOST_STARTS = 500
+MOST_PLANS = 500  # timers that change nothing must not keep the forecast busy
 OVERDUE_SHARE = 0.15  # of the usual time: the rest of a job or load that should be done by now
 LEAVING_S = 2.0  # an unload under way
 HEADS = 3  # heads shown to the planner; more only start in the same moment
@@ -82,13 +93,14 @@ class Forecast:
     """The expected course of one world; asks the planner for every step and remembers the answers.
 
     Questions may come in any order; each costs only what no earlier question has found out.
+    `cut_short` tells that it has looked as far ahead as it may and estimates the rest by pace.
     """
 
     def __init__(self, world: World, service: Service, *, most_starts: int = MOST_STARTS) -> None:
         self._origin = world
         self._service = service
         self._starts_left = most_starts
-        self._plans_left = max(MOST_PLANS, 2 * most_starts)
+        self._plans_left = max(MOST_PLANS, most_starts)
         self._world = world
         self._lines = {
             (line.model, line.view.lane): line
@@ -105,11 +117,12 @@ class Forecast:
         self._pausing = {
             name
             for (name, _), line in self._lines.items()
-            if line.view.count and not line.view.heads
+            if line.view.count and (not line.view.heads or world.models[name].paused)
         }
         self._moved: set[str] = set()
         self._events = self._first_events()
         self._over = False
+        self.cut_short = False
 
     def of(self, job: Job, position: int) -> Expected | None:
         """Return when a waiting job will be done; None where nothing can honestly be said.
@@ -138,10 +151,25 @@ class Forecast:
         known = line.starts
         if position <= len(known):
             return known[position - 1]
-        if not known:
-            return None
-        last = known[-1]
-        return _Started(last.at + (position - len(known)) * self._pace_s(line), last.backend)
+        if not self.cut_short:
+            return None  # nothing that is known will ever start it
+        backend = known[-1].backend if known else self._models[line.model].backends[0]
+        at = self._in_order_of_age(line, position)
+        if known:
+            at = max(at, known[-1].at + (position - len(known)) * self._pace_s(line))
+        return _Started(at, backend)
+
+    def _in_order_of_age(self, line: _Line, position: int) -> float:
+        """Return when a job starts if all lines go on at the pace of all together.
+
+        Where many models take turns, a line's own pace is that of its turns and far too fast;
+        since turns are given by age, what counts is how many older jobs wait anywhere.
+        """
+        begun = sum(len(other.starts) for other in self._lines.values())
+        waited = sum(other.view.count for other in self._lines.values())
+        older = waited * min(1.0, position / max(1, line.view.count))
+        pace_s = (self._world.now - self._origin.now) / max(1, begun)
+        return max(self._world.now, self._origin.now + older * pace_s)
 
     def _pace_s(self, line: _Line) -> float:
         """Return the seconds from one start of a line to the next, as far as it was seen."""
@@ -184,15 +212,17 @@ class Forecast:
         return events
 
     def _step(self) -> None:
-        """Decide at the present moment; when nothing is left to do, go to the next one."""
+        """Decide at the present moment, then go to the next one that asks for a decision."""
         self._plans_left -= 1
         answer = plan_moves(self._world)
         self._carry_out(answer)
-        if answer.starts or answer.loads or answer.evictions:
-            self._show(self._world.now, answer)
+        shown = Counter((start.job.model, start.job.lane) for start in answer.starts)
+        if max(shown.values(), default=0) >= HEADS:
+            self._show(self._world.now, answer)  # more of that line may start in this moment
         else:
             self._pass_time(answer)
-        self._over = self._over or self._starts_left <= 0 or self._plans_left <= 0
+        self.cut_short = self._starts_left <= 0 or self._plans_left <= 0
+        self._over = self._over or self.cut_short
 
     def _pass_time(self, answer: Plan) -> None:
         """Let time pass until there is something to decide.
@@ -201,7 +231,7 @@ class Forecast:
         line are such, and asking the planner each time would cost ten times as much.
         """
         look_at = inf if answer.look_at is None else answer.look_at
-        reserved = {reservation.host for reservation in answer.reservations}
+        kept = {reservation.host: reservation for reservation in answer.reservations}
         now = self._world.now
         obvious = True
         while obvious and self._starts_left > 0:
@@ -216,10 +246,17 @@ class Forecast:
                 obvious = (
                     obvious
                     and what == _ENDED
-                    and self._backends[backend].host not in reserved
+                    and not self._is_gated(kept, model, backend)
                     and self._goes_on(now, model, backend)
                 )
         self._show(now, answer)
+
+    def _is_gated(self, kept: Mapping[str, Reservation], model: str, backend: str) -> bool:
+        reservation = kept.get(self._backends[backend].host)
+        return reservation is not None and (
+            self._backends[backend].serial
+            or Evict(model=model, backend=backend) in reservation.victims
+        )
 
     def _goes_on(self, now: float, model: str, backend: str) -> bool:
         """Start the next job of a line on the copy that has just ended one, if that is plain."""

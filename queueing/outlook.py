@@ -35,13 +35,16 @@ class Outlook:
     async def refresh(self, newest_id: int) -> None:
         """Make sure there is a forecast that is fresh and has seen jobs up to that id.
 
-        Raises `StoreError`.
+        A line so long that its end is estimated by its pace needs no new forecast for each job
+        that joins it: with thousands waiting these would cost more than all else. Raises
+        `StoreError`.
         """
-        now = self._clock.now()
-        world = self._world
-        if world is None or now - world.now >= FRESH_S or newest_id > self._newest_id:
-            self._look_at(await self._router.snapshot())
-            self._newest_id = max(self._newest_id, newest_id)
+        if self._forecast is not None and self._world is not None:
+            fresh = self._clock.now() - self._world.now < FRESH_S
+            if fresh and (newest_id <= self._newest_id or self._forecast.cut_short):
+                return
+        self._look_at(await self._router.snapshot())
+        self._newest_id = max(self._newest_id, newest_id)
 
     def _look_at(self, world: World) -> None:
         self._world = world
