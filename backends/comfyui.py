@@ -88,6 +88,10 @@ class ComfyUI:
         """Read the model's templates; raise `BadModel` with file and node if they cannot work."""
         self._templates(model)
 
+    def options(self, model: ModelSpec) -> frozenset[str] | None:
+        """Return what the placeholders of its templates take."""
+        return self._templates(model).options
+
     async def probe(self) -> ServerInfo:
         """Ask for version and memory; a server whose worker is stuck counts as unavailable."""
         stats = await self._server.stats()

@@ -46,6 +46,11 @@ class Templates:
         """Those that are there, the plain one first."""
         return tuple(workflow for workflow in (self.plain, self.picture) if workflow)
 
+    @property
+    def options(self) -> frozenset[str]:
+        """The fields of a request that one of the templates takes."""
+        return frozenset[str]().union(*(workflow.options for workflow in self.all))
+
 
 def read_templates(model: ModelSpec) -> Templates:
     """Return a model's templates; raise `BadModel` naming the setting, or file and node."""

@@ -73,6 +73,10 @@ class Demo:
         """Refuse unknown options and values out of range."""
         self._options(model)
 
+    def options(self, model: ModelSpec) -> frozenset[str] | None:  # noqa: ARG002 - the port's signature
+        """Take every option there is."""
+        return None
+
     async def probe(self) -> ServerInfo:
         """Return at once: there is no server that could be away."""
         return ServerInfo(

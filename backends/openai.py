@@ -89,6 +89,10 @@ class OpenAI:
                 f"models.{model.name}.capabilities: {', '.join(beyond)}: not on a text server"
             )
 
+    def options(self, model: ModelSpec) -> frozenset[str] | None:  # noqa: ARG002 - the port's signature
+        """Take none: text models draw nothing."""
+        return frozenset()
+
     async def probe(self) -> ServerInfo:
         """Ask the server who it is; it may have become another since the last time."""
         with classified():

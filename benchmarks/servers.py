@@ -94,6 +94,10 @@ class TraceServer:
     def check(self, model: ModelSpec) -> None:
         """Accept every model."""
 
+    def options(self, _model: ModelSpec) -> frozenset[str] | None:
+        """Take every option."""
+        return None
+
     async def probe(self) -> ServerInfo:
         """Answer at once."""
         return ServerInfo(description="trace")

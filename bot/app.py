@@ -28,8 +28,9 @@ from bot.platforms.web_wire import ModelLine
 from bot.presenter import Presenter
 from bot.records import MIGRATIONS, Records
 from queueing.errors import BackendError
-from queueing.jobqueue import JobQueue, ModelStatus
+from queueing.jobqueue import JobQueue
 from queueing.ports import Backend, Clock
+from queueing.reports import ModelStatus
 from queueing.store import SqliteStore, open_database
 from queueing.world import Residency
 

@@ -41,7 +41,10 @@ class Budget:
         """Correct what a model is believed to take, upwards only."""
         self._learned_mb[model] = max(vram_mb, self._learned_mb.get(model, 0))
 
+    def known_mb(self, model: ModelSpec) -> int | None:
+        """Return what a copy takes as configured or learned; None until it is measured."""
+        return max(model.vram_mb or 0, self._learned_mb.get(model.name, 0)) or None
+
     def vram_mb(self, model: ModelSpec, hosts: Iterable[HostSpec]) -> int:
         """Return what a copy takes; one of unknown size takes a whole host until it is measured."""
-        known = max(model.vram_mb or 0, self._learned_mb.get(model.name, 0))
-        return known or max((host.usable_mb for host in hosts), default=0)
+        return self.known_mb(model) or max((host.usable_mb for host in hosts), default=0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from queueing.budget import Budget
 from queueing.catalog import Catalog, ModelSpec
 from queueing.jobs import Job
+from queueing.paused import Paused
 from queueing.ports import Backend, Clock
 from queueing.setbacks import Setbacks
 from queueing.vitals import Vitals
@@ -39,6 +40,7 @@ class Fleet:
         self.catalog = catalog
         self.vitals = Vitals(catalog.backends, clock, changed)
         self.setbacks = Setbacks(clock, changed)
+        self.paused = Paused()
         self.pins: set[tuple[str, str]] = set()  # (model, backend) an admin wants kept loaded
         self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change
         self.copies_changed = False  # since the router last wrote them down
@@ -83,15 +85,18 @@ class Fleet:
         """Return the copies of a model anywhere."""
         return tuple(copy for copy in self.copies if copy.model == model)
 
-    def idle_copies(self, host: str) -> tuple[Copy, ...]:
-        """Return the ready copies of a host that run nothing and may be unloaded."""
+    def idle_copies(self, host: str, *, pinned: bool = False) -> tuple[Copy, ...]:
+        """Return the ready copies of a host that run nothing and may be unloaded.
+
+        Those an admin keeps loaded only with `pinned`.
+        """
         return tuple(
             copy
             for copy in self.copies
             if self.catalog.host_of[copy.backend] == host
             and copy.residency is Residency.READY
             and self.may_leave(copy)
-            and not any(other.pinned for other in self.leaving_with(copy))
+            and (pinned or not any(other.pinned for other in self.leaving_with(copy)))
             and self._backends[copy.backend].can_unload
         )
 
@@ -186,6 +191,11 @@ class Fleet:
         """Let a model go when its memory is wanted. Idempotent."""
         self.pins.discard((model, backend))
         self._copies_moved(backend)
+
+    def pause(self, paused: Paused) -> None:
+        """Start and load nothing any more of what is paused, and all the rest again."""
+        self.paused = paused
+        self._changed()
 
     def residency(self) -> list[tuple[str, str, str, str, bool]]:
         """Return the rows of the store's residency table: all copies, and pins without one."""
@@ -283,6 +293,10 @@ class Fleet:
         hosts = (self.catalog.hosts[self.catalog.host_of[name]] for name in self.serving(spec))
         return self._budget.vram_mb(spec, hosts)
 
+    def known_vram_mb(self, spec: ModelSpec) -> int | None:
+        """Return what a copy takes, None until it is measured."""
+        return self._budget.known_mb(spec)
+
     def learn_vram(self, model: str, vram_mb: int) -> None:
         """Correct what a model is believed to take, upwards only."""
         self._budget.learn(model, vram_mb)
@@ -293,7 +307,10 @@ class Fleet:
         """Return the hosts as the planner sees them."""
         return {
             host.name: HostView(
-                name=host.name, usable_mb=self.usable_mb(host.name), budget_mb=host.usable_mb
+                name=host.name,
+                usable_mb=self.usable_mb(host.name),
+                budget_mb=host.usable_mb,
+                paused=self.paused.stops_host(host.name),
             )
             for host in self.catalog.hosts.values()
         }
@@ -308,14 +325,14 @@ class Fleet:
             self.vitals.of(name),
             self._backends[name],
         )
-        running = self.running_on(name)
+        running, host = self.running_on(name), self.catalog.host_of[name]
         moving = spec.serial and any(
             copy.backend == name and copy.residency is not Residency.READY
             for copy in self._copies.values()
         )
         return BackendView(
             name=name,
-            host=self.catalog.host_of[name],
+            host=host,
             up=health.up,
             since=health.since,
             serial=spec.serial,
@@ -324,6 +341,7 @@ class Fleet:
             max_models=spec.max_models,
             unloads_together=adapter.unloads_together,
             can_unload=adapter.can_unload,
+            paused=self.paused.stops_host(host),
             alone=any(job.suspect for job in running),
         )
 

@@ -32,6 +32,7 @@ class Health:
         self._backends = backends
         self._memory = memory
         self._clock = clock
+        self.first_looked = asyncio.Event()  # every server has been asked once
         self._noted: dict[str, frozenset[str]] = {}
         self._again = {name: asyncio.Event() for name in backends}
         fleet.vitals.went_down = lambda name: self._again[name].set()
@@ -45,6 +46,7 @@ class Health:
         async with asyncio.TaskGroup() as looks:
             for name in self._backends:
                 looks.create_task(self.look(name))
+        self.first_looked.set()
 
     async def watch(self, name: str) -> None:
         """Look at one server for ever; while it is down soon at first, then less often."""

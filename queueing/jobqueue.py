@@ -2,19 +2,20 @@
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from queueing.catalog import Catalog, ModelSpec
-from queueing.errors import NotAccepting, Refused, StaleJob
+from queueing.control import Control
+from queueing.errors import NotAccepting, Refused, StaleJob, UnknownModel
 from queueing.fleet import Fleet
 from queueing.health import Health
-from queueing.jobs import Job, JobEvent, JobState, NewJob
+from queueing.jobs import Job, JobEvent, NewJob
 from queueing.ledger import Ledger
 from queueing.loader import Loader
 from queueing.outcomes import Outcomes
 from queueing.outlook import Outlook
+from queueing.paused import Paused
 from queueing.ports import (
     Admission,
     Backend,
@@ -28,80 +29,13 @@ from queueing.ports import (
 from queueing.preloads import Preloads
 from queueing.processor import Processor
 from queueing.recovery import recover
+from queueing.reports import BackendStatus, HostStatus, ModelStatus, Reports, Standing
 from queueing.requests import Capability, Chat, File, Output, TextToImage
 from queueing.router import Router
 from queueing.times import Times
-from queueing.world import Blocked, Reason, Residency, Rules
+from queueing.world import Rules
 
 log = logging.getLogger(__name__)
-
-WAITS_FOR_MEMORY = frozenset(
-    {
-        Blocked.LOADING,
-        Blocked.ROOM_BUSY,
-        Blocked.LOADER_BUSY,
-        Blocked.RESERVED,
-        Blocked.NO_ROOM,
-        Blocked.PINNED,
-        Blocked.LOAD_PAUSE,
-    }
-)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
-    """Where a job stands, for the person who waits.
-
-    `shown` is "pending", "needs-loading", "ready" or a stored state's value. `position` counts
-    from 1 and is None unless the job waits; `back_row` tells that it has no place in line yet.
-    `done_at` is the expected moment of its end (UNIX seconds), `done_spread_s` how far it may be
-    off; None where nothing can honestly be said.
-    """
-
-    job: Job
-    shown: str
-    position: int | None = None
-    back_row: bool = False
-    reason: Reason | None = None
-    done_at: float | None = None
-    done_spread_s: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CopyStatus:
-    """A copy of a model as people see it."""
-
-    backend: str
-    host: str
-    residency: Residency
-    pinned: bool
-    running: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelStatus:
-    """A model as people see it: where it is, its line, its usual time and why its line waits."""
-
-    name: str
-    waiting: int
-    running: int
-    copies: tuple[CopyStatus, ...]
-    reason: Reason | None
-    service_s: float
-    next_done_at: float | None  # when a job accepted now would be done
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BackendStatus:
-    """A backend as people see it; `error` is the operator's last failure text."""
-
-    name: str
-    host: str
-    kind: str
-    up: bool
-    since: float
-    description: str
-    error: str | None
 
 
 class JobQueue:
@@ -161,9 +95,23 @@ class JobQueue:
             rules=rules or Rules(),
             publish=self._publish,
         )
-        self._preloads = Preloads(self._fleet, self._loader)
-        self._outlook = Outlook(
-            router=self._router, fleet=self._fleet, times=self._times, clock=clock
+        self._preloads = Preloads(
+            fleet=self._fleet, loader=self._loader, looked=self._health.first_looked
+        )
+        self._control = Control(
+            store=store,
+            fleet=self._fleet,
+            loader=self._loader,
+            clock=clock,
+            publish=self._publish,
+            moved=self._router.moved,
+        )
+        self._reports = Reports(
+            store=store,
+            fleet=self._fleet,
+            router=self._router,
+            outlook=Outlook(router=self._router, fleet=self._fleet, times=self._times, clock=clock),
+            times=self._times,
         )
 
     # ------------------------------------------------------------ accepting
@@ -232,6 +180,42 @@ class JobQueue:
         """
         return await self._preloads.unload(model, host)
 
+    # ------------------------------------------------------------ what admins stop and move
+
+    async def pause(self, *, model: str | None = None, host: str | None = None) -> Paused:
+        """Start and load nothing more of a model, on a host, or (with neither) at all.
+
+        Durable; what runs goes on to its end, what waits keeps its place. Returns all that is
+        paused then. Raises `Refused`. Idempotent.
+        """
+        return await self._control.pause(model=model, host=host)
+
+    async def resume(self, *, model: str | None = None, host: str | None = None) -> Paused:
+        """Lift the pause of a model or a host, or (with neither) every pause there is.
+
+        Returns what is still paused. Raises `Refused`. Idempotent.
+        """
+        return await self._control.resume(model=model, host=host)
+
+    async def drain(self, host: str) -> None:
+        """Pause a host, wait until its work has ended, unload all of it and return.
+
+        Its memory is free then, as far as its servers say; `resume` takes it back. Raises
+        `Refused`, `BackendError`; each text is a sentence for an admin.
+        """
+        await self._control.drain(host)
+
+    async def clear(self, model: str) -> list[Job]:
+        """Cancel every waiting job of a model and return them. Raises `Refused`."""
+        return await self._control.clear(model)
+
+    async def move_first(self, job_id: int) -> Job | None:
+        """Give a waiting job the first place of its line; None when it does not wait.
+
+        The positions of the jobs it passes rise by one. Durable, idempotent.
+        """
+        return await self._control.move_first(job_id)
+
     # ------------------------------------------------------------ reporting
 
     async def get(self, job_id: int) -> Job | None:
@@ -243,84 +227,50 @@ class JobQueue:
         return await self._store.open_jobs(owner)
 
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
-        """Return where each job stands, by job id."""
-        waiting = [job.id for job in jobs if job.state is JobState.PENDING]
-        positions = await self._store.positions(waiting) if waiting else {}
-        if waiting:
-            await self._outlook.refresh(max(waiting))
-        return {job.id: self._standing(job, positions.get(job.id)) for job in jobs}
-
-    def _standing(self, job: Job, position: int | None) -> Standing:
-        if job.state is JobState.PENDING:
-            return self._standing_of_waiting(job, position)
-        running = job.state is JobState.PROCESSING
-        expected = self._outlook.of_running(job) if running else None
-        return Standing(
-            job=job,
-            shown=job.state.value,
-            done_at=None if expected is None else expected.done_at,
-            done_spread_s=None if expected is None else expected.spread_s,
-        )
-
-    def _standing_of_waiting(self, job: Job, position: int | None) -> Standing:
-        reason = self._router.plan.reasons.get(job.model)
-        expected = None if position is None else self._outlook.of_waiting(job, position)
-        back_row = job.seq is None
-        return Standing(
-            job=job,
-            shown="pending" if back_row else self._shown(job.model, reason),
-            position=position,
-            back_row=back_row,
-            reason=reason,
-            done_at=None if expected is None else expected.done_at,
-            done_spread_s=None if expected is None else expected.spread_s,
-        )
-
-    def _shown(self, model: str, reason: Reason | None) -> str:
-        if any(copy.residency is Residency.READY for copy in self._fleet.copies_of(model)):
-            return "ready"
-        return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
+        """Return where each job stands, by job id. Raises `StoreError`."""
+        return await self._reports.standings(jobs)
 
     def models(self) -> Sequence[ModelStatus]:
         """Return every model's status, in the configuration's order."""
-        running = Counter(slot.job.model for slot in self._fleet.slots.values())
-        return [self._model_status(spec, running) for spec in self.catalog.models.values()]
-
-    def _model_status(self, spec: ModelSpec, running: Mapping[str, int]) -> ModelStatus:
-        return ModelStatus(
-            name=spec.name,
-            waiting=self._router.waiting(spec.name),
-            running=running.get(spec.name, 0),
-            copies=tuple(
-                CopyStatus(
-                    backend=copy.backend,
-                    host=self.catalog.host_of[copy.backend],
-                    residency=copy.residency,
-                    pinned=copy.pinned,
-                    running=copy.running,
-                )
-                for copy in self._fleet.copies_of(spec.name)
-            ),
-            reason=self._router.plan.reasons.get(spec.name),
-            service_s=self._times.durations.typical_service(spec, "").median_s,
-            next_done_at=self._outlook.of_next(spec),
-        )
+        return self._reports.models()
 
     def backends(self) -> Sequence[BackendStatus]:
         """Return every backend's status."""
-        return [self._backend_status(name) for name in self._backends]
+        return [self._reports.backend(name) for name in self._backends]
 
-    def _backend_status(self, name: str) -> BackendStatus:
-        health = self._fleet.vitals.of(name)
-        return BackendStatus(
-            name=name,
-            host=self.catalog.host_of[name],
-            kind=self.catalog.backends[name].kind,
-            up=health.up,
-            since=health.since,
-            description=health.description,
-            error=health.error,
-        )
+    def hosts(self) -> Sequence[HostStatus]:
+        """Return every host's status, in the configuration's order."""
+        return self._reports.hosts()
+
+    def paused(self) -> Paused:
+        """Return what an admin has paused."""
+        return self._fleet.paused
+
+    def options(self, model: str) -> frozenset[str] | None:
+        """Return the fields of `TextToImage` a model honours wherever it runs; None: all of them.
+
+        The model may be given by an alias. Raises `UnknownModel`.
+        """
+        spec = self.catalog.find(model)
+        if spec is None:
+            raise UnknownModel(model, self.catalog.nearest(model))
+        known = [self._backends[name].options(spec) for name in self._fleet.serving(spec)]
+        limited = [options for options in known if options is not None]
+        return frozenset.intersection(*limited) if limited else None
+
+    async def history(self, owner: str, *, limit: int, before: int | None = None) -> list[Job]:
+        """Return a person's jobs, open and ended, newest first.
+
+        `before` is the id of a job: only older ones are returned. Enhancements are left out.
+        """
+        found: list[Job] = []
+        while len(found) < limit:
+            page = await self._store.history(owner, limit=limit, before=before)
+            found += [job for job in page if job.parent is None]
+            if len(page) < limit:
+                break
+            before = page[-1].id
+        return found[:limit]
 
     async def inputs(self, job: Job) -> tuple[File, ...]:
         """Return the files the job was accepted with."""
@@ -380,6 +330,7 @@ class JobQueue:
 
     def _wake(self) -> None:
         self._router.wake()
+        self._control.look()
 
     async def _relieve(self, host: str) -> None:
         await self._loader.relieve(host)

@@ -12,7 +12,7 @@ from queueing.errors import BackendError, OutOfMemory, StoreError, Unavailable
 from queueing.fleet import Fleet
 from queueing.ports import Backend
 from queueing.retry import given_up_text
-from queueing.world import Evict, Load
+from queueing.world import Copy, Evict, Load
 
 log = logging.getLogger(__name__)
 
@@ -186,7 +186,13 @@ class Loader:
 
     async def relieve(self, host: str) -> None:
         """Unload every idle copy of a host that is not pinned."""
-        idle = self._fleet.idle_copies(host)
+        await self._leave_at_once(self._fleet.idle_copies(host))
+
+    async def empty(self, host: str) -> None:
+        """Unload every idle copy of a host, pinned ones as well; nothing must start there."""
+        await self._leave_at_once(self._fleet.idle_copies(host, pinned=True))
+
+    async def _leave_at_once(self, idle: Sequence[Copy]) -> None:
         victims = [Evict(model=copy.model, backend=copy.backend) for copy in idle]
         for victim in victims:  # all at once: none may be given work while the first ones leave
             self._fleet.leaving(victim.model, victim.backend)

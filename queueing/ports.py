@@ -11,6 +11,7 @@ from uuid import UUID
 
 from queueing.catalog import HostSpec, ModelSpec
 from queueing.jobs import Job, JobEvent, NewJob
+from queueing.paused import Paused
 from queueing.requests import Capability, File, Output, Progress, Work
 
 
@@ -164,6 +165,20 @@ class Store(Protocol):
     async def unacknowledged(self) -> list[Job]:
         """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
 
+    async def move_first(self, job_id: int) -> Job | None:
+        """Give a waiting job a place before all others of its line and return it as it is now.
+
+        Its lane is kept, and the positions of the jobs it passes rise by one. A job in its
+        owner's back row enters the line so. None when there is no such job, or it waits no longer.
+        """
+
+    async def history(self, owner: str, *, limit: int, before: int | None = None) -> list[Job]:
+        """Return an owner's jobs, open and ended, newest first.
+
+        Enhancements and other jobs made for a job are among them. `before` is the id of a job:
+        only older ones are returned.
+        """
+
     async def acknowledge(self, job: Job, now: float) -> None:
         """Note that the person has the job's end. Idempotent."""
 
@@ -178,6 +193,12 @@ class Store(Protocol):
 
     async def note_residency(self, copies: Sequence[tuple[str, str, str, str, bool]]) -> None:
         """Replace the table of copies: (host, backend, model, residency, pinned)."""
+
+    async def paused(self) -> Paused:
+        """Return what an admin has paused."""
+
+    async def note_paused(self, paused: Paused) -> None:
+        """Replace what an admin has paused."""
 
     async def purge(self, before: float, *, keep_mb: int | None = None) -> int:
         """Delete acknowledged ended jobs older than `before` with their bytes.
@@ -225,6 +246,12 @@ class Backend(Protocol):
 
     def check(self, model: ModelSpec) -> None:
         """Raise `BadModel` when the model's options cannot work here. No I/O but local files."""
+
+    def options(self, model: ModelSpec) -> frozenset[str] | None:
+        """Return the fields of `TextToImage` the model honours here; None: all of them.
+
+        The prompt is not named. Empty for models that draw nothing. The model has passed `check`.
+        """
 
     async def probe(self) -> ServerInfo:
         """Ask the server who it is; raise `Unavailable` when it does not answer."""

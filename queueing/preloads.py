@@ -1,9 +1,17 @@
 """Preloads: an admin's wishes about what is kept in memory and what leaves it."""
 
+import asyncio
 from collections.abc import Sequence
 
 from queueing.catalog import ModelSpec
-from queueing.errors import Refused, Unavailable, UnknownModel
+from queueing.errors import (
+    BackendError,
+    BadModel,
+    OutOfMemory,
+    Refused,
+    Unavailable,
+    UnknownModel,
+)
 from queueing.fleet import Fleet
 from queueing.loader import Loader
 from queueing.world import Evict, Residency
@@ -12,29 +20,32 @@ from queueing.world import Evict, Residency
 class Preloads:
     """Pins and unpins models; the router loads what is pinned and not there."""
 
-    def __init__(self, fleet: Fleet, loader: Loader) -> None:
+    def __init__(self, *, fleet: Fleet, loader: Loader, looked: asyncio.Event) -> None:
         self._fleet = fleet
         self._loader = loader
+        self._looked = looked
 
     async def preload(self, model: str, host: str | None) -> str:
         """Pin a model, wait until it is loaded and return its backend.
 
         Raises `Refused` when it cannot be there, `BackendError` when its load failed; it is not
-        pinned then. A cancelled caller leaves the pin. Idempotent.
+        pinned then, and the text is a sentence for an admin. Right after the start it waits until
+        the servers have been asked who they are. A cancelled caller leaves the pin. Idempotent.
         """
         spec = self._known(model)
+        await self._looked.wait()
         backend = self._place_for(spec, host)
-        health = self._fleet.vitals.of(backend)
-        if health.error is not None:  # None as well before the first look: then wait for it
-            raise Unavailable(f"{backend} is down: {health.error}")
+        if not self._fleet.vitals.of(backend).up:
+            raise Unavailable(f"{backend} does not answer")
         self._fleet.pin(spec.name, backend)
         copy = self._fleet.copy(spec.name, backend)
         if copy is None or copy.residency is not Residency.READY:
             try:
                 await self._loader.outcome(spec.name, backend)
-            except Exception:
+            except Exception as error:
                 self._fleet.unpin(spec.name, backend)
-                raise
+                host = self._fleet.catalog.host_of[backend]
+                raise _failure(spec, backend, host, error) from error
         return backend
 
     async def unload(self, model: str, host: str | None) -> Sequence[str]:
@@ -71,7 +82,34 @@ class Preloads:
 
     def _place_for(self, spec: ModelSpec, host: str | None) -> str:
         """Return where to preload: where it is already, else the first backend that is up."""
-        places = self._places(spec, host)
+        places = self._running(spec, self._places(spec, host))
         here = {copy.backend for copy in self._fleet.copies_of(spec.name)}
         up = [name for name in places if self._fleet.vitals.of(name).up]
         return next((name for name in places if name in here), (up or places)[0])
+
+    def _running(self, spec: ModelSpec, places: list[str]) -> list[str]:
+        """Return those places where something may be loaded. Raises `Refused` for none."""
+        paused, host_of = self._fleet.paused, self._fleet.catalog.host_of
+        if paused.stops_model(spec.name):
+            raise Refused(f"{'everything' if paused.everything else spec.name} is paused")
+        running = [name for name in places if not paused.stops_host(host_of[name])]
+        if not running:
+            raise Refused(f"{', '.join(dict.fromkeys(host_of[name] for name in places))} is paused")
+        return running
+
+
+def _failure(spec: ModelSpec, backend: str, host: str, error: Exception) -> BackendError:
+    """Return a failed load as one sentence for an admin; the log has the cause already."""
+    match error:
+        case TimeoutError():
+            return Unavailable(f"{backend} did not load it within {spec.timeouts.load_s:g} s")
+        case OutOfMemory():
+            return OutOfMemory(f"{host} has not enough free memory")
+        case Unavailable():
+            return Unavailable(f"{backend} stopped answering")
+        case BadModel():
+            return BadModel(str(error).partition("\n")[0])
+        case BackendError():
+            return BackendError(f"{backend} refused to load it")
+        case _:
+            return BackendError("something went wrong on our side; the log says what")

@@ -26,10 +26,11 @@ async def recover(
     health: Health,
     work: asyncio.TaskGroup,
 ) -> None:
-    """Bring back learned times, pins, running jobs and the knowledge of what is in memory.
+    """Bring back pauses, learned times, pins, running jobs and what is known to be in memory.
 
     Waiting jobs need nothing: the store has their places. Raises `StoreError`.
     """
+    fleet.pause(await store.paused())
     times.restore(await store.learned())
     noted = await _noted_copies(store, fleet)
     _pin_configured(fleet)

@@ -170,6 +170,7 @@ class Router:
     def _model(self, name: str, waiting: tuple[Waiting, ...]) -> ModelView:
         spec = self._fleet.catalog.models[name]
         backends = self._fleet.serving(spec)
+        paused = self._fleet.paused.stops_model(name)
         return ModelView(
             name=name,
             vram_mb=self._fleet.vram_mb(spec),
@@ -180,8 +181,9 @@ class Router:
             rate_per_s=self._times.rate_per_s(name),
             left_at=self._fleet.left_at(name),
             load_after=self._fleet.setbacks.of(name).until,
+            paused=paused,
             waiting=waiting,
-            wanted_by_admin=self._fleet.wishes(name),
+            wanted_by_admin=() if paused else self._fleet.wishes(name),
         )
 
     def _waiting(self, line: Line) -> Waiting:

@@ -5,7 +5,7 @@ from bot.commands.table import Command
 from bot.platforms.base import Body
 from bot.texts import join, plain, word
 from queueing.catalog import ModelSpec
-from queueing.jobqueue import ModelStatus
+from queueing.reports import ModelStatus
 from queueing.world import Residency
 
 _SHOWN = 20  # a discovering server may offer hundreds: those in use come first

@@ -4,8 +4,8 @@ from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command
 from bot.platforms.base import Body, Button
 from bot.texts import join, status, word
-from queueing.jobqueue import ModelStatus
 from queueing.jobs import JobState
+from queueing.reports import ModelStatus
 
 _JOBS_SHOWN = 10
 _BUTTONS = 5

@@ -6,7 +6,7 @@ from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command
 from bot.platforms.base import Body, Moment
 from bot.texts import join
-from queueing.jobqueue import BackendStatus, CopyStatus, ModelStatus
+from queueing.reports import BackendStatus, CopyStatus, ModelStatus
 from queueing.world import Residency
 
 COMMAND = Command(name="status", help="command.status")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from bot.platforms.base import Body, Button, Content, Markdown, Moment
 from bot.texts import Value, join, reasons_de, say, word
 from queueing import reasons
-from queueing.jobqueue import Standing
 from queueing.jobs import Job, JobState
+from queueing.reports import Standing
 from queueing.requests import Chat, File, Output, Progress, TextToImage
 from queueing.world import Blocked, Reason
 

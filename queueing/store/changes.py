@@ -8,6 +8,7 @@ import json
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
@@ -128,6 +129,34 @@ class Books:
         placed = self._placed[owner]
         # Behind one's own back row even when a limit was raised: nobody overtakes himself.
         return placed >= max(1, max_in_line) or self._open[owner] > placed
+
+    # ------------------------------------------------------------ moving forward
+
+    def move_first(
+        self, connection: sqlite3.Connection, job_ids: Sequence[int]
+    ) -> list[Job | None]:
+        """Give waiting jobs a place before all others of their lines, one after the other."""
+        self.know(connection)
+        return [self._move_first(connection, job_id) for job_id in job_ids]
+
+    def _move_first(self, connection: sqlite3.Connection, job_id: int) -> Job | None:
+        row = connection.execute(queries.JOB, (job_id,)).fetchone()
+        job = None if row is None else job_from(row)
+        if job is None or job.state is not JobState.PENDING:
+            return None
+        line = (job.model, job.lane)
+        first = connection.execute(queries.FIRST_WAITING, line).fetchone()[0]
+        if first is not None and first == job.seq:
+            return job
+        # A running job keeps its place and may come back to it: no two may have the same.
+        running = connection.execute(queries.FIRST_PROCESSING, line).fetchone()[0]
+        taken = [seq for seq in (first, running) if seq is not None]
+        seq = min(taken) - 1 if taken else self._next_place(line)
+        connection.execute(queries.ENTER_LINE, (seq, job.id))
+        if job.seq is None:
+            self._placed[job.owner] += 1
+        self.moves.append(Move(job.id, job.owner, line, seq))
+        return replace(job, seq=seq, version=job.version + 1)
 
     def _next_place(self, line: LineKey) -> int:
         seq = self._next_seq[line]

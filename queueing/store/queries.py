@@ -58,6 +58,8 @@ FIRST_IN_BACK_ROW = (
     " ORDER BY id LIMIT 1"
 )
 ENTER_LINE = "UPDATE jobs SET seq = ?, version = version + 1 WHERE id = ?"
+FIRST_WAITING = "SELECT min(seq) FROM jobs WHERE state = 'pending' AND model = ? AND lane = ?"
+FIRST_PROCESSING = "SELECT min(seq) FROM jobs WHERE state = 'processing' AND model = ? AND lane = ?"
 ACKNOWLEDGE = "UPDATE jobs SET acknowledged = 1 WHERE id = ? AND acknowledged = 0"
 
 # ---------------------------------------------------------------- rebuilding the counters
@@ -91,10 +93,16 @@ PROCESSING = f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'processing' ORDER B
 UNDELIVERED = (
     f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NOT NULL AND acknowledged = 0 ORDER BY id"
 )
+AFTER_ALL = 2**63 - 1  # no job has a greater id
+HISTORY = f"SELECT {JOB_COLUMNS} FROM jobs WHERE owner = ? AND id < ? ORDER BY id DESC LIMIT ?"
 INPUTS = "SELECT name, mime, data FROM inputs WHERE job_id = ? ORDER BY number"
 OUTPUTS = "SELECT number, name, mime, data FROM outputs WHERE job_id = ? ORDER BY number"
 
-# ---------------------------------------------------------------- models and times
+# ---------------------------------------------------------------- models, times and pauses
+
+PAUSES = "SELECT kind, name FROM pauses"
+FORGET_PAUSES = "DELETE FROM pauses"
+NOTE_PAUSE = "INSERT INTO pauses (kind, name) VALUES (?, ?)"
 
 RESIDENCY = "SELECT model, backend, pinned FROM residency ORDER BY model, backend"
 FORGET_RESIDENCY = "DELETE FROM residency"

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from queueing.errors import NotAccepting, StaleJob
 from queueing.jobs import Job, JobEvent, NewJob
+from queueing.paused import Paused
 from queueing.ports import Admission, Learned, Line
 from queueing.requests import File, Output
 from queueing.store import queries
@@ -19,7 +20,15 @@ from queueing.store.failures import DiskFull
 from queueing.store.heads import Heads
 from queueing.store.places import Places
 from queueing.store.retention import drop_bytes, purge_some
-from queueing.store.rows import changed, files_from, job_from, jobs_of, output_from
+from queueing.store.rows import (
+    changed,
+    files_from,
+    job_from,
+    jobs_of,
+    output_from,
+    paused_from,
+    paused_rows,
+)
 from queueing.store.worker import Kind
 
 
@@ -39,6 +48,10 @@ class SqliteStore:
         )
         self._changing = Kind(
             run=self._books.change, committed=self._follow, undone=self._books.forget
+        )
+
+        self._moving = Kind(
+            run=self._books.move_first, committed=self._follow, undone=self._books.forget
         )
 
     # ------------------------------------------------------------ changes
@@ -85,6 +98,12 @@ class SqliteStore:
             suspect=suspect,
         )
         return await self._submit(self._changing, Change(event, job, after, runner, output))
+
+    async def move_first(self, job_id: int) -> Job | None:
+        """Give a waiting job a place before all others of its line."""
+        if self._places is None:
+            await self._load()
+        return await self._submit(self._moving, job_id)
 
     async def acknowledge(self, job: Job, now: float) -> None:  # noqa: ARG002 - the port's
         """Note that the person has the job's end. Idempotent."""
@@ -135,6 +154,11 @@ class SqliteStore:
             return await self._many(queries.OPEN_JOBS)
         return await self._many(queries.OPEN_JOBS_OF, owner)
 
+    async def history(self, owner: str, *, limit: int, before: int | None = None) -> list[Job]:
+        """Return an owner's jobs, open and ended, newest first."""
+        last = before if before is not None else queries.AFTER_ALL
+        return await self._many(queries.HISTORY, owner, last, limit)
+
     async def processing(self) -> list[Job]:
         """Return the jobs in state processing, oldest start first."""
         return await self._many(queries.PROCESSING)
@@ -171,10 +195,26 @@ class SqliteStore:
 
         return await self._database.read(first)
 
-    async def _many(self, query: str, *parameters: str) -> list[Job]:
+    async def _many(self, query: str, *parameters: str | int) -> list[Job]:
         return await self._database.read(lambda connection: jobs_of(connection, query, parameters))
 
-    # ------------------------------------------------------------ models and times
+    # ------------------------------------------------------------ models, times and pauses
+
+    async def paused(self) -> Paused:
+        """Return what is paused."""
+        rows = await self._database.read(
+            lambda connection: connection.execute(queries.PAUSES).fetchall()
+        )
+        return paused_from(rows)
+
+    async def note_paused(self, paused: Paused) -> None:
+        """Replace what is paused."""
+
+        def replace(connection: sqlite3.Connection) -> None:
+            connection.execute(queries.FORGET_PAUSES)
+            connection.executemany(queries.NOTE_PAUSE, paused_rows(paused))
+
+        await self._database.write(replace)
 
     async def learned(self) -> list[Learned]:
         """Return all learned durations."""

@@ -118,6 +118,7 @@ class FakeServer:
         self.lingers_s = 0.0  # how long freed memory still looks taken
         self.sizes: dict[str, int] = {}  # what models really take, where not what is configured
         self.broken = False
+        self.options: frozenset[str] | None = None  # of requests for pictures; None: all
         self.loads: list[tuple[float, str]] = []
         self.unloads: list[tuple[float, str]] = []
         self.starts: list[tuple[float, str, str]] = []  # (moment, model, prompt)
@@ -289,6 +290,9 @@ class FakeBackend:
 
     def check(self, model: ModelSpec) -> None:
         return None
+
+    def options(self, model: ModelSpec) -> frozenset[str] | None:
+        return self.server.options
 
     async def probe(self) -> ServerInfo:
         await self._reach()

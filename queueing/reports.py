@@ -1,0 +1,219 @@
+"""Reports: where jobs, models, servers and hosts stand, in the terms people read; changes nothing."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from queueing.catalog import ModelSpec
+from queueing.fleet import Fleet
+from queueing.jobs import Job, JobState
+from queueing.outlook import Outlook
+from queueing.ports import Store
+from queueing.router import Router
+from queueing.times import Times
+from queueing.world import Blocked, Reason, Residency
+
+WAITS_FOR_MEMORY = frozenset(
+    {
+        Blocked.LOADING,
+        Blocked.ROOM_BUSY,
+        Blocked.LOADER_BUSY,
+        Blocked.RESERVED,
+        Blocked.NO_ROOM,
+        Blocked.PINNED,
+        Blocked.LOAD_PAUSE,
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """Where a job stands, for the person who waits.
+
+    `shown` is "pending", "needs-loading", "ready" or a stored state's value. `position` counts
+    from 1 and is None unless the job waits; `back_row` tells that it has no place in line yet.
+    `done_at` is the expected moment of its end (UNIX seconds), `done_spread_s` how far it may be
+    off; None where nothing can honestly be said.
+    """
+
+    job: Job
+    shown: str
+    position: int | None = None
+    back_row: bool = False
+    reason: Reason | None = None
+    done_at: float | None = None
+    done_spread_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CopyStatus:
+    """A copy of a model as people see it."""
+
+    backend: str
+    host: str
+    residency: Residency
+    pinned: bool
+    running: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelStatus:
+    """A model as people see it: where it is, its line, its usual time and why its line waits.
+
+    `vram_mb` is what a copy takes, as configured or as seen since; None until its first load.
+    """
+
+    name: str
+    waiting: int
+    running: int
+    copies: tuple[CopyStatus, ...]
+    reason: Reason | None
+    service_s: float
+    next_done_at: float | None  # when a job accepted now would be done
+    vram_mb: int | None
+    paused: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BackendStatus:
+    """A backend as people see it; `error` is the operator's last failure text."""
+
+    name: str
+    host: str
+    kind: str
+    up: bool
+    since: float
+    description: str
+    error: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostStatus:
+    """A host as people see it: its memory, what our models take of it, and whether it is paused."""
+
+    name: str
+    vram_mb: int
+    usable_mb: int
+    used_mb: int
+    paused: bool
+
+
+class Reports:
+    """Answers what people ask about the queue, from memory but for positions and lines."""
+
+    def __init__(
+        self, *, store: Store, fleet: Fleet, router: Router, outlook: Outlook, times: Times
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._router = router
+        self._outlook = outlook
+        self._times = times
+
+    # ------------------------------------------------------------ jobs
+
+    async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
+        """Return where each job stands, by job id. Raises `StoreError`."""
+        jobs = [await self._entered(job) for job in jobs]
+        waiting = [job.id for job in jobs if job.state is JobState.PENDING]
+        positions = await self._store.positions(waiting) if waiting else {}
+        if waiting:
+            await self._outlook.refresh(max(waiting))
+        return {job.id: self._standing(job, positions.get(job.id)) for job in jobs}
+
+    async def _entered(self, job: Job) -> Job:
+        """Return a job of a back row as it is now: no event tells that it has entered its line."""
+        if job.seq is not None or job.state is not JobState.PENDING:
+            return job
+        return await self._store.get(job.id) or job
+
+    def _standing(self, job: Job, position: int | None) -> Standing:
+        if job.state is JobState.PENDING:
+            return self._standing_of_waiting(job, position)
+        running = job.state is JobState.PROCESSING
+        expected = self._outlook.of_running(job) if running else None
+        return Standing(
+            job=job,
+            shown=job.state.value,
+            done_at=None if expected is None else expected.done_at,
+            done_spread_s=None if expected is None else expected.spread_s,
+        )
+
+    def _standing_of_waiting(self, job: Job, position: int | None) -> Standing:
+        reason = self._router.plan.reasons.get(job.model)
+        expected = None if position is None else self._outlook.of_waiting(job, position)
+        back_row = job.seq is None
+        return Standing(
+            job=job,
+            shown="pending" if back_row else self._shown(job.model, reason),
+            position=position,
+            back_row=back_row,
+            reason=reason,
+            done_at=None if expected is None else expected.done_at,
+            done_spread_s=None if expected is None else expected.spread_s,
+        )
+
+    def _shown(self, model: str, reason: Reason | None) -> str:
+        if any(copy.residency is Residency.READY for copy in self._fleet.copies_of(model)):
+            return "ready"
+        return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
+
+    # ------------------------------------------------------------ models, servers, hosts
+
+    def models(self) -> Sequence[ModelStatus]:
+        """Return every model's status, in the configuration's order."""
+        running = Counter(slot.job.model for slot in self._fleet.slots.values())
+        return [self._model(spec, running) for spec in self._fleet.catalog.models.values()]
+
+    def _model(self, spec: ModelSpec, running: Mapping[str, int]) -> ModelStatus:
+        return ModelStatus(
+            name=spec.name,
+            waiting=self._router.waiting(spec.name),
+            running=running.get(spec.name, 0),
+            copies=tuple(
+                CopyStatus(
+                    backend=copy.backend,
+                    host=self._fleet.catalog.host_of[copy.backend],
+                    residency=copy.residency,
+                    pinned=copy.pinned,
+                    running=copy.running,
+                )
+                for copy in self._fleet.copies_of(spec.name)
+            ),
+            reason=self._router.plan.reasons.get(spec.name),
+            service_s=self._times.durations.typical_service(spec, "").median_s,
+            next_done_at=self._outlook.of_next(spec),
+            vram_mb=self._fleet.known_vram_mb(spec),
+            paused=self._fleet.paused.stops_model(spec.name),
+        )
+
+    def backend(self, name: str) -> BackendStatus:
+        """Return a backend's status."""
+        health, catalog = self._fleet.vitals.of(name), self._fleet.catalog
+        return BackendStatus(
+            name=name,
+            host=catalog.host_of[name],
+            kind=catalog.backends[name].kind,
+            up=health.up,
+            since=health.since,
+            description=health.description,
+            error=health.error,
+        )
+
+    def hosts(self) -> Sequence[HostStatus]:
+        """Return every host's status, in the configuration's order."""
+        host_of = self._fleet.catalog.host_of
+        return [
+            HostStatus(
+                name=host.name,
+                vram_mb=host.vram_mb,
+                usable_mb=self._fleet.usable_mb(host.name),
+                used_mb=sum(
+                    copy.vram_mb
+                    for copy in self._fleet.copies
+                    if host_of[copy.backend] == host.name
+                ),
+                paused=self._fleet.paused.stops_host(host.name),
+            )
+            for host in self._fleet.catalog.hosts.values()
+        ]
