@@ -75,10 +75,7 @@ class Health:
         try:
             async with asyncio.timeout(ANSWER_S):
                 info = await server.probe()
-            was_down = not self._fleet.vitals.of(name).up
             self._fleet.vitals.up(name, info)
-            if was_down:
-                self._fleet.setbacks.forgive(name)
             await self._compare(name, server)
         except (BackendError, TimeoutError) as error:
             cause = str(error) or "it does not answer in time"

@@ -17,9 +17,10 @@ from queueing.loader import Loader
 from queueing.planning import plan
 from queueing.ports import Clock, Line, LinesMoved, Store
 from queueing.processor import Processor
+from queueing.reasons import sentence
 from queueing.retry import pause_s
 from queueing.times import Times
-from queueing.world import Evict, ModelView, Plan, Reason, Rules, Waiting, World
+from queueing.world import Blocked, Evict, ModelView, Plan, Reason, Rules, Waiting, World
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class Router:
         self._publish = publish
         self._awake = asyncio.Event()
         self._moved: set[str] = set()
+        self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
         self.plan = Plan()
         self.world: World | None = None
 
@@ -125,22 +127,35 @@ class Router:
             )
             for start in self.plan.starts
         ]
-        self._moved.update(start.job.model for start in self.plan.starts)
-        if pending:
-            self._awake.set()  # more of the same line may be startable than one step reads
-            for outcome in await asyncio.gather(*pending, return_exceptions=True):
-                if isinstance(outcome, BaseException):
-                    raise outcome
+        for outcome in await asyncio.gather(*pending, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
 
     def _tell(self, before: Mapping[str, Reason]) -> None:
         reasons = self.plan.reasons
         for model in before.keys() | reasons.keys():
             old, new = before.get(model), reasons.get(model)
-            if (old and (old.why, old.host, old.other)) != (new and (new.why, new.host, new.other)):
+            if _gist(old) != _gist(new):
                 self._moved.add(model)
+        self._log_reasons()
         if self._moved:
             self._publish(LinesMoved(models=frozenset(self._moved)))
             self._moved.clear()
+
+    def _log_reasons(self) -> None:
+        """Log why a model begins to wait, once for each reason and not at every look.
+
+        What starts at once does not wait. A line that goes on job by job changes between that and
+        its reason with every start, so the reason is remembered until nobody waits any more.
+        """
+        reasons = self.plan.reasons
+        for model in self._logged.keys() - reasons.keys():
+            del self._logged[model]
+        for model, reason in reasons.items():
+            gist = _gist(reason)
+            if reason.why is not Blocked.STARTING and self._logged.get(model) != gist:
+                self._logged[model] = gist
+                log.info("%s waits: %s", model, sentence(reason))
 
     # ------------------------------------------------------------ the snapshot
 
@@ -200,3 +215,8 @@ class Router:
             oldest_at=line.first_queued_at,
             next_start_at=line.next_start_at,
         )
+
+
+def _gist(reason: Reason | None) -> tuple[Blocked, str | None, str | None] | None:
+    """Return what makes a reason another one; its moments only tick on."""
+    return None if reason is None else (reason.why, reason.host, reason.other)

@@ -1,4 +1,4 @@
-"""Setbacks: loads that failed, how long they pause, and what can never be loaded where."""
+"""Setbacks: loads that failed, how long they pause, and what cannot be loaded where."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from queueing.ports import Clock
 from queueing.retry import pause_s
 
+MENDING_S = 600.0  # how long a model that cannot work on a backend is not tried there again
 LASTING_S = 30.0  # a copy that leaves sooner by itself was no good load
 
 
@@ -28,7 +29,7 @@ class Setbacks:
         self._clock = clock
         self._changed = changed
         self._failures: dict[str, LoadFailures] = {}
-        self._unable: set[tuple[str, str]] = set()
+        self._unable_until: dict[tuple[str, str], float] = {}
 
     def of(self, model: str) -> LoadFailures:
         """Return the failed loads of a model in a row."""
@@ -56,15 +57,11 @@ class Setbacks:
         if self._clock.now() - ready_at < LASTING_S:
             self.failed(model)
 
-    def never(self, model: str, backend: str) -> None:
-        """Note that a backend cannot serve a model as it is configured."""
-        self._unable.add((model, backend))
+    def unable(self, model: str, backend: str) -> None:
+        """Note that a backend cannot serve a model as it is; somebody may mend it meanwhile."""
+        self._unable_until[model, backend] = self._clock.now() + MENDING_S
         self._changed()
-
-    def forgive(self, backend: str) -> None:
-        """Let a backend try again what it could not serve: it was restarted, perhaps mended."""
-        self._unable = {pair for pair in self._unable if pair[1] != backend}
 
     def is_able(self, model: str, backend: str) -> bool:
         """Return whether a backend may still be able to serve a model."""
-        return (model, backend) not in self._unable
+        return self._unable_until.get((model, backend), 0.0) <= self._clock.now()

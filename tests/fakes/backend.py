@@ -119,6 +119,8 @@ class FakeServer:
         self.sizes: dict[str, int] = {}  # what models really take, where not what is configured
         self.broken = False
         self.options: frozenset[str] | None = None  # of requests for pictures; None: all
+        self.answer_s = 0.0  # how old its answers about its memory are when they arrive
+        self.stubborn = False  # goes on loading when its client has gone
         self.loads: list[tuple[float, str]] = []
         self.unloads: list[tuple[float, str]] = []
         self.starts: list[tuple[float, str, str]] = []  # (moment, model, prompt)
@@ -354,7 +356,7 @@ class FakeBackend:
         try:
             await asyncio.shield(loading)
         except asyncio.CancelledError:
-            if not self.dead:
+            if not self.dead and not self.server.stubborn:
                 self.server.stop_load(model.name)
             raise
 
@@ -375,7 +377,9 @@ class FakeBackend:
         await self._reach()
         if not self.server.tells_loaded:
             return None
-        return frozenset(model.name for model in models) & self.server.memory
+        answer = frozenset(model.name for model in models) & self.server.memory
+        await asyncio.sleep(self.server.answer_s)
+        return answer
 
     async def aclose(self) -> None:
         return None

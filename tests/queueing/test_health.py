@@ -131,6 +131,23 @@ def test_a_model_loaded_by_somebody_else_is_used() -> None:
     run(story())
 
 
+def test_an_old_answer_about_memory_changes_nothing() -> None:
+    """If this fails a model that has just been loaded is forgotten and loaded again."""
+
+    async def story() -> None:
+        house = one_model()
+        server = house.servers["comfy"]
+        server.load_s, server.service_s, server.answer_s = 4.0, 0.2, 3.0
+        async with house.queue() as queue:
+            await asyncio.sleep(11)  # the server is asked every 10 s, and answers 3 s later
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await ended(queue, job)
+            await asyncio.sleep(1)
+            assert queue.models()[0].copies
+
+    run(story())
+
+
 def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> None:
     """If this fails a game on the card makes every load fail, or its jobs."""
 
@@ -200,6 +217,8 @@ def test_a_server_gone_for_good_frees_its_card_for_its_neighbours() -> None:
         async with house.queue() as queue:
             await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
             house.servers["comfy"].die(restart_s=-1)
+            await asyncio.sleep(15)
+            assert [backend.up for backend in queue.backends()] == [False, True]
             job = await queue.submit(house.new("llm", "b"), limits=NO_LIMITS)
             assert (await ended(queue, job, within_s=180)).state is JobState.COMPLETED
             assert JobEvent.FAIL not in house.history(job.id)

@@ -129,6 +129,7 @@ def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
         )
         server = house.servers["comfy"]
         server.load_fates = one_after_another([TimeoutError()])
+        server.stubborn = True
         async with house.queue() as queue:
             job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(51)
@@ -214,7 +215,7 @@ def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
     run(story())
 
 
-def test_a_restarted_server_may_try_again_what_it_could_not_serve() -> None:
+def test_what_could_not_work_is_tried_again_after_a_while() -> None:
     """If this fails mending a server's files means restarting the bot as well."""
 
     async def story() -> None:
@@ -224,8 +225,7 @@ def test_a_restarted_server_may_try_again_what_it_could_not_serve() -> None:
         async with house.queue() as queue:
             job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
             await ended(queue, job)
-            server.die(restart_s=5.0)
-            await asyncio.sleep(60)
+            await asyncio.sleep(700)
             again = await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
             assert (await ended(queue, again)).state is JobState.COMPLETED
 
