@@ -200,3 +200,23 @@ def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixture) -
     told = [record.message for record in caplog.records if " waits: " in record.message]
     assert told[0] == "flux waits: loading flux on gpu, about 10 s"
     assert len(told) == len(set(told)), told
+
+
+def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixture) -> None:
+    """If this fails an operator cannot see why people wait, or the log drowns in repetitions."""
+
+    async def story() -> None:
+        house = one_model()
+        async with house.queue() as queue:
+            with caplog.at_level("INFO", logger="queueing.router"):
+                jobs = [
+                    await queue.submit(house.new("flux", f"{n}"), limits=NO_LIMITS)
+                    for n in range(5)
+                ]
+                for job in jobs:
+                    await ended(queue, job)
+
+    run(story())
+    told = [record.message for record in caplog.records if " waits: " in record.message]
+    assert told[0] == "flux waits: loading flux on gpu, about 10 s"
+    assert len(told) == len(set(told)), told
