@@ -18,7 +18,6 @@ from queueing.planning import plan
 from queueing.ports import Clock, Line, LinesMoved, Store
 from queueing.processor import Processor
 from queueing.reasons import sentence
-from queueing.reasons import sentence
 from queueing.retry import pause_s
 from queueing.times import Times
 from queueing.world import Blocked, Evict, ModelView, Plan, Reason, Rules, Waiting, World
@@ -56,7 +55,6 @@ class Router:
         self._publish = publish
         self._awake = asyncio.Event()
         self._moved: set[str] = set()
-        self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
         self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
         self.plan = Plan()
         self.world: World | None = None
@@ -159,21 +157,6 @@ class Router:
                 self._logged[model] = gist
                 log.info("%s waits: %s", model, sentence(reason))
 
-    def _log_reasons(self) -> None:
-        """Log why a model begins to wait, once for each reason and not at every look.
-
-        What starts at once does not wait. A line that goes on job by job changes between that and
-        its reason with every start, so the reason is remembered until nobody waits any more.
-        """
-        reasons = self.plan.reasons
-        for model in self._logged.keys() - reasons.keys():
-            del self._logged[model]
-        for model, reason in reasons.items():
-            gist = _gist(reason)
-            if reason.why is not Blocked.STARTING and self._logged.get(model) != gist:
-                self._logged[model] = gist
-                log.info("%s waits: %s", model, sentence(reason))
-
     # ------------------------------------------------------------ the snapshot
 
     async def snapshot(self) -> World:
@@ -232,11 +215,6 @@ class Router:
             oldest_at=line.first_queued_at,
             next_start_at=line.next_start_at,
         )
-
-
-def _gist(reason: Reason | None) -> tuple[Blocked, str | None, str | None] | None:
-    """Return what makes a reason another one; its moments only tick on."""
-    return None if reason is None else (reason.why, reason.host, reason.other)
 
 
 def _gist(reason: Reason | None) -> tuple[Blocked, str | None, str | None] | None:
