@@ -107,10 +107,15 @@ def _inserted(text: Styled, at: int, piece: str) -> Styled:
 
 
 def _shortened(text: Styled, excess: int) -> Styled:
-    """Return a text that is at least `excess` UTF-16 units shorter, marked as cut."""
-    keep = len(text.text) - min(excess + len(_CUT), len(text.text))
-    # Characters are at most two units, so this drops enough; a surrogate pair is one character.
-    return join([head(text, keep), Styled(text=_CUT)]) if keep else Styled(text="")
+    """Return a text at least `excess` UTF-16 units shorter, marked as cut, or an empty one."""
+    room = utf16_length(text.text) - excess - len(_CUT)
+    kept = 0
+    for character in text.text:
+        room -= utf16_length(character)
+        if room < 0:
+            break
+        kept += 1
+    return join([head(text, kept), Styled(text=_CUT)]) if kept else Styled(text="")
 
 
 def _mentioning(text: Styled, person_id: str) -> Styled:
