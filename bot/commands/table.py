@@ -13,7 +13,8 @@ class ParamKind(StrEnum):
     JOB = "job"  # a job's id, as people see it ("12" or "#12")
     HOST = "host"  # a host's name
     PERSON = "person"  # a user id ("telegram:42"), a bare id, or a mention
-    SIZE = "size"  # "768x1024" or an aspect such as "3:2"
+    SIZE = "size"  # "768x1024", an aspect such as "3:2", or a word such as "portrait"
+    STYLE = "style"  # the name of a style of the configuration
     WHOLE = "whole"  # a whole number, `least` to `most`
     DECIMAL = "decimal"  # a number, `least` to `most`
     CHOICE = "choice"  # one of `choices`
@@ -44,7 +45,10 @@ class Command:
     """A command as all platforms see it; its handler is named in `bot.commands.COMMANDS`.
 
     `help` is a key into the texts; `admin` commands are refused to others by our own check, and
-    hidden from their menus out of politeness only. `hidden` commands exist only as buttons.
+    hidden from their menus out of politeness only. `hidden` commands exist only as buttons and in
+    context menus; `menu` is the text key of the command's entry in the menu of a message.
+    `opens_form` tells that without values it answers with a form, which Discord takes only as a
+    call's very first answer.
     """
 
     name: str
@@ -52,3 +56,5 @@ class Command:
     params: Sequence[Param] = ()
     admin: bool = False
     hidden: bool = False
+    menu: str | None = None
+    opens_form: bool = False

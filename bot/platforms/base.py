@@ -35,12 +35,17 @@ Body = tuple[Part, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Button:
-    """A button that works after any restart: all it needs is the command and the job it carries."""
+    """A button that works after any restart: all it needs is the command and the job it carries.
+
+    `number` says which of the job's pictures is meant, counted from 1; it comes back as the option
+    "number", the job's id as "id".
+    """
 
     command: str
     job_id: int
     label: str
     danger: bool = False
+    number: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,12 +54,42 @@ class Content:
 
     `files` are pictures or attachments (the first picture is shown large); `buttons` are rows.
     `mention` is a platform's user id that may be notified by this message, nobody else can be.
+    `spoiler` hides the pictures until a reader asks for them; `awaits` tells that a reply to this
+    very message is hoped for, so that a platform may open the reader's keyboard for it.
     """
 
     body: Body = ()
     files: tuple[File, ...] = ()
     buttons: tuple[tuple[Button, ...], ...] = ()
     mention: str | None = None
+    spoiler: bool = False
+    awaits: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormField:
+    """A line to fill in; `name` is the command's parameter, `long` gives it several lines."""
+
+    name: str
+    label: str
+    value: str = ""
+    long: bool = False
+    required: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Form:
+    """Asks for a command's values: at most five fields, because Discord shows no more.
+
+    Sent off, it comes in as a call of `command` with these values and, where it is about a job,
+    the option "id". Like a button it works after any restart.
+    """
+
+    command: str
+    title: str
+    fields: tuple[FormField, ...]
+    send: str
+    job_id: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,6 +156,9 @@ where it cannot be edited (private answers). Raises `ChatError`. Called at most 
 command or message; a button press that is never answered is confirmed silently by the platform.
 """
 
+ShowForm = Callable[[Form], Awaitable[None]]
+"""Shows a form to the person who made the call."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Invocation:
@@ -129,7 +167,12 @@ class Invocation:
     `key` is unique per call and the same when the platform delivers the call again. `user` is
     "<platform>:<id>". `options` are values the platform has already typed by the command's
     `Param` table; `text` is what remains to be parsed (all of it on text platforms). `replied_to`
-    is the bot's message the caller replied to or whose button was pressed.
+    is the bot's message the caller replied to or whose button was pressed; `quoted` are the words
+    of the message they replied to or opened a menu on, whoever wrote it.
+
+    `show_form` shows a form to the caller alone and is None where the platform has none, or where
+    this kind of call cannot open one. It raises `ChatError`. `form` tells that the values come from
+    one: a field that is missing from the options was emptied.
     """
 
     key: str
@@ -148,6 +191,9 @@ class Invocation:
     request: MessageRef | None = None  # the caller's own message, to reply to
     replied_to: MessageRef | None = None
     button: bool = False
+    quoted: str = ""
+    show_form: ShowForm | None = None
+    form: bool = False
 
 
 class Door(Protocol):
