@@ -39,6 +39,9 @@ _log = logging.getLogger(__name__)
 
 # The library warns at every 429 that pauses will be `timedelta` one day, until this is set.
 os.environ.setdefault("PTB_TIMEDELTA", "1")
+# Telegram's addresses hold the token, and both libraries log them for whoever asks for more detail.
+for _chatty in ("httpx", "telegram"):
+    logging.getLogger(_chatty).setLevel(logging.WARNING)
 
 
 class Telegram:
