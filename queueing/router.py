@@ -214,6 +214,7 @@ class Router:
             heads=tuple(heads),
             oldest_at=line.first_queued_at,
             next_start_at=line.next_start_at,
+            held=line.held,
         )
 
 

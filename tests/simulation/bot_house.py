@@ -37,9 +37,15 @@ class Bot:
 
 @asynccontextmanager
 async def bot(
-    house: House, chat: FakeChat | None = None, *, limits: Limits | None = None
+    house: House,
+    chat: FakeChat | None = None,
+    *others: FakeChat,
+    limits: Limits | None = None,
 ) -> AsyncIterator[Bot]:
-    """Run the bot on a house's servers and database until the block ends."""
+    """Run the bot on a house's servers and database until the block ends.
+
+    It speaks to `chat`, by default a new one, and to the others.
+    """
     chat = chat or FakeChat()
     clock = VirtualClock()
     database = await open_database(house.url, migrations=(MIGRATIONS,), inline=True)
@@ -49,7 +55,7 @@ async def bot(
             queue=queue,
             records=records,
             people=people,
-            platforms={chat.name: chat},
+            platforms={each.name: each for each in (chat, *others)},
             clock=clock,
         )
         queue.subscribe(presenter.notice)
