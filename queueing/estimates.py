@@ -15,6 +15,7 @@ from queueing.requests import Chat, TextToImage
 
 WINDOW = 25  # newest samples kept: enough to be steady, few enough to follow a change
 RATE_TAU_S = 900.0
+LEAST_WATCHED_S = 60.0  # a rate is not judged on less: the first arrival is no stream
 PRIOR_SPREAD = 0.3  # share of a configured time it may be off
 
 USUAL_STEPS = 25
@@ -208,13 +209,26 @@ class Rates:
 
     def __init__(self, tau_s: float = RATE_TAU_S) -> None:
         self._tau_s = tau_s
-        self._rates: dict[str, tuple[float, float]] = {}  # by model: the rate, and when it was that
+        self._rates: dict[str, tuple[float, float]] = {}  # by model: the weight, and when it was so
+        self._began_at: float | None = None
 
     def arrived(self, model: str, now: float) -> None:
         """Count an arrival."""
-        self._rates[model] = self.per_s(model, now) + 1 / self._tau_s, now
+        if self._began_at is None:
+            self._began_at = now
+        self._rates[model] = self._weight(model, now) + 1 / self._tau_s, now
 
     def per_s(self, model: str, now: float) -> float:
-        """Return the present rate; 0 for a model never asked for."""
-        rate, at = self._rates.get(model, (0.0, now))
-        return rate * exp((at - now) / self._tau_s)
+        """Return the present rate; 0 for a model never asked for.
+
+        Divided by the share of the window that has been watched yet: without that, everything
+        would seem rarely asked for during the first half hour.
+        """
+        if self._began_at is None:
+            return 0.0
+        watched_s = max(now - self._began_at, LEAST_WATCHED_S)
+        return self._weight(model, now) / (1 - exp(-watched_s / self._tau_s))
+
+    def _weight(self, model: str, now: float) -> float:
+        weight, at = self._rates.get(model, (0.0, now))
+        return weight * exp((at - now) / self._tau_s)

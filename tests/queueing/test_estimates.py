@@ -125,3 +125,18 @@ def test_the_arrival_rate_follows_the_arrivals_and_fades() -> None:
     assert rates.per_s("flux", 7200.0) == pytest.approx(0.1, rel=0.05)
     assert rates.per_s("flux", 7200.0 + 900.0 * 5) < 0.001
     assert rates.per_s("sdxl", 7200.0) == 0.0
+
+
+def test_a_rate_is_right_before_the_window_is_full() -> None:
+    """During the first half hour nothing would seem asked for, and promises would be too early."""
+    rates = Rates()
+    for second in range(0, 300, 10):
+        rates.arrived("flux", float(second))
+    assert rates.per_s("flux", 300.0) == pytest.approx(0.1, rel=0.1)
+
+
+def test_the_first_arrival_is_no_stream() -> None:
+    """One request after a start would be taken for hundreds an hour."""
+    rates = Rates()
+    rates.arrived("flux", 0.0)
+    assert rates.per_s("flux", 0.0) < 0.02
