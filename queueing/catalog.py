@@ -33,7 +33,8 @@ class ModelSpec:
 
     `backends` are the names of backends able to serve it, in order of preference. `vram_mb` is
     what a copy takes; None means "measure it on the first load" and takes a host alone until
-    then. `load_s` and `service_s` are priors, replaced by what is learned. `options` are for the
+    then. `enhance` names the text model that improves prompts for this one, None for nobody.
+    `load_s` and `service_s` are priors, replaced by what is learned. `options` are for the
     backend's kind alone (a workflow file, the server's own id of the model, …).
     """
 
@@ -48,6 +49,7 @@ class ModelSpec:
     max_attempts: int = 3
     max_waiting: int = 500
     preload: bool = False
+    enhance: str | None = None
     timeouts: Timeouts = field(default_factory=Timeouts)
     options: Mapping[str, JsonValue] = field(default_factory=dict)
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from queueing.at_hand import is_at_hand
 from queueing.catalog import Catalog, ModelSpec
 from queueing.control import Control
 from queueing.errors import NotAccepting, Refused, StaleJob, UnknownModel
@@ -164,7 +165,38 @@ class JobQueue:
             break
         return job
 
+    async def amend(self, job_id: int, request: TextToImage | Chat) -> Job | None:
+        """Give a job that never started another request and let it start at once.
+
+        It keeps its place; its hold ends. Returns it as it is then, None when it was faster: it has
+        started or ended. Durable.
+        """
+        job = await self._store.amend(job_id, request)
+        if job is not None:
+            self._publish(JobChanged(job=job, event=None))
+        return job
+
     # ------------------------------------------------------------ models in memory
+
+    def is_at_hand(self, model: str, *, beside: str, within_s: float) -> bool:
+        """Return whether a model could answer now for the sake of a job of `beside`.
+
+        It is in memory, or fits without evicting anything and without making anybody wait for its
+        load longer than `within_s`; see `queueing.at_hand`. False for an unknown name.
+        """
+        spec, served = self.catalog.find(model), self.catalog.find(beside)
+        if spec is None or served is None:
+            return False
+        world = self._router.world
+        return is_at_hand(
+            self._fleet,
+            self._times,
+            spec,
+            beside=served,
+            wanted=[n for n, m in world.models.items() if m.waiting] if world else (),
+            within_s=within_s,
+            now=self._clock.now(),
+        )
 
     async def preload(self, model: str, host: str | None) -> str:
         """Load a model and pin it; return the backend it is on. Raises `Refused`, `BackendError`.

@@ -12,7 +12,7 @@ from uuid import UUID
 from queueing.catalog import HostSpec, ModelSpec
 from queueing.jobs import Job, JobEvent, NewJob
 from queueing.paused import Paused
-from queueing.requests import Capability, File, Output, Progress, Work
+from queueing.requests import Capability, Chat, File, Output, Progress, TextToImage, Work
 
 
 class Clock(Protocol):
@@ -27,7 +27,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobChanged:
-    """A change of a job was committed; `event` is None for its acceptance."""
+    """A change of a job was committed; `event` is None for its acceptance or another request."""
 
     job: Job
     event: JobEvent | None
@@ -75,7 +75,8 @@ class Line:
 
     `waiting` counts those with a place (not the back rows); `heads` are the first startable ones
     in order, `first_queued_at` the acceptance of the very first waiting one, startable or not;
-    `next_start_at` is when a held or pausing job before or among the heads becomes startable.
+    `next_start_at` is when a held or pausing job before or among the heads becomes startable;
+    `held` tells that one of those has never started: its prompt is being improved.
     """
 
     model: str
@@ -84,6 +85,7 @@ class Line:
     heads: tuple[Job, ...]
     first_queued_at: float
     next_start_at: float | None = None
+    held: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,6 +172,13 @@ class Store(Protocol):
 
         Its lane is kept, and the positions of the jobs it passes rise by one. A job in its
         owner's back row enters the line so. None when there is no such job, or it waits no longer.
+        """
+
+    async def amend(self, job_id: int, request: TextToImage | Chat) -> Job | None:
+        """Give a job that never started another request, let it start at once and return it.
+
+        It keeps its place; its hold, if any, ends. None when it has started or ended, or there is
+        no such job.
         """
 
     async def history(self, owner: str, *, limit: int, before: int | None = None) -> list[Job]:

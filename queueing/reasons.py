@@ -68,6 +68,10 @@ def _retry_pause(reason: Reason) -> str:
     return f"pausing after a failed attempt, next try{_at(reason)}"
 
 
+def _enhancing(_reason: Reason) -> str:
+    return "a text model improves the prompt first"
+
+
 def _paused(reason: Reason) -> str:
     return "paused by an admin" if reason.host is None else f"{reason.host} is paused by an admin"
 
@@ -94,6 +98,7 @@ _WORDS = {
     Blocked.OFFLINE: _offline,
     Blocked.LOAD_PAUSE: _load_pause,
     Blocked.RETRY_PAUSE: _retry_pause,
+    Blocked.ENHANCING: _enhancing,
     Blocked.PAUSED: _paused,
     Blocked.SUSPECT: _suspect,
     Blocked.STARTING: _starting,

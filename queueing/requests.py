@@ -32,7 +32,8 @@ class TextToImage(Record):
     """Draw pictures from a prompt; `None` leaves the model's own default in force.
 
     `width` and `height` are pixels; `strength` (0 to 1) counts only with an input picture, which
-    is the first of the job's files.
+    is the first of the job's files. `original` is what the person wrote, where a text model has
+    improved it and `prompt` is what came of that.
     """
 
     kind: Literal["text-to-image"] = "text-to-image"
@@ -46,6 +47,7 @@ class TextToImage(Record):
     guidance: float | None = Field(default=None, ge=0, le=100)
     strength: float | None = Field(default=None, ge=0, le=1)
     lora: str | None = None
+    original: str | None = None
 
 
 class ChatMessage(Record):

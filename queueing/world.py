@@ -33,6 +33,7 @@ class Blocked(StrEnum):
     OFFLINE = "offline"  # no host that has it is up, since `since`
     LOAD_PAUSE = "load-pause"  # its last load failed; tried again at `until`
     RETRY_PAUSE = "retry-pause"  # every waiting job pauses after a failed attempt until `until`
+    ENHANCING = "enhancing"  # a text model improves the prompts of its waiting jobs
     PAUSED = "paused"  # by an admin
     SUSPECT = "suspect"  # it runs alone, after `other` has ended
     STARTING = "starting"  # it starts now
@@ -111,6 +112,7 @@ class Waiting:
     heads: tuple[Job, ...]
     oldest_at: float
     next_start_at: float | None = None
+    held: bool = False  # a job that may not start yet waits for its prompt, not after a failure
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

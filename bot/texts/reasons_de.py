@@ -39,6 +39,8 @@ def _stopped(reason: Reason, model: str, on: str) -> str:  # noqa: PLR0911  as a
             return f"{model} ließ sich nicht laden, nächster Versuch{_at(reason)}"
         case Blocked.RETRY_PAUSE:
             return f"Pause nach einem gescheiterten Versuch, der nächste folgt{_at(reason)}"
+        case Blocked.ENHANCING:
+            return "ein Textmodell verbessert zuerst den Prompt"
         case Blocked.PAUSED:
             return f"{reason.host or model} ist von einem Admin angehalten"
         case Blocked.SUSPECT:

@@ -24,7 +24,9 @@ def _reason(board: Board, model: ModelState) -> Reason:
         return Reason(why=Blocked.STARTING, model=name)
     if model.oldest_at is None and not any(lane.taken for lane in model.lanes):
         until = min(_next_starts(model), default=None)
-        return Reason(why=Blocked.RETRY_PAUSE, model=name, until=until)
+        held = any(lane.view.held for lane in model.lanes)
+        why = Blocked.ENHANCING if held else Blocked.RETRY_PAUSE
+        return Reason(why=why, model=name, until=until)
     serving = [copy for copy in model.copies if copy.serves]
     ready = [copy for copy in serving if copy.residency is Residency.READY]
     if ready:

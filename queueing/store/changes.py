@@ -16,7 +16,7 @@ from typing import NamedTuple
 from queueing.errors import LimitReached, StaleJob
 from queueing.jobs import FINAL, Job, JobEvent, JobState, NewJob
 from queueing.ports import Admission
-from queueing.requests import Output
+from queueing.requests import Chat, Output, TextToImage
 from queueing.store import queries
 from queueing.store.places import LineKey, Move, Places
 from queueing.store.rows import Row, accepted, file_rows, job_from, output_rows
@@ -29,6 +29,13 @@ class Arrival(NamedTuple):
     request: str
     now: float
     limits: Admission
+
+
+class Amendment(NamedTuple):
+    """A job's new request."""
+
+    job_id: int
+    request: TextToImage | Chat
 
 
 class Change(NamedTuple):
@@ -157,6 +164,26 @@ class Books:
             self._placed[job.owner] += 1
         self.moves.append(Move(job.id, job.owner, line, seq))
         return replace(job, seq=seq, version=job.version + 1)
+
+    # ------------------------------------------------------------ another request
+
+    def amend(
+        self, connection: sqlite3.Connection, amendments: Sequence[Amendment]
+    ) -> list[Job | None]:
+        """Give jobs that never started another request and end their holds."""
+        self.know(connection)
+        return [self._amend(connection, amendment) for amendment in amendments]
+
+    def _amend(self, connection: sqlite3.Connection, amendment: Amendment) -> Job | None:
+        row = connection.execute(queries.JOB, (amendment.job_id,)).fetchone()
+        job = None if row is None else job_from(row)
+        if job is None or job.state is not JobState.PENDING or job.attempt:
+            return None
+        text = amendment.request.model_dump_json(exclude_none=True)
+        connection.execute(queries.AMEND, (text, job.id))
+        if job.seq is not None:  # to its own place: so the line is known to be read again
+            self.moves.append(Move(job.id, job.owner, (job.model, job.lane), job.seq))
+        return replace(job, request=amendment.request, not_before=0.0, version=job.version + 1)
 
     def _next_place(self, line: LineKey) -> int:
         seq = self._next_seq[line]

@@ -82,11 +82,13 @@ def _read_line(
     heads: list[Job] = []
     first_queued_at: float | None = None
     next_start_at: float | None = None
-    for job_id, version, not_before, queued_at in connection.execute(queries.LINE, key):
+    held = False
+    for job_id, version, not_before, queued_at, attempt in connection.execute(queries.LINE, key):
         if first_queued_at is None:
             first_queued_at = queued_at
         if not_before > now:
             next_start_at = min(not_before, next_start_at or not_before)
+            held = held or attempt == 0
             continue
         if len(heads) == per_line:
             break
@@ -103,4 +105,5 @@ def _read_line(
         heads=tuple(heads),
         first_queued_at=first_queued_at,
         next_start_at=next_start_at,
+        held=held,
     )

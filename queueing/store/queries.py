@@ -57,6 +57,7 @@ FIRST_IN_BACK_ROW = (
     "SELECT id, model, lane FROM jobs WHERE owner = ? AND finished_at IS NULL AND seq IS NULL"
     " ORDER BY id LIMIT 1"
 )
+AMEND = "UPDATE jobs SET request = ?, not_before = 0, version = version + 1 WHERE id = ?"
 ENTER_LINE = "UPDATE jobs SET seq = ?, version = version + 1 WHERE id = ?"
 FIRST_WAITING = "SELECT min(seq) FROM jobs WHERE state = 'pending' AND model = ? AND lane = ?"
 FIRST_PROCESSING = "SELECT min(seq) FROM jobs WHERE state = 'processing' AND model = ? AND lane = ?"
@@ -84,7 +85,7 @@ BACK_ROWS = (
 
 JOB = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?"
 LINE = (
-    "SELECT id, version, not_before, queued_at FROM jobs"
+    "SELECT id, version, not_before, queued_at, attempt FROM jobs"
     " WHERE state = 'pending' AND model = ? AND lane = ? AND seq IS NOT NULL ORDER BY seq"
 )
 OPEN_JOBS = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL ORDER BY id"

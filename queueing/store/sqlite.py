@@ -12,9 +12,9 @@ from queueing.errors import NotAccepting, StaleJob
 from queueing.jobs import Job, JobEvent, NewJob
 from queueing.paused import Paused
 from queueing.ports import Admission, Learned, Line
-from queueing.requests import File, Output
+from queueing.requests import Chat, File, Output, TextToImage
 from queueing.store import queries
-from queueing.store.changes import Arrival, Books, Change, load_places
+from queueing.store.changes import Amendment, Arrival, Books, Change, load_places
 from queueing.store.database import Database
 from queueing.store.failures import DiskFull
 from queueing.store.heads import Heads
@@ -52,6 +52,10 @@ class SqliteStore:
 
         self._moving = Kind(
             run=self._books.move_first, committed=self._follow, undone=self._books.forget
+        )
+
+        self._amending = Kind(
+            run=self._books.amend, committed=self._follow, undone=self._books.forget
         )
 
     # ------------------------------------------------------------ changes
@@ -104,6 +108,12 @@ class SqliteStore:
         if self._places is None:
             await self._load()
         return await self._submit(self._moving, job_id)
+
+    async def amend(self, job_id: int, request: TextToImage | Chat) -> Job | None:
+        """Give a job that never started another request, and let it start at once."""
+        if self._places is None:
+            await self._load()
+        return await self._submit(self._amending, Amendment(job_id, request))
 
     async def acknowledge(self, job: Job, now: float) -> None:  # noqa: ARG002 - the port's
         """Note that the person has the job's end. Idempotent."""

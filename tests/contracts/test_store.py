@@ -230,6 +230,54 @@ async def test_a_retried_job_keeps_its_place_and_pauses(store: Store) -> None:
     assert await heads(store, now=NOW + 10) == [first.id, third.id]
 
 
+async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
+    store: Store, reopen: Open
+) -> None:
+    """If this fails an improved prompt costs its job the place in line, or is not drawn."""
+    held = await add(store, new(hold_s=10.0))
+    younger = await add(store)
+    (line,) = await store.lines(NOW, per_line=4)
+    assert ([job.id for job in line.heads], line.held) == ([younger.id], True)
+    amended = await store.amend(held.id, TextToImage(prompt="a cat in the sun", original="cat"))
+    assert amended is not None
+    (line,) = await store.lines(NOW, per_line=4)
+    assert ([job.id for job in line.heads], line.held) == ([held.id, younger.id], False)
+    assert line.heads[0] == amended == await store.get(held.id)
+    assert isinstance(amended.request, TextToImage)
+    assert (amended.request.prompt, amended.request.original) == ("a cat in the sun", "cat")
+    assert await store.positions([held.id, younger.id]) == {held.id: 1, younger.id: 2}
+    with pytest.raises(StaleJob):
+        await start(store, held)
+    assert (await start(store, amended)).request == amended.request
+
+
+async def test_only_a_job_that_never_started_gets_another_request(store: Store) -> None:
+    """If this fails a picture is drawn from one prompt and shown with another."""
+    job = await start(store, await add(store))
+    other = TextToImage(prompt="dog")
+    assert await store.amend(job.id, other) is None
+    back = await store.apply(job, JobEvent.RETRY, NOW, not_before=NOW + 9)
+    assert await store.amend(job.id, other) is None
+    ended = await store.apply(back, JobEvent.CANCEL, NOW)
+    assert await store.amend(job.id, other) is None
+    assert await store.get(job.id) == ended
+    assert await store.amend(10**6, other) is None
+    assert not await store.lines(NOW, per_line=4)
+
+
+async def test_a_job_of_the_back_row_can_get_another_request(store: Store) -> None:
+    """If this fails enhancement lets a person pass their own earlier jobs."""
+    one_in_line = Admission(max_in_line=1)
+    first, second, third = [
+        await store.add(new(hold_s=9.0), NOW, limits=one_in_line) for _ in range(3)
+    ]
+    amended = await store.amend(second.id, TextToImage(prompt="dog"))
+    assert amended is not None
+    assert (amended.seq, amended.not_before) == (None, 0.0)
+    positions = await store.positions([first.id, second.id, third.id])
+    assert list(positions.values()) == [1, 2, 3]
+
+
 async def test_a_held_job_keeps_its_place_while_younger_ones_pass(store: Store) -> None:
     """An image whose prompt is being enhanced would start too soon, or lose its place."""
     held = await add(store, new(hold_s=5.0))

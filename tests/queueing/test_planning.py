@@ -1,5 +1,7 @@
 """The rules of `plan()`, one example each: R1 to R3, lanes, suspects, memory, admins' wishes."""
 
+from dataclasses import replace
+
 from queueing.planning import plan
 from queueing.world import (
     BackendView,
@@ -127,6 +129,13 @@ def test_a_line_whose_jobs_all_pause_is_looked_at_when_the_first_may_start() -> 
     assert answer.look_at == NOW + 20
     assert answer.reasons["flux"].until == NOW + 20
     assert why(answer, "flux") is Blocked.RETRY_PAUSE
+
+
+def test_a_line_whose_only_job_has_its_prompt_improved_says_so() -> None:
+    """A person who has just asked would read about a failed attempt."""
+    held = replace(line((), more=1, next_start_at=NOW + 8), held=True)
+    answer = plan(world(model("flux", held), copies=(copy("flux"),)))
+    assert why(answer, "flux") is Blocked.ENHANCING
 
 
 # ---------------------------------------------------------------- lanes
