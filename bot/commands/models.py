@@ -31,7 +31,7 @@ def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
     if spec.aliases:
         name += plain(call.say("models.alias", aliases=", ".join(spec.aliases)))
     abilities = [word(call.language, f"ability.{able}") for able in sorted(spec.capabilities)]
-    return call.say(
+    body = call.say(
         "models.line",
         model=name,
         abilities=", ".join(abilities),
@@ -39,6 +39,9 @@ def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
         waiting=model.waiting,
         seconds=f"{model.service_s:.0f}",
     )
+    if model.vram_mb is not None:
+        body += call.say("models.vram", vram=f"{model.vram_mb / 1024:.1f}")
+    return body + call.say("models.paused") if model.paused else body
 
 
 def _place(call: Call, model: ModelStatus) -> str:

@@ -1,10 +1,11 @@
 """`/preload <model> [host]`, for admins: load a model now and keep it."""
 
-from bot.commands.context import Answer, Call, CallRefused, Context, Working
+from bot.commands.context import Answer, Call, CallRefused, Context, Working, audited
 from bot.commands.table import Command, Param, ParamKind
+from bot.commands.target import meant_host, meant_model
 from bot.platforms.base import Content
 from queueing.catalog import Catalog
-from queueing.errors import QueueError, UnknownModel
+from queueing.errors import QueueError
 
 COMMAND = Command(
     name="preload",
@@ -25,6 +26,7 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     model, host = named(context.catalog(), call)
+    await audited(context, call, "preload", model, host or "")
 
     async def load() -> Content:
         try:
@@ -38,11 +40,10 @@ async def handle(context: Context, call: Call) -> Answer:
 
 def named(catalog: Catalog, call: Call) -> tuple[str, str | None]:
     """Return the model and host a call names. Raises `UnknownModel` or `CallRefused`."""
-    word = call.text("model") or ""
-    model = catalog.find(word)
-    if model is None:
-        raise UnknownModel(word, catalog.nearest(word))
-    host = call.text("host")
-    if host is not None and host not in {catalog.host_of[name] for name in model.backends}:
-        raise CallRefused("refused.unknown_host", name=host, model=model.name)
-    return model.name, host
+    model = meant_model(catalog, call)
+    if call.text("host") is None:
+        return model, None
+    host = meant_host(catalog, call)
+    if host not in {catalog.host_of[name] for name in catalog.models[model].backends}:
+        raise CallRefused("refused.unknown_host", name=host, model=model)
+    return model, host

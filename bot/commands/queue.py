@@ -1,44 +1,74 @@
-"""`/queue`: the caller's jobs with place, reason and time, then the line of every busy model."""
+"""`/queue`: the caller's jobs with place, reason and time, then the line of every busy model.
 
-from bot.commands.context import Answer, Call, Context, reply
-from bot.commands.table import Command
+`/queue all`, for admins: everybody's jobs with their owners.
+"""
+
+from collections.abc import Sequence
+
+from bot.commands.context import Answer, Call, CallRefused, Context, reply
+from bot.commands.table import Command, Param, ParamKind
 from bot.platforms.base import Body, Button
 from bot.texts import join, status, word
-from queueing.jobs import JobState
+from queueing.jobs import Job, JobState
 from queueing.reports import ModelStatus
 
 _JOBS_SHOWN = 10
+_ALL_SHOWN = 30
 _BUTTONS = 5
 _LINES_SHOWN = 15
 
-COMMAND = Command(name="queue", help="command.queue")
+COMMAND = Command(
+    name="queue",
+    help="command.queue",
+    params=(
+        Param(
+            name="whose",
+            kind=ParamKind.CHOICE,
+            help="param.whose",
+            positional=True,
+            choices=("all",),
+        ),
+    ),
+)
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    jobs = await context.queue.open_jobs(call.invocation.user)
-    standings = await context.queue.standings(jobs[:_JOBS_SHOWN])
-    body: Body = call.say("queue.yours" if jobs else "queue.none_yours")
-    for job in jobs[:_JOBS_SHOWN]:
-        standing = standings.get(job.id)
-        if standing is None:
-            continue  # it ended between the two looks
-        body += ("\n", *call.say("queue.job", job=job.id))
-        if standing.job.state is JobState.PROCESSING:
-            body += status.running(standing, None, call.language, previews=False).body
-        else:
-            body += status.waiting(standing, call.language)
-    if len(jobs) > _JOBS_SHOWN:
-        body += ("\n", *call.say("queue.more", count=len(jobs) - _JOBS_SHOWN))
+    everybody = call.text("whose") == "all"
+    if everybody and not context.access.is_admin(call.invocation.user):
+        raise CallRefused("refused.admin_only", command="queue all")
+    jobs = await context.queue.open_jobs(None if everybody else call.invocation.user)
     lines = [model for model in context.queue.models() if model.waiting or model.running]
     if not jobs and not lines:
         return reply(call.say("queue.empty"))
-    body += _lines(call, lines)
+    body = await _jobs(context, call, jobs, everybody=everybody)
     label = word(call.language, "button.cancel")
     buttons = [
         Button(command="cancel", job_id=job.id, label=f"{label} {job.id}")
         for job in jobs[:_BUTTONS]
     ]
-    return reply(join(body), buttons=buttons)
+    return reply(join(body + _lines(call, lines)), buttons=() if everybody else buttons)
+
+
+async def _jobs(context: Context, call: Call, jobs: Sequence[Job], *, everybody: bool) -> Body:
+    """Return a line for each of the oldest jobs; with their owners where they are everybody's."""
+    if everybody:
+        body = call.say("queue.all", count=len(jobs))
+    else:
+        body = call.say("queue.yours" if jobs else "queue.none_yours")
+    shown = jobs[: _ALL_SHOWN if everybody else _JOBS_SHOWN]
+    standings = await context.queue.standings(shown)
+    for job in shown:
+        standing = standings[job.id]
+        body += ("\n", *call.say("queue.job", job=job.id))
+        if everybody:
+            body += (f"{job.owner} · ",)
+        if standing.job.state is JobState.PROCESSING:
+            body += status.running(standing, None, call.language, previews=False).body
+        else:
+            body += status.waiting(standing, call.language)
+    if len(jobs) > len(shown):
+        body += ("\n", *call.say("queue.more", count=len(jobs) - len(shown)))
+    return body
 
 
 def _lines(call: Call, lines: list[ModelStatus]) -> Body:

@@ -6,7 +6,7 @@ from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command
 from bot.platforms.base import Body, Moment
 from bot.texts import join
-from queueing.reports import BackendStatus, CopyStatus, ModelStatus
+from queueing.reports import BackendStatus, CopyStatus, HostStatus, ModelStatus
 from queueing.world import Residency
 
 COMMAND = Command(name="status", help="command.status")
@@ -14,14 +14,19 @@ COMMAND = Command(name="status", help="command.status")
 
 async def handle(context: Context, call: Call) -> Answer:
     models = context.queue.models()
-    hosts = context.catalog().hosts
     body: Body = ()
-    for host in hosts.values():
-        body += (*call.say("status.host", host=host.name, vram=f"{host.vram_mb / 1024:.0f}"), "\n")
+    for host in context.queue.hosts():
+        body += (*_host(call, host), "\n")
         for backend in context.queue.backends():
             if backend.host == host.name:
                 body += (*_backend(context, call, backend, models), "\n")
     return reply(join(body))
+
+
+def _host(call: Call, host: HostStatus) -> Body:
+    key = "status.host_paused" if host.paused else "status.host"
+    gb = {"used": f"{host.used_mb / 1024:.0f}", "vram": f"{host.vram_mb / 1024:.0f}"}
+    return call.say(key, host=host.name, **gb)
 
 
 def _backend(

@@ -1,6 +1,6 @@
 """`/unload <model> [host]`, for admins: free a model's memory."""
 
-from bot.commands.context import Answer, Call, Context, Working
+from bot.commands.context import Answer, Call, Context, Working, audited
 from bot.commands.preload import COMMAND as PRELOAD
 from bot.commands.preload import named
 from bot.commands.table import Command
@@ -12,6 +12,7 @@ COMMAND = Command(name="unload", help="command.unload", admin=True, params=PRELO
 
 async def handle(context: Context, call: Call) -> Answer:
     model, host = named(context.catalog(), call)
+    await audited(context, call, "unload", model, host or "")
 
     async def unload() -> Content:
         try:

@@ -165,7 +165,7 @@ def test_status_tells_what_is_up_and_what_runs() -> None:
         await say(running, "/status", "fake:1")
 
     (text,) = in_bot(story)
-    assert text.startswith("gpu-1 · 23 GB\n  🟢 comfy")
+    assert text.startswith("gpu-1 · 16 of 23 GB in use\n  🟢 comfy")
     assert "flux in memory, 1 running" in text
 
 

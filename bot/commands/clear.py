@@ -1,0 +1,29 @@
+"""`/clear <model>`, for admins: cancel every job that waits for a model; running ones go on."""
+
+from bot.commands.context import Answer, Call, Context, audited, reply
+from bot.commands.table import Command, Param, ParamKind
+from bot.commands.target import meant_model
+
+COMMAND = Command(
+    name="clear",
+    help="command.clear",
+    admin=True,
+    params=(
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.admin_model",
+            required=True,
+            positional=True,
+        ),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    model = meant_model(context.catalog(), call)
+    cancelled = await context.queue.clear(model)
+    for job in cancelled:
+        await context.people.give_back(job.id)  # its owner did not want this
+    await audited(context, call, "clear", model, f"{len(cancelled)} jobs")
+    return reply(call.say("clear.done", model=model, count=len(cancelled)))

@@ -1,0 +1,31 @@
+"""`/drain <host>`, for admins: pause a host, let its work end, unload it all: the card is free."""
+
+from bot.commands.context import Answer, Call, Context, Working, audited
+from bot.commands.table import Command, Param, ParamKind
+from bot.commands.target import meant_host
+from bot.platforms.base import Content
+from queueing.errors import QueueError
+
+COMMAND = Command(
+    name="drain",
+    help="command.drain",
+    admin=True,
+    params=(
+        Param(name="host", kind=ParamKind.HOST, help="param.host", required=True, positional=True),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    host = meant_host(context.catalog(), call)
+    await context.queue.pause(host=host)  # durable before anybody is told
+    await audited(context, call, "drain", host)
+
+    async def drain() -> Content:
+        try:
+            await context.queue.drain(host)
+        except QueueError as error:
+            return Content(body=call.say("drain.failed", host=host, reason=str(error)))
+        return Content(body=call.say("drain.done", host=host))
+
+    return Working(content=Content(body=call.say("drain.started", host=host)), later=drain)

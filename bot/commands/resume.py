@@ -1,0 +1,25 @@
+"""`/resume [model or host]`, for admins: lift its pause; without either, every pause there is."""
+
+from bot.commands.context import Answer, Call, Context, audited, reply
+from bot.commands.pause import COMMAND as PAUSE
+from bot.commands.table import Command
+from bot.commands.target import meant_target, subject, words
+from bot.texts import word
+from queueing.paused import Paused
+
+COMMAND = Command(name="resume", help="command.resume", admin=True, params=PAUSE.params)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    model, host = meant_target(context.catalog(), call)
+    still = await context.queue.resume(model=model, host=host)
+    await audited(context, call, "resume", subject(model, host))
+    body = call.say("resume.done", what=words(call, model, host))
+    if names := _names(call, still):
+        body += ("\n", *call.say("resume.still", names=names))
+    return reply(body)
+
+
+def _names(call: Call, paused: Paused) -> str:
+    everything = [word(call.language, "pause.everything")] if paused.everything else []
+    return ", ".join([*everything, *sorted(paused.models), *sorted(paused.hosts)])
