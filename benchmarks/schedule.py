@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import groupby
 from pathlib import Path
+from statistics import geometric_mean
 from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
@@ -237,20 +238,32 @@ def _kept(asked: TraceJob, job: JobOutcome) -> bool:
     return abs(job.estimate_s - job.finished_s) <= max(5.0, 0.2 * (job.finished_s - asked.at))
 
 
+FIGURES = ["mean_wait_s", "worst_wait_s", "makespan_s", "loads", "estimates_kept", "decision_us"]
+
+
 def _print_summaries(paths: Sequence[Path]) -> None:
+    """Print the figures of every trace under all rules, then their geometric means."""
     print(
-        f"{'trace':<18}{'rules':<8}{'mean':>8}{'worst':>8}{'span':>8}{'loads':>7}{'kept':>6}{'us':>6}"
+        f"{'trace':<20}{'rules':<8}{'mean':>8}{'worst':>8}{'span':>8}{'loads':>7}{'kept':>6}{'us':>6}"
     )
+    totals: dict[str, list[dict[str, float]]] = {rules: [] for rules in RULES}
     for path in paths:
         trace = Trace.model_validate_json(path.read_text(encoding="utf-8"))
-        for rules in RULES:
-            f = summary(trace, replay(trace, rules))
-            print(
-                f"{path.stem:<18}{rules:<8}{f['mean_wait_s']:8.1f}{f['worst_wait_s']:8.0f}"
-                f"{f['makespan_s']:8.0f}{f['loads']:7.0f}{f['estimates_kept']:6.2f}"
-                f"{f['decision_us']:6.0f}",
-                flush=True,
-            )
+        for rules, rows in totals.items():
+            rows.append(summary(trace, replay(trace, rules)))
+            _print_row(path.stem, rules, rows[-1])
+    for rules, rows in totals.items():
+        means = {key: geometric_mean(max(row[key], 1e-3) for row in rows) for key in FIGURES}
+        _print_row("geometric mean", rules, means)
+
+
+def _print_row(name: str, rules: str, row: dict[str, float]) -> None:
+    mean, worst, span, loads, kept, decision_us = (row[key] for key in FIGURES)
+    print(
+        f"{name:<20}{rules:<8}{mean:8.1f}{worst:8.0f}{span:8.0f}{loads:7.0f}{kept:6.2f}"
+        f"{decision_us:6.0f}",
+        flush=True,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,9 +1,10 @@
 """Makes the traces beside it, the same ones every time: `python -m benchmarks.traces.make`.
 
-Each trace is one situation people are in: cards shared by several models, bursts, a model
+`--dir DIR --variants N` makes N others of each kind elsewhere, to see what is luck. Each trace is one situation people are in: cards shared by several models, bursts, a model
 everybody wants beside ones hardly anybody does, more work than the cards can do.
 """
 
+import argparse
 import json
 import random
 import sys
@@ -113,8 +114,9 @@ def two_hosts(rng: random.Random) -> Trace:
     return Trace(hosts=(host(1), host(2)), models=tuple(models), jobs=in_order(jobs))
 
 
-def bursty(rng: random.Random, *, cards: int = 2, load: float = 0.6) -> Trace:
-    """Eight models of Zipf popularity, asked for in bursts of up to nine."""
+def bursty(rng: random.Random) -> Trace:
+    """Three cards, eight models of Zipf popularity, asked for in bursts of up to nine."""
+    cards, load = 3, 0.6
     on = tuple(f"b{i}" for i in range(1, cards + 1))
     models = [
         model(
@@ -248,10 +250,16 @@ def as_text(trace: Trace) -> str:
 
 
 def main() -> None:
-    """Write all traces."""
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--dir", type=Path, default=HERE)
+    parser.add_argument("--variants", type=int, default=0)
+    options = parser.parse_args()
     for name, make in TRACES.items():
-        rng = random.Random(name)
-        (HERE / f"{name}.json").write_text(as_text(make(rng)), encoding="utf-8")
+        names = [f"{name}-{number}" for number in range(1, options.variants + 1)] or [name]
+        for variant in names:
+            trace = make(random.Random(variant))
+            (options.dir / f"{variant}.json").write_text(as_text(trace), encoding="utf-8")
 
 
 if __name__ == "__main__":

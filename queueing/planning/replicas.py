@@ -16,6 +16,9 @@ from queueing.planning.room import (
     make_room,
     spare_mb,
 )
+from queueing.world import Residency
+
+EARLY_LINE = 4  # jobs a slot: a model not ready anywhere yet has its one load for fewer
 
 
 def replicate(board: Board) -> None:
@@ -77,7 +80,11 @@ def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:
     by k + p slots left²·s/2(k + p); the difference is the gain.
     """
     name = backend.view.name
-    slots = sum(model.view.parallel for copy in model.copies if copy.serves)
+    serving = [copy for copy in model.copies if copy.serves]
+    slots = model.view.parallel * len(serving)
+    ready = any(copy.residency is Residency.READY for copy in serving)
+    if not ready and model.waiting <= EARLY_LINE * slots:
+        return 0.0, 0.0  # two first requests at once must not load two copies
     more = model.view.parallel
     service_s, load_s = model.service_s(name), model.load_s(name)
     left = model.waiting - slots * load_s / service_s + model.view.rate_per_s * load_s

@@ -1,0 +1,110 @@
+"""Traces replayed through the real router, loader, processor and store keep the promises."""
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from benchmarks.schedule import RULES, replay
+from benchmarks.trace import Outcome, Trace, TraceJob
+
+TRACES = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "traces"
+SHORT_S = 400.0
+
+
+def trace(name: str) -> Trace:
+    """Return the beginning of one of the shipped traces."""
+    whole = Trace.model_validate_json((TRACES / f"{name}.json").read_text(encoding="utf-8"))
+    return whole.model_copy(update={"jobs": tuple(j for j in whole.jobs if j.at < SHORT_S)})
+
+
+def lines(given: Trace) -> dict[tuple[str, str], list[int]]:
+    """Return the jobs of each model and lane in the order they were accepted."""
+    by_line: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for index, job in sorted(enumerate(given.jobs), key=lambda item: (item[1].at, item[0])):
+        by_line[job.model, job.lane].append(index)
+    return by_line
+
+
+def check(given: Trace, outcome: Outcome) -> None:
+    """Compare what happened with what the trace allows."""
+    load_s = {model.name: model.load_s for model in given.models}
+    for load in outcome.loads:
+        assert load.finished_s == load.started_s + load_s[load.model]
+    for job, asked in zip(outcome.jobs, given.jobs, strict=True):
+        if job.started_s is None or job.ready_s is None:
+            assert job.state == "cancelled"
+            assert asked.cancel_at is not None
+        else:
+            assert job.state == "completed"
+            assert asked.at <= job.ready_s <= job.started_s
+            assert job.finished_s == job.started_s + asked.service_s
+    for indexes in lines(given).values():
+        starts = [s for i in indexes if (s := outcome.jobs[i].started_s) is not None]
+        assert starts == sorted(starts)
+    for host in given.hosts:
+        assert outcome.peak_vram_mb[host.name] <= host.vram_mb * host.margin
+    _check_slots(given, outcome)
+
+
+def _check_slots(given: Trace, outcome: Outcome) -> None:
+    serial = {b.name for host in given.hosts for b in host.backends if b.serial}
+    parallel = {model.name: model.parallel for model in given.models}
+    events: list[tuple[float, int, str, str]] = []
+    for job in outcome.jobs:
+        if job.started_s is not None and job.finished_s is not None and job.backend is not None:
+            events += [(job.started_s, 1, job.backend, job.model)]
+            events += [(job.finished_s, -1, job.backend, job.model)]
+    for load in outcome.loads:
+        if load.backend in serial:
+            events += [
+                (load.started_s, 1, load.backend, ""),
+                (load.finished_s, -1, load.backend, ""),
+            ]
+    running: Counter[tuple[str, str]] = Counter()
+    for _, change, backend, model in sorted(events):
+        running[backend, model] += change
+        assert running[backend, model] <= parallel.get(model, 1)
+        if backend in serial:
+            assert sum(count for (name, _), count in running.items() if name == backend) <= 1
+
+
+@pytest.mark.parametrize("rules", sorted(RULES))
+@pytest.mark.parametrize("name", sorted(path.stem for path in TRACES.glob("*.json")))
+def test_a_replay_keeps_every_promise(name: str, rules: str) -> None:
+    """The real parts together would break what the planner alone keeps."""
+    given = trace(name)
+    check(given, replay(given, rules))
+
+
+def test_the_same_trace_gives_the_same_outcome() -> None:
+    """Two schedulers could not be compared: the difference might be luck."""
+    given = trace("shared-card")
+    first, second = replay(given, "full"), replay(given, "full")
+    same = {"decision_us_mean": 0.0}
+    assert first.model_copy(update=same) == second.model_copy(update=same)
+
+
+def test_a_promise_never_knows_the_true_duration() -> None:
+    """The benchmark would praise estimates that have read the answer."""
+    given = trace("alternating")
+    first = given.jobs[0]
+    longer = first.model_copy(update={"service_s": first.service_s * 7})
+    changed = given.model_copy(update={"jobs": (longer, *given.jobs[1:])})
+    told, told_again = replay(given, "full").jobs[0], replay(changed, "full").jobs[0]
+    assert told.estimate_s == told_again.estimate_s
+
+
+def test_first_requests_in_one_moment_share_a_load() -> None:
+    """Two people who ask for a cold model at once would have it loaded twice."""
+    given = trace("two-hosts")
+    asked = given.models[0].name
+    together = tuple(TraceJob(at=5.0, model=asked, service_s=3.0) for _ in range(2))
+    outcome = replay(given.model_copy(update={"jobs": together}), "full")
+    assert [load.model for load in outcome.loads] == [asked]
+
+
+def test_everything_that_waits_is_promised_a_moment() -> None:
+    """People would be left without any time although a host serves them."""
+    for name in ("overload", "lanes-and-cancels"):
+        assert all(job.estimate_s is not None for job in replay(trace(name), "full").jobs)
