@@ -16,7 +16,7 @@ from queueing.jobs import Job, JobEvent
 from queueing.outcomes import Outcomes
 from queueing.ports import Backend, Clock, Fetch, JobChanged, Progressed, Report, Store
 from queueing.requests import Output, Work
-from queueing.retry import NEUTRAL_TEXT, Fail, after_failure, pause_s
+from queueing.retry import FIRST_PAUSE_S, NEUTRAL_TEXT, Fail, after_failure, pause_s
 from queueing.watch import NeverBegan, watched
 from queueing.world import Start
 
@@ -183,6 +183,12 @@ class Processor:
             output = await self._fetched(fetch, job)
         except _Lost:
             await self._lost(job, spec)
+        except StoreError as error:
+            # Its inputs could not be read, so nothing was sent: not the job's fault.
+            log.warning("job %d: %s", job.id, error)
+            await self._outcomes.conclude(
+                job, JobEvent.RELEASE, not_before=self._clock.now() + FIRST_PAUSE_S
+            )
         except Exception as error:  # noqa: BLE001 - every failure of an attempt is the job's outcome
             await self._failed(job, spec, backend, error)
         else:

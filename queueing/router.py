@@ -113,9 +113,8 @@ class Router:
         if leaving := (*self.plan.evictions, *drained):
             self._loader.begin_leaving(leaving, work)
         for load in self.plan.loads:
-            log.info(
-                "loading %s on %s, evicting %s", load.model, load.backend, load.evict or "none"
-            )
+            victims = ", ".join(victim.model for victim in load.evict) or "nothing"
+            log.info("loading %s on %s, evicting %s", load.model, load.backend, victims)
             self._loader.begin(load, self._times.load_s(load.model, load.backend), work)
 
     async def _carry_out_starts(self, work: asyncio.TaskGroup) -> None:

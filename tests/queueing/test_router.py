@@ -23,7 +23,9 @@ async def flaky_store() -> FlakyStore:
     return FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
 
 
-@pytest.mark.parametrize("call", ["lines", "apply", "note_residency", "learn", "open_jobs"])
+@pytest.mark.parametrize(
+    "call", ["lines", "apply", "inputs", "note_residency", "learn", "open_jobs"]
+)
 def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
     """If this fails a database that was full for a minute means a restart by hand."""
 
