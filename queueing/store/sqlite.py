@@ -31,6 +31,8 @@ from queueing.store.rows import (
 )
 from queueing.store.worker import Kind
 
+_LOOKS = 3  # a line may change while it is read; under a flood, one look behind is good enough
+
 
 class SqliteStore:
     """`ports.Store` on one SQLite database; at most one per database."""
@@ -127,18 +129,33 @@ class SqliteStore:
         while some := await self._database.write(lambda connection: purge_some(connection, before)):
             deleted += some
         if keep_mb is not None:
-            await self._database.write(lambda connection: drop_bytes(connection, keep_mb))
+            while await self._database.write(lambda c: drop_some_bytes(c, keep_mb)):
+                pass
         return deleted
+
+    async def erase(self, job_ids: Sequence[int]) -> int:
+        """Delete ended jobs and whatever belongs to them, and overwrite their bytes."""
+        erased = 0
+        for some in portions(job_ids):
+            erased += await self._database.write(partial(erase, job_ids=some))
+        await self._database.write_and_scrub(lambda _connection: None)
+        return erased
 
     # ------------------------------------------------------------ lines
 
     async def lines(self, now: float, *, per_line: int) -> list[Line]:
-        """Return every line that has waiting jobs; reads only lines that changed."""
+        """Return every line that has waiting jobs; reads only lines that changed.
+
+        What changes while a line is read is read again, so that no job is shown as waiting that
+        has started before the call; the compare-and-set of `apply` guards the rest.
+        """
         places = self._places or await self._load()
-        stale = self._heads.stale(places, now, per_line)
-        if stale:
+        for _ in range(_LOOKS):
+            stale = self._heads.stale(places, now, per_line)
+            if not stale:
+                break
             await self._database.read(
-                lambda connection: self._heads.read(connection, stale, now, per_line)
+                partial(self._heads.read, stale=stale, now=now, per_line=per_line)
             )
         return self._heads.lines(places)
 
