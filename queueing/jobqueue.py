@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from queueing.at_hand import is_at_hand
 from queueing.catalog import Catalog, ModelSpec
 from queueing.control import Control
+from queueing.erasure import Erasure
 from queueing.errors import NotAccepting, Refused, StaleJob, UnknownModel
 from queueing.fleet import Fleet
 from queueing.health import Health
@@ -107,6 +108,7 @@ class JobQueue:
             publish=self._publish,
             moved=self._router.moved,
         )
+        self._erasure = Erasure(store=store, cancel=self.cancel, publish=self._publish)
         self._reports = Reports(
             store=store,
             fleet=self._fleet,
@@ -247,6 +249,18 @@ class JobQueue:
         The positions of the jobs it passes rise by one. Durable, idempotent.
         """
         return await self._control.move_first(job_id)
+
+    # ------------------------------------------------------------ forgetting
+
+    async def forget(self, owner: str, that: Callable[[Job], bool] = lambda _job: True) -> int:
+        """Cancel and really delete a person's jobs, those that `that` picks; return how many.
+
+        Rows, requests, inputs, outputs and whatever refers to a job are gone from the database
+        and its log, their bytes overwritten. Not reached are backups made before, what the file
+        system or disk keeps of overwritten blocks, what a server of pictures or texts has stored
+        itself, and the learned times, which name nobody. Raises `StoreError`; ask again then.
+        """
+        return await self._erasure.forget(owner, that)
 
     # ------------------------------------------------------------ reporting
 

@@ -48,7 +48,14 @@ class LinesMoved:
     models: frozenset[str]
 
 
-Event = JobChanged | Progressed | LinesMoved
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Forgotten:
+    """These jobs, all ended, are about to be deleted for good: let go of them now."""
+
+    job_ids: frozenset[int]
+
+
+Event = JobChanged | Progressed | LinesMoved | Forgotten
 Listener = Callable[[Event], None]
 """Called after the commit, in the event loop; must neither block nor raise."""
 
@@ -214,6 +221,13 @@ class Store(Protocol):
 
         With `keep_mb`, also the oldest outputs and inputs beyond that size. Returns the number of
         jobs deleted.
+        """
+
+    async def erase(self, job_ids: Sequence[int]) -> int:
+        """Delete those of the jobs that have ended, with their files and what others keep of them.
+
+        Their bytes are overwritten in the store's files before this returns, as far as the file
+        system writes in place; backups made before keep them. Returns the number deleted.
         """
 
     async def aclose(self) -> None:

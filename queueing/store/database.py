@@ -28,6 +28,7 @@ WRITER_PRAGMAS = (
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged jobs in half of the power cuts tried
     "PRAGMA temp_store = MEMORY",
     "PRAGMA foreign_keys = ON",
+    "PRAGMA secure_delete = ON",  # what is deleted is overwritten: people may ask to be forgotten
     "PRAGMA cache_size = -65536",
     "PRAGMA journal_size_limit = 67108864",
 )
@@ -72,7 +73,19 @@ def _each(
     return results
 
 
+def _empty_log(connection: sqlite3.Connection) -> None:
+    """Write the log's pages into the file and cut it: older versions of pages stand in it."""
+    try:
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    except sqlite3.Error as error:
+        log.warning("the database's log could not be emptied: %s", error)
+    else:
+        if busy:
+            log.warning("the database's log is in use, deleted bytes stay in it for a while")
+
+
 _CHANGES: Kind[Callable[[sqlite3.Connection], Any], Any] = Kind(run=_guarded)
+_LAST_CHANGES: Kind[Callable[[sqlite3.Connection], Any], Any] = Kind(run=_guarded, after=_empty_log)
 _QUERIES: Kind[Callable[[sqlite3.Connection], Any], Any] = Kind(run=_each)
 
 
@@ -107,6 +120,16 @@ class Database:
         may run a second time if the transaction around it fails. Raises `StoreError`.
         """
         result: T = await self._writer.submit(_CHANGES, change)
+        return result
+
+    async def write_and_scrub(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a change as `write` does; what it deleted is then in neither file any more.
+
+        Deleted bytes are always overwritten in the database; the log beside it keeps older
+        versions of pages until it is emptied, which this does. Where somebody reads the whole
+        database just then (a backup), that happens with the next such call or an orderly stop.
+        """
+        result: T = await self._writer.submit(_LAST_CHANGES, change)
         return result
 
     async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:

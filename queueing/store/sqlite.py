@@ -7,6 +7,7 @@ the positions are `Places`'.
 import asyncio
 import sqlite3
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from queueing.errors import NotAccepting, StaleJob
 from queueing.jobs import Job, JobEvent, NewJob
@@ -19,7 +20,7 @@ from queueing.store.database import Database
 from queueing.store.failures import DiskFull
 from queueing.store.heads import Heads
 from queueing.store.places import Places
-from queueing.store.retention import drop_bytes, purge_some
+from queueing.store.retention import drop_some_bytes, erase, portions, purge_some
 from queueing.store.rows import (
     changed,
     files_from,

@@ -23,17 +23,23 @@ def _nothing() -> None:
     pass
 
 
+def _nothing_after(_connection: sqlite3.Connection) -> None:
+    pass
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Kind(Generic[Item, Result]):
     """A kind of change; all waiting items of one kind are handed over together.
 
     `run` works inside the open transaction, in the connection's thread, and answers item by item
     with a result or an exception; an item answered with an exception must have written nothing.
-    `committed` is called in the event loop after the commit, before anybody is answered;
+    `after` works in that thread once the transaction is committed, before anybody is answered,
+    and must not raise. `committed` is called in the event loop after the commit, before anybody is answered;
     `undone` in the connection's thread after a rollback.
     """
 
     run: Callable[[sqlite3.Connection, Sequence[Item]], Sequence[Result | Exception]]
+    after: Callable[[sqlite3.Connection], None] = _nothing_after
     committed: Callable[[], None] = _nothing
     undone: Callable[[], None] = _nothing
 
@@ -67,6 +73,8 @@ def _transaction(connection: sqlite3.Connection, begin: str, batch: Batch) -> Ou
     connection.execute(begin)
     outcomes = {kind: kind.run(connection, items) for kind, items in batch.items()}
     connection.execute("COMMIT")
+    for kind in batch:
+        kind.after(connection)
     return outcomes
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from queueing.errors import LimitReached, StaleJob
 from queueing.jobs import TRANSITIONS, Job, JobEvent, JobState, NewJob
+from queueing.paused import Paused
 from queueing.ports import Admission, Learned, Store
 from queueing.requests import Chat, ChatMessage, File, Output, TextToImage
 from queueing.store import SqliteStore, open_database
@@ -337,6 +338,52 @@ async def test_a_back_row_job_that_entered_meanwhile_is_stale(store: Store) -> N
     assert entered.seq is not None
 
 
+async def test_a_moved_job_is_first_and_those_it_passes_are_one_place_further(
+    store: Store, reopen: Open
+) -> None:
+    """An admin's word would change nothing, be forgotten, or give two jobs one place."""
+    jobs = [await add(store) for _ in range(4)]
+    vip = await add(store, new(lane="vip"))
+    await start(store, jobs[0])
+    moved = await store.move_first(jobs[3].id)
+    assert moved is not None
+    assert moved == await store.get(jobs[3].id)
+    assert await store.move_first(jobs[3].id) == moved
+    ids = [jobs[3].id, jobs[1].id, jobs[2].id]
+    assert await heads(store) == [*ids, vip.id]
+    assert await store.positions([*ids, vip.id]) == {
+        **dict(zip(ids, (1, 2, 3), strict=True)),
+        vip.id: 1,
+    }
+    again = await store.move_first(jobs[2].id)
+    assert again is not None
+    await store.aclose()
+    reopened = await reopen()
+    assert (await heads(reopened))[:3] == [jobs[2].id, jobs[3].id, jobs[1].id]
+    running = await reopened.get(jobs[0].id)
+    assert running is not None
+    await reopened.apply(running, JobEvent.RELEASE, NOW)
+    assert (await heads(reopened))[:4] == [jobs[2].id, jobs[3].id, jobs[0].id, jobs[1].id]
+    await reopened.aclose()
+
+
+async def test_what_does_not_wait_cannot_be_moved(store: Store) -> None:
+    """A job that runs or has ended would be put into a line again."""
+    running = await start(store, await add(store))
+    ended = await end(store, await add(store))
+    assert [await store.move_first(job_id) for job_id in (running.id, ended.id, 99)] == [None] * 3
+
+
+async def test_a_back_row_job_moved_first_counts_against_its_owners_limit(store: Store) -> None:
+    """Each move would let one more of the owner's jobs into the line for good."""
+    limits = Admission(max_in_line=1)
+    first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
+    await store.move_first(third.id)
+    assert await heads(store) == [third.id, first.id]
+    await end(store, first)
+    assert await heads(store) == [third.id, second.id]
+
+
 async def test_the_back_row_belongs_to_the_owner_over_all_models(store: Store) -> None:
     """The limit in line would be evaded by asking several models."""
     limits = Admission(max_in_line=1)
@@ -512,6 +559,17 @@ async def test_purge_keeps_the_newest_bytes_within_the_size(store: Store) -> Non
     assert await store.get(jobs[1].id) is not None
 
 
+async def test_only_ended_jobs_are_erased_and_all_of_them(store: Store) -> None:
+    """A person would stay remembered, or a job that runs would vanish under its server."""
+    jobs = [await end(store, await add(store)) for _ in range(45)]
+    waiting = await add(store)
+    assert await store.erase([job.id for job in jobs] + [waiting.id, 4711]) == 45
+    assert [await store.get(jobs[0].id), await store.output(jobs[44])] == [None, None]
+    assert await store.get(waiting.id) is not None
+    assert await heads(store) == [waiting.id]
+    assert (await add(store)).id > jobs[-1].id
+
+
 async def test_ids_are_never_used_twice(store: Store, reopen: Open) -> None:
     """A button on an old message would act on somebody else's job."""
     job = await end(store, await add(store))
@@ -540,6 +598,30 @@ async def test_learned_times_are_replaced_one_by_one(store: Store) -> None:
     )
     await store.learn([newer])
     assert sorted(await store.learned(), key=lambda one: one.kind) == [newer, service]
+
+
+async def test_pauses_are_replaced_whole_and_kept(store: Store, reopen: Open) -> None:
+    """What an admin stopped would go on after a restart, or stay stopped after a resume."""
+    assert await store.paused() == Paused()
+    await store.note_paused(Paused(everything=True, models=frozenset({"flux"})))
+    paused = Paused(models=frozenset({"flux", "sdxl"}), hosts=frozenset({"gpu-1"}))
+    await store.note_paused(paused)
+    await store.aclose()
+    again = await reopen()
+    assert await again.paused() == paused
+    await again.note_paused(Paused())
+    assert await again.paused() == Paused()
+    await again.aclose()
+
+
+async def test_a_history_is_the_owners_own_newest_first(store: Store) -> None:
+    """A person would see other people's jobs, or not find their newest one."""
+    jobs = [await add(store) for _ in range(3)]
+    await add(store, new(owner="bob"))
+    ended = await end(store, jobs[1])
+    assert await store.history("ada", limit=2) == [jobs[2], ended]
+    assert await store.history("ada", limit=9, before=jobs[1].id) == [jobs[0]]
+    assert await store.history("eve", limit=9) == []
 
 
 async def test_residency_is_replaced_whole(store: Store) -> None:

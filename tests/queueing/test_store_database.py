@@ -333,6 +333,35 @@ async def test_a_full_disk_stops_accepting_and_nothing_else(database: Database) 
 # ---------------------------------------------------------------- backup, check
 
 
+async def test_erased_bytes_are_in_none_of_the_files(database: Database, path: Path) -> None:
+    """A forgotten person's words and pictures could still be read from the disk."""
+    store = SqliteStore(database)
+    words = [f"a secret of ada {number} " * 40 for number in range(30)]
+    kept = await store.add(new(0), 1.0, limits=LIMITS)
+    jobs = []
+    for number, text in enumerate(words, start=1):
+        picture = File(name="mine.png", mime="image/png", data=text.encode() * 20)
+        asked = NewJob(
+            model="flux",
+            request=TextToImage(prompt=text),
+            files=(picture,),
+            owner="ada",
+            key=f"key of ada {number}",
+        )
+        job = await store.add(asked, 1.0, limits=LIMITS)
+        job = await store.apply(job, JobEvent.START, 1.0)
+        output = Output(text=text, files=(picture,))
+        jobs.append(await store.apply(job, JobEvent.COMPLETE, 1.0, output=output))
+    await store.acknowledge(jobs[0], 1.0)
+    await store.purge(2.0)  # what retention let go of earlier must be gone as well
+    assert any(b"of ada" in file.read_bytes() for file in path.parent.iterdir())
+    assert await store.erase([job.id for job in jobs]) == 29
+    for file in path.parent.iterdir():
+        assert b"of ada" not in file.read_bytes(), file.name
+    assert await store.get(kept.id) == kept
+    assert await database.check() == []
+
+
 async def test_a_backup_is_a_database_of_its_own(database: Database, tmp_path: Path) -> None:
     """A backup taken while running could not be restored."""
     store = SqliteStore(database)

@@ -89,6 +89,24 @@ class Model:
         if after.state.final and row:
             self.enter(row.pop(0))
 
+    def move_first(self, after: Job) -> None:
+        self.jobs[after.id] = after
+        line = self.lines.setdefault((after.model, after.lane), [])
+        if line[:1] == [after.id]:
+            return
+        placed = [
+            self.entered[job.id]
+            for job in self.jobs.values()
+            if (job.model, job.lane) == (after.model, after.lane)
+            and not job.state.final
+            and job.id in self.entered
+        ]
+        self.entered[after.id] = min(placed, default=0) - 1
+        for ids in (line, self.back_rows[after.owner]):
+            if after.id in ids:
+                ids.remove(after.id)
+        line.insert(0, after.id)
+
     def positions(self) -> dict[int, int]:
         found = {
             job_id: position
@@ -198,6 +216,17 @@ class StoreMachine(RuleBasedStateMachine):
             if (found.model, found.lane) == line and found.heads:
                 start = self.store.apply(found.heads[0], JobEvent.START, self.now)
                 self.model.change(self.run(start))
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(number=st.integers(0, 30))
+    def move_first(self, number: int) -> None:
+        ids = list(self.model.jobs)
+        job = self.model.jobs[ids[number % len(ids)]]
+        after = self.run(self.store.move_first(job.id))
+        assert (after is not None) == (job.state is JobState.PENDING)
+        if after is not None:
+            assert self.run(self.store.get(job.id)) == after
+            self.model.move_first(after)
 
     @rule()
     def wait(self) -> None:

@@ -1,0 +1,72 @@
+"""What an operator does to a database from outside: copy it, look for damage.
+
+Works beside a running bot, of which it is only one more reader; never changes the database.
+"""
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from queueing.errors import StoreError
+from queueing.store.failures import explain
+
+_READER = (
+    "PRAGMA query_only = ON",
+    "PRAGMA wal_autocheckpoint = 0",  # two checkpointing connections can corrupt SQLite < 3.51.3
+)
+
+
+def backup(database: Path, target: Path) -> None:
+    """Write a consistent copy as of now; replaces `target` only when the copy is whole.
+
+    The copy may be read by whoever may read the database. Raises `StoreError`.
+    """
+    if target.exists() and target.samefile(database):
+        raise StoreError(f"{target} is the database itself: name another file")
+    if not target.absolute().parent.is_dir():
+        raise StoreError(f"the folder of {target} does not exist: create it, or name another")
+    partial = target.with_name(target.name + ".partial")
+    try:
+        with _reading(database) as source:
+            partial.unlink(missing_ok=True)
+            partial.touch(mode=0o600)  # while it is written, nobody else's
+            with closing(sqlite3.connect(partial)) as copy:
+                source.backup(copy)
+        shutil.copymode(database, partial)
+        partial.replace(target)
+    except OSError as error:
+        raise StoreError(f"{target} cannot be written: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def damage(database: Path) -> list[str]:
+    """Read everything and return what is damaged, nothing when all is well. Raises `StoreError`."""
+    with _reading(database) as connection:
+        return damage_in(connection)
+
+
+def damage_in(connection: sqlite3.Connection) -> list[str]:
+    """Return what is damaged in an open database, nothing when all is well."""
+    rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+    orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
+    return [row for row in rows if row != "ok"] + [f"orphaned: {row}" for row in orphans]
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a database that must exist, as a reader."""
+    if not path.is_file():
+        raise StoreError(f"{path}: there is no such file")
+    # Not mode=ro: after a crash the log beside the file must be brought in before it can be read.
+    address = f"{path.absolute().as_uri()}?mode=rw"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            for pragma in _READER:
+                connection.execute(pragma)
+            yield connection
+    except sqlite3.Error as error:
+        explained = explain(error)
+        raise (explained if isinstance(explained, StoreError) else StoreError(str(error))) from error
