@@ -27,6 +27,7 @@ class Card:
     """One job's status message. Mutable, and touched by the presenter alone.
 
     `changed` asks for an edit soon (a new state, a step), `moved` when convenient (a position).
+    `written` is as far as an answer has come; a stopped one stays to be read.
     """
 
     job: Job
@@ -40,6 +41,7 @@ class Card:
     position: int | None = None
     moment: float | None = None
     progress: Progress | None = None
+    written: str = ""
     changed: bool = True
     moved: bool = False
     muted: bool = False
@@ -68,6 +70,7 @@ class Card:
         if progress.preview is None and self.progress is not None:
             progress = replace(progress, preview=self.progress.preview)
         self.progress, self.changed = progress, True
+        self.written = progress.text or ""
 
     def urgency(self) -> tuple[int, float]:
         """Order cards of a chat: ends, first messages, running jobs, then by place in line."""

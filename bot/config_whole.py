@@ -28,7 +28,7 @@ from queueing.errors import BadModel
 from queueing.requests import Capability
 
 _PARALLEL = 4  # of one model, where its servers could do more: what most do unasked
-_UNASKED = (Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE, Capability.TEXT_TO_TEXT)
+_UNASKED = tuple(able for able in Capability if able is not Capability.VISION)
 
 
 class Config(Section):
@@ -131,6 +131,7 @@ def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) 
         max_attempts=model.max_attempts,
         max_waiting=model.max_waiting,
         preload=model.preload,
+        enhance=model.enhance,
         timeouts=Timeouts(**model.timeouts.model_dump()),
         options=model.__pydantic_extra__,
     )

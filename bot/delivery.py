@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from bot.buttons import abilities_of
 from bot.pictures import dimensions, fitted
 from bot.platforms.base import (
     Body,
@@ -63,14 +64,16 @@ class Courier:
         self._records = records
         self._clock = clock
 
-    async def pack(self, job: Job, origin: Origin, limits: Limits) -> Parcel:
-        """Return what an ended job's owner is shown."""
+    async def pack(self, job: Job, origin: Origin, limits: Limits, written: str = "") -> Parcel:
+        """Return what an ended job's owner is shown; `written` is as far as an answer had come."""
         language = origin.language
         match job.state:
             case JobState.FAILED:
                 return Parcel(content=status.failed(job, language))
             case JobState.CANCELLED:
-                return Parcel(content=status.cancelled(job, language))
+                return self._pack_text(
+                    status.cancelled(job, language, written), written, limits, language
+                )
         output = await self._queue.output(job)
         if output is None:
             body = say(language, "status.gone", job=job.id, days=_KEPT_DAYS)
@@ -81,15 +84,26 @@ class Courier:
         files, note = await self._fit_files(output.files, limits, language)
         size = await dimensions(output.files[0]) if output.files else None
         content = status.result(
-            job, output, language, files=files[: limits.files_per_edit], size=size, note=note
+            job,
+            output,
+            language,
+            files=files[: limits.files_per_edit],
+            abilities=abilities_of(job, self._queue.catalog),
+            size=size,
+            note=note,
         )
-        rest: list[Content] = []
-        room = limits.caption if files else limits.text
-        if _length(content.body) > room:
-            content, rest = self._paged(content, output.text, room, language)
+        parcel = self._pack_text(content, output.text, limits, language)
         if len(files) > limits.files_per_edit:
-            rest.append(Content(files=files[limits.files_per_edit :]))
-        return Parcel(content=content, rest=tuple(rest))
+            further = Content(files=files[limits.files_per_edit :])
+            return replace(parcel, rest=(*parcel.rest, further))
+        return parcel
+
+    def _pack_text(self, content: Content, text: str, limits: Limits, language: str) -> Parcel:
+        room = limits.caption if content.files else limits.text
+        if _length(content.body) <= room:
+            return Parcel(content=content)
+        first, rest = self._paged(content, text, room, language)
+        return Parcel(content=first, rest=tuple(rest))
 
     async def _fit_files(
         self, files: tuple[File, ...], limits: Limits, language: str

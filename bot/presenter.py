@@ -14,8 +14,9 @@ from functools import partial
 from pydantic import ValidationError
 
 from bot.cards import Card, Desk
-from bot.commands.context import Answer, Placed, Reply, Working
+from bot.commands.context import Answer, Asked, Placed, Removed, Reply, Working
 from bot.delivery import Courier, Place
+from bot.lookout import Lookout
 from bot.pacer import Overall, Pace
 from bot.people import People
 from bot.platforms.base import (
@@ -25,16 +26,20 @@ from bot.platforms.base import (
     ChatPlatform,
     ChatUnavailable,
     Content,
+    ContentRefused,
     Invocation,
     MessageGone,
     MessageRef,
     SlowDown,
 )
-from bot.records import Origin, Records
+from bot.records import Origin, Prompt, Records
+from bot.rooms import Rooms
 from bot.texts import status
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobState
 from queueing.ports import Clock, Event, JobChanged, LinesMoved, Progressed
+from queueing.reports import Standing
+from queueing.requests import TextToImage
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +58,9 @@ class Presenter:
         people: People,
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
+        rooms: Rooms | None = None,
     ) -> None:
+        self._rooms = rooms or Rooms()
         self._queue = queue
         self._records = records
         self._people = people
@@ -64,6 +71,9 @@ class Presenter:
             name: Overall(platform.limits.overall_per_s) for name, platform in platforms.items()
         }
         self._cards: dict[int, Card] = {}
+        self._lookout = Lookout(
+            queue=queue, cards=self._cards.values(), draw=self._draw, stale=self._serve
+        )
         self._desks: dict[tuple[str, str], Desk] = {}
         self._expected: dict[str, Invocation] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -82,10 +92,7 @@ class Presenter:
                     card.advance(progress)
                     self._serve(card)
             case LinesMoved(models=models):
-                for card in self._cards.values():
-                    if card.job.model in models and card.job.state is JobState.PENDING:
-                        card.moved = True
-                        self._serve(card)
+                self._lookout.moved(models)
 
     def expect(self, invocation: Invocation) -> None:
         """Remember how a call is answered, should it become a job."""
@@ -102,6 +109,10 @@ class Presenter:
                 self._tasks.create_task(self._reply(invocation, content, private))
             case Working():
                 self._tasks.create_task(self._work(invocation, answer))
+            case Asked():
+                self._tasks.create_task(self._ask(invocation, answer))
+            case Removed():
+                self._tasks.create_task(self._remove(invocation, answer))
             case Placed() | None:
                 pass
 
@@ -123,6 +134,7 @@ class Presenter:
                     self._job_changed(job)
                 for card in list(self._cards.values()):
                     self._serve(card)
+                tasks.create_task(self._lookout.run())
                 await asyncio.Event().wait()
             finally:
                 self._tasks = None
@@ -154,8 +166,9 @@ class Presenter:
         elif job.version < card.job.version:
             return
         if job.state is not card.job.state:
-            card.progress = None
-            card.moment = None
+            card.progress = card.moment = None
+            if job.state is JobState.PENDING:
+                card.written = ""  # it begins anew
         card.job, card.changed = job, True
         self._serve(card)
 
@@ -193,22 +206,27 @@ class Presenter:
 
     async def _serve_desk(self, desk: Desk, platform: str) -> None:
         try:
-            while (following := desk.next_card(self._clock.now())) is not None:
+            while (following := desk.next_card(self._clock.now(), len(self._cards))) is not None:
                 card, due = following
                 desk.wake.clear()
                 wait_s = due - self._clock.now()
                 if wait_s > 0:
                     await _wait(desk.wake, wait_s)
                     continue
-                await asyncio.sleep(self._overall[platform].reserve(self._clock.now()))
+                if not self._is_free(desk, card):
+                    await asyncio.sleep(self._overall[platform].reserve(self._clock.now()))
                 await self._refresh(desk, card)
         finally:
             desk.served = False
 
+    def _is_free(self, desk: Desk, card: Card) -> bool:
+        """Tell whether the card's next request is on nobody's account."""
+        return card.ref is None and card.respond is not None and desk.pace.free_answers
+
     # ------------------------------------------------------------ one card
 
     async def _refresh(self, desk: Desk, card: Card) -> None:
-        card.changed = card.moved = False
+        card.changed = card.advanced = card.moved = False
         platform = self._platforms[card.origin.platform]
         try:
             if not card.looked_up:
@@ -252,28 +270,39 @@ class Presenter:
     async def _update(self, desk: Desk, platform: ChatPlatform, card: Card) -> None:
         if card.muted:
             return  # its message was deleted; only its end makes a new one
-        content = await self._open_content(platform, card)
+        content = await self._open_content(card)
         if content is not None:
             await self._show(desk, platform, card, content)
 
-    async def _open_content(self, platform: ChatPlatform, card: Card) -> Content | None:
-        now = self._clock.now()
+    def _hidden(self, card: Card, content: Content) -> Content:
+        """Hide pictures where the chat's operator wants that."""
+        if not content.files or not isinstance(card.job.request, TextToImage):
+            return content
+        room = self._rooms.of(card.origin.platform, card.origin.chat)
+        return replace(content, spoiler=room.spoiler)
+
+    async def _open_content(self, card: Card) -> Content | None:
         standing = (await self._queue.standings([card.job])).get(card.job.id)
         if standing is None or standing.job.state.final:
             return None  # it ended just now: that event serves this card again
-        card.position = standing.position
-        standing = replace(standing, done_at=card.steady(standing.done_at, now))
-        limits = platform.limits
+        card.stand(standing)
+        return self._draw(card, standing)
+
+    def _draw(self, card: Card, standing: Standing) -> Content:
+        """Return what the message of an open job should show."""
+        standing = replace(standing, done_at=card.steady(standing.done_at, self._clock.now()))
+        limits = self._platforms[card.origin.platform].limits
         content = status.open_message(
             standing, card.progress, card.origin.language, previews=limits.previews
         )
-        return self._courier.last_page(content, limits)
+        return self._hidden(card, self._courier.last_page(content, limits))
 
     async def _show(self, desk: Desk, platform: ChatPlatform, card: Card, content: Content) -> None:
         """Make the card's message show this; the first time, send it."""
         if content == card.shown and card.ref is not None:
             return
-        desk.pace.spend(self._clock.now())
+        if not self._is_free(desk, card):
+            desk.pace.spend(self._clock.now())
         if card.ref is not None:
             await platform.edit(card.ref, content)
         else:
@@ -284,7 +313,7 @@ class Presenter:
             if content.files:
                 await self._turn(desk)
                 await platform.edit(ref, content)
-        card.shown, card.edited_at = content, self._clock.now()
+        card.shown, card.edited_at, card.why_shown = content, self._clock.now(), card.why
 
     async def _first(self, platform: ChatPlatform, card: Card, content: Content) -> MessageRef:
         respond, card.respond = card.respond, None
@@ -307,8 +336,9 @@ class Presenter:
         """Turn the message into the job's end, send what does not fit in it, acknowledge."""
         if card.job.state is JobState.FAILED:
             await self._people.give_back(card.job.id)
-        parcel = await self._courier.pack(card.job, card.origin, platform.limits)
-        await self._show(desk, platform, card, parcel.content)
+        parcel = await self._courier.pack(card.job, card.origin, platform.limits, card.written)
+        await self._show(desk, platform, card, self._hidden(card, parcel.content))
+        parcel = replace(parcel, rest=tuple(self._hidden(card, each) for each in parcel.rest))
         if card.ref is None:
             return
         place = Place(platform=platform, ref=card.ref, turn=partial(self._turn, desk))
@@ -389,6 +419,42 @@ class Presenter:
             log.warning("the outcome of %s was not shown: %s", call.key, error)
         except Exception:
             log.exception("call %s of %s failed", call.key, call.user)
+
+    async def _ask(self, call: Invocation, asked: Asked) -> None:
+        """Show a form; where there is none, ask for a reply and remember what it is meant for."""
+        form = asked.form
+        try:
+            if call.show_form is not None:
+                await call.show_form(form)
+                return
+            ref = await call.respond(asked.content, False)
+            if ref is not None and form.job_id is not None:
+                prompt = Prompt(command=form.command, job_id=form.job_id)
+                await self._records.note_prompt(ref, prompt)
+        except ChatError as error:
+            log.warning("call %s of %s: no form: %s", call.key, call.user, error)
+        except Exception:
+            log.exception("call %s of %s: no form", call.key, call.user)
+
+    async def _remove(self, call: Invocation, removed: Removed) -> None:
+        platform = self._platforms[call.platform]
+        for ref in removed.refs:
+            try:
+                await _delete(platform, ref, removed.instead)
+            except ChatError as error:
+                log.warning("message %s was not deleted: %s", ref.message, error)
+            except Exception:
+                log.exception("message %s was not deleted", ref.message)
+        if not call.button:
+            await self._reply(call, removed.said, private=True)
+
+
+async def _delete(platform: ChatPlatform, ref: MessageRef, instead: Content) -> None:
+    """Delete a message; one that may not be deleted any more (Telegram's old ones) is emptied."""
+    try:
+        await platform.delete(ref)
+    except (ContentRefused, ChatGone):
+        await platform.edit(ref, instead)
 
 
 async def _wait(event: asyncio.Event, timeout_s: float) -> None:

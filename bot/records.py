@@ -65,6 +65,29 @@ class Unreachable:
     given_up: bool
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prompt:
+    """A message of ours that asks for a reply: which command the reply completes, for which job."""
+
+    command: str
+    job_id: int
+
+
+_JOB_OF = """
+SELECT job_id FROM messages WHERE platform = ? AND chat = ? AND message = ?
+UNION ALL
+SELECT job_id FROM messages JOIN deliveries USING (job_id)
+WHERE messages.platform = ? AND messages.chat = ? AND deliveries.message = ?
+"""
+_PARTS = """
+SELECT platform, chat, message FROM messages WHERE job_id = ?
+UNION ALL
+SELECT messages.platform, messages.chat, deliveries.message
+FROM messages JOIN deliveries USING (job_id)
+WHERE job_id = ? AND deliveries.message IS NOT NULL
+"""
+
+
 class Records:
     """Reads and writes the bot's own tables. Every write is durable when it returns."""
 
@@ -97,14 +120,44 @@ class Records:
         return await self._database.read(query)
 
     async def job_of(self, ref: MessageRef) -> int | None:
-        """Return the job whose status message this is, or None."""
+        """Return the job whose status message, or whose further part, this is; or None."""
 
         def query(connection: sqlite3.Connection) -> int | None:
+            row = connection.execute(_JOB_OF, (ref.platform, ref.chat, ref.message) * 2).fetchone()
+            return None if row is None else int(row[0])
+
+        return await self._database.read(query)
+
+    async def parts(self, job_id: int) -> tuple[MessageRef, ...]:
+        """Return all messages of a job that are known: its status message and further parts."""
+
+        def query(connection: sqlite3.Connection) -> tuple[MessageRef, ...]:
+            rows = connection.execute(_PARTS, (job_id, job_id))
+            return tuple(MessageRef(platform=row[0], chat=row[1], message=row[2]) for row in rows)
+
+        return await self._database.read(query)
+
+    async def note_prompt(self, ref: MessageRef, prompt: "Prompt") -> None:
+        """Remember what a reply to a message of ours is meant for. Idempotent."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT OR REPLACE INTO prompts VALUES (?, ?, ?, ?, ?)",
+                (ref.platform, ref.chat, ref.message, prompt.command, prompt.job_id),
+            )
+
+        await self._database.write(change)
+
+    async def prompt(self, ref: MessageRef) -> "Prompt | None":
+        """Return what a reply to that message is meant for, or None."""
+
+        def query(connection: sqlite3.Connection) -> Prompt | None:
             row = connection.execute(
-                "SELECT job_id FROM messages WHERE platform = ? AND chat = ? AND message = ?",
+                "SELECT command, job_id FROM prompts"
+                " WHERE platform = ? AND chat = ? AND message = ?",
                 (ref.platform, ref.chat, ref.message),
             ).fetchone()
-            return None if row is None else int(row[0])
+            return None if row is None else Prompt(command=row[0], job_id=row[1])
 
         return await self._database.read(query)
 
@@ -112,10 +165,11 @@ class Records:
         """Follow a chat to its new notation. Idempotent."""
 
         def change(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "UPDATE messages SET chat = ? WHERE platform = ? AND chat = ?",
-                (new, platform, old),
-            )
+            for table in ("messages", "prompts"):
+                connection.execute(
+                    f"UPDATE {table} SET chat = ? WHERE platform = ? AND chat = ?",  # noqa: S608  our own words
+                    (new, platform, old),
+                )
 
         await self._database.write(change)
 

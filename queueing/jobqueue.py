@@ -385,6 +385,8 @@ class JobQueue:
 def capability_of(new: NewJob) -> Capability:
     """Return what a model must be able to do for a request with its pictures."""
     match new.request:
+        case TextToImage(upscale=True):
+            return Capability.UPSCALE
         case TextToImage():
             return Capability.IMAGE_TO_IMAGE if new.files else Capability.TEXT_TO_IMAGE
         case Chat():

@@ -20,6 +20,7 @@ class Capability(StrEnum):
     IMAGE_TO_IMAGE = "image-to-image"
     TEXT_TO_TEXT = "text-to-text"
     VISION = "vision"
+    UPSCALE = "upscale"  # makes a picture larger
 
 
 class Record(BaseModel):
@@ -32,8 +33,9 @@ class TextToImage(Record):
     """Draw pictures from a prompt; `None` leaves the model's own default in force.
 
     `width` and `height` are pixels; `strength` (0 to 1) counts only with an input picture, which
-    is the first of the job's files. `original` is what the person wrote, where a text model has
-    improved it and `prompt` is what came of that.
+    is the first of the job's files. With `upscale` that picture is made larger, nothing is drawn,
+    and the prompt only tells what it shows. `original` is what the person wrote, where a text
+    model has improved it and `prompt` is what came of that.
     """
 
     kind: Literal["text-to-image"] = "text-to-image"
@@ -47,6 +49,7 @@ class TextToImage(Record):
     guidance: float | None = Field(default=None, ge=0, le=100)
     strength: float | None = Field(default=None, ge=0, le=1)
     lora: str | None = None
+    upscale: bool = False
     original: str | None = None
 
 

@@ -3,12 +3,11 @@
 from bot.commands import place
 from bot.commands.context import Answer, Call, Context, Placed, bounded, usual_model
 from bot.commands.table import Command, Param, ParamKind
-from queueing.jobs import Job, JobState
-from queueing.requests import Capability, Chat, ChatMessage
+from bot.conversation import PICTURES, Talk, continued, room_chars
+from queueing.jobs import Job
+from queueing.requests import Capability, Chat, ChatMessage, File
 
 QUESTION_LIMIT = 20_000
-REMEMBERED_CHARS = 24_000  # of a conversation; older turns are left out first
-PICTURES = 4
 
 COMMAND = Command(
     name="ask",
@@ -23,6 +22,7 @@ COMMAND = Command(
             positional=True,
         ),
         Param(name="picture", kind=ParamKind.PICTURE, help="param.look"),
+        Param(name="about", kind=ParamKind.TEXT, help="param.about"),
     ),
 )
 
@@ -32,39 +32,56 @@ async def handle(context: Context, call: Call) -> Answer:
     files = await place.pictures(call, most=PICTURES)
     earlier = await _conversation(context, call)
     model = call.text("model") or (earlier.model if earlier else None)
+    about = call.text("about") or (call.invocation.quoted if earlier is None else "")
+    if about:
+        question = f"{_quoted(about[:QUESTION_LIMIT])}\n\n{question}"
+    return await ask(context, call, model, asked(question, files), await _talk(context, earlier))
+
+
+def asked(question: str, files: tuple[File, ...]) -> Talk:
+    """Return a question with all its pictures."""
+    turn = ChatMessage(role="user", text=question, pictures=tuple(range(len(files))))
+    return Talk(turns=(turn,), files=files)
+
+
+async def ask(
+    context: Context, call: Call, model: str | None, question: Talk, earlier: Talk
+) -> Placed:
+    """Accept a question with what was said before it. Raises `Refused` or `CallRefused`."""
     if model is None:
-        model = usual_model(
-            context, call.person, Capability.VISION if files else Capability.TEXT_TO_TEXT
-        )
-    asked = ChatMessage(role="user", text=question, pictures=tuple(range(len(files))))
-    before = await _turns(context, earlier) if earlier else ()
-    request = Chat(messages=(*before, asked))
-    return Placed(job=await place.place(context, call, model, request, files))
+        able = Capability.VISION if question.files else Capability.TEXT_TO_TEXT
+        model = usual_model(context, call.person, able)
+    spec = context.catalog().find(model)
+    talk = continued(
+        earlier,
+        question,
+        system=context.rooms.of(call.invocation.platform, call.invocation.chat).system,
+        room=room_chars(spec),
+        sees=spec is not None and Capability.VISION in spec.capabilities,
+    )
+    request = Chat(messages=talk.turns)
+    return Placed(job=await place.place(context, call, model, request, talk.files))
 
 
 async def _conversation(context: Context, call: Call) -> Job | None:
-    """Return the caller's own answered job this is a reply to, if it is one."""
+    """Return the job whose answer this is a reply to, whoever asked it: they read it here."""
     ref = call.invocation.replied_to
     job_id = await context.records.job_of(ref) if ref else None
     job = await context.queue.get(job_id) if job_id is not None else None
-    if job is None or job.state is not JobState.COMPLETED or not isinstance(job.request, Chat):
-        return None
-    return job if context.access.may_touch(call.invocation.user, job) else None
+    answered = job is not None and job.state.final and isinstance(job.request, Chat)
+    return job if answered else None
 
 
-async def _turns(context: Context, job: Job) -> tuple[ChatMessage, ...]:
-    """Return what was said so far, newest turns first to be kept; pictures are not sent again."""
-    if not isinstance(job.request, Chat):
-        return ()
+async def _talk(context: Context, job: Job | None) -> Talk:
+    """Return what was said up to a job's answer; one that was stopped has said nothing."""
+    if job is None or not isinstance(job.request, Chat):
+        return Talk()
     output = await context.queue.output(job)
-    said = [message.model_copy(update={"pictures": ()}) for message in job.request.messages]
+    said = job.request.messages
     if output is not None:
-        said.append(ChatMessage(role="assistant", text=output.text))
-    kept: list[ChatMessage] = []
-    room = REMEMBERED_CHARS
-    for message in reversed(said):
-        room -= len(message.text)
-        if room < 0:
-            break
-        kept.append(message)
-    return tuple(reversed(kept))
+        said = (*said, ChatMessage(role="assistant", text=output.text))
+    return Talk(turns=said, files=await context.queue.inputs(job))
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.splitlines())

@@ -3,8 +3,8 @@
 A handler only decides and stores: it never sends. What it returns is sent by the presenter.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from bot.access import Access
@@ -12,8 +12,10 @@ from bot.audit import Act, AuditLog
 from bot.commands.parse import Args, BadCall
 from bot.commands.table import Command
 from bot.people import People, Person
-from bot.platforms.base import Body, Button, Content, Invocation
+from bot.platforms.base import Body, Button, Content, Form, Invocation, MessageRef
 from bot.records import Records
+from bot.rooms import Rooms
+from bot.styles import Style
 from bot.texts import Value, say
 from queueing.catalog import Catalog
 from queueing.jobqueue import JobQueue
@@ -43,6 +45,8 @@ class Context:
     clock: Clock
     defaults: Defaults
     commands: Sequence[Command]
+    rooms: Rooms = field(default_factory=Rooms)
+    styles: Mapping[str, Style] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,7 +108,27 @@ class Working:
     later: Later
 
 
-Answer = Placed | Reply | Working | None
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """A form to fill in; where the platform shows none, `content` asks for a reply instead."""
+
+    form: Form
+    content: Content
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Removed:
+    """Messages of ours to delete; where one cannot be, it shows `instead`.
+
+    `said` confirms it to who typed the command; under a pressed button nothing need be said.
+    """
+
+    refs: Sequence[MessageRef]
+    instead: Content
+    said: Content
+
+
+Answer = Placed | Reply | Working | Asked | Removed | None
 """None: the call was a button whose effect shows elsewhere."""
 
 

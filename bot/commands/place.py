@@ -22,6 +22,23 @@ async def pictures(call: Call, *, most: int) -> tuple[File, ...]:
     return tuple([await _picture(attached) for attached in call.invocation.files[:most]])
 
 
+async def meant_pictures(context: Context, call: Call, *, most: int) -> tuple[File, ...]:
+    """Return the attached pictures, or else those of the result that is replied to.
+
+    Raises `BadCall` for unusable ones and where there is none.
+    """
+    files = await pictures(call, most=most)
+    if not files and call.invocation.replied_to is not None:
+        job_id = await context.records.job_of(call.invocation.replied_to)
+        job = await context.queue.get(job_id) if job_id is not None else None
+        output = await context.queue.output(job) if job is not None else None
+        drawn = output.files if output is not None else ()
+        files = tuple(file for file in drawn if file.mime.startswith("image/"))[:most]
+    if not files:
+        raise BadCall("problem.no_picture")
+    return files
+
+
 async def _picture(attached: Attachment) -> File:
     _check_size(attached.size)
     try:
@@ -46,11 +63,17 @@ async def place(
     model: str,
     request: TextToImage | Chat,
     files: tuple[File, ...] = (),
+    *,
+    hold_s: float = 0.0,
 ) -> Job:
     """Accept a request durably, or raise `Refused` or `CallRefused`.
 
-    A repeated call returns the same job and costs nothing more.
+    A repeated call returns the same job and costs nothing more. With `hold_s` the job may start
+    only that many seconds later, or when its prompt has been improved.
     """
+    room = context.rooms.of(call.invocation.platform, call.invocation.chat)
+    if (unwanted := room.unwanted(_words(request))) is not None:
+        raise CallRefused("refused.word", word=unwanted)
     user, now = call.invocation.user, context.clock.now()
     limits = context.access.limits_of(call.person, call.invocation.roles)
     spent = await context.people.spent(user, now)
@@ -65,8 +88,18 @@ async def place(
         lane=limits.lane,
         reply_to=Origin.of(call.invocation, call.language).model_dump_json(),
         key=call.invocation.key,
+        hold_s=hold_s,
     )
     admission = Admission(max_open=limits.open_per_person, max_in_line=limits.in_line_per_person)
     job = await context.queue.submit(new, limits=admission)
     await context.people.spend(user, job.id, now)
     return job
+
+
+def _words(request: TextToImage | Chat) -> tuple[str | None, ...]:
+    """Return what a person said now; earlier turns of a conversation were looked at before."""
+    match request:
+        case TextToImage():
+            return request.prompt, request.negative
+        case Chat():
+            return (request.messages[-1].text,)

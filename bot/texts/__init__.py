@@ -8,9 +8,12 @@ import re
 from collections.abc import Mapping
 
 from bot.platforms.base import Body, Markdown, Moment, Part
-from bot.texts import de, en
+from bot.texts import de, en, results_de, results_en
 
-CATALOGUES: Mapping[str, Mapping[str, str]] = {"en": en.TEXTS, "de": de.TEXTS}
+CATALOGUES: Mapping[str, Mapping[str, str]] = {
+    "en": {**en.TEXTS, **results_en.TEXTS},
+    "de": {**de.TEXTS, **results_de.TEXTS},
+}
 DEFAULT_LANGUAGE = "en"
 
 _SLOT = re.compile(r"\{(\w+)\}")

@@ -24,6 +24,7 @@ TEXTS: Mapping[str, str] = {
     "result.facts_no_size": "{model} · Seed {seed} · {seconds} s",
     "result.text_facts": "{model} · {seconds} s",
     "result.files_left_out": "{count} der Dateien sind größer, als dieser Chat annimmt.",
+    "result.improved": "✨ {prompt}",
     "result.smaller": "Das Bild wurde verkleinert, damit es in diesen Chat passt.",
     "ping.image": "Fertig: dein Bild von {model} ↑",
     "ping.chat": "Fertig: die Antwort von {model} ↑",
@@ -112,6 +113,7 @@ TEXTS: Mapping[str, str] = {
     "ability.image-to-image": "Bilder aus Bildern",
     "ability.text-to-text": "Text",
     "ability.vision": "sieht Bilder",
+    "ability.upscale": "vergrößert Bilder",
     # ---- help of commands and parameters
     "command.image": "Ein Bild zeichnen",
     "command.ask": "Ein Sprachmodell fragen",
@@ -128,6 +130,7 @@ TEXTS: Mapping[str, str] = {
     "param.question": "die Frage",
     "param.size": "Größe oder Form, etwa 768x1024 oder 3:2",
     "param.steps": "wie viele Schritte",
+    "param.raw": "genau das zeichnen, was da steht",
     "param.seed": "gleicher Seed, gleiches Bild",
     "param.negative": "was nicht im Bild sein soll",
     "param.count": "wie viele Bilder",

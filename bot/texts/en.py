@@ -24,6 +24,7 @@ TEXTS: Mapping[str, str] = {
     "result.facts_no_size": "{model} · seed {seed} · {seconds} s",
     "result.text_facts": "{model} · {seconds} s",
     "result.files_left_out": "{count} of the files are larger than this chat takes.",
+    "result.improved": "✨ {prompt}",
     "result.smaller": "The picture was made smaller to fit this chat.",
     "ping.image": "Ready: your {model} picture ↑",
     "ping.chat": "Ready: the answer from {model} ↑",
@@ -112,6 +113,7 @@ TEXTS: Mapping[str, str] = {
     "ability.image-to-image": "pictures from pictures",
     "ability.text-to-text": "text",
     "ability.vision": "sees pictures",
+    "ability.upscale": "enlarges pictures",
     # ---- help of commands and parameters
     "command.image": "Draw a picture",
     "command.ask": "Ask a language model",
@@ -128,6 +130,7 @@ TEXTS: Mapping[str, str] = {
     "param.question": "what to ask",
     "param.size": "size or shape, such as 768x1024 or 3:2",
     "param.steps": "how many steps",
+    "param.raw": "draw the prompt exactly as written",
     "param.seed": "the same seed draws the same picture",
     "param.negative": "what should not be in the picture",
     "param.count": "how many pictures",

@@ -5,7 +5,9 @@ The same words serve the message in the chat, the list of `/queue` and the trans
 
 from collections.abc import Callable, Mapping
 
-from bot.platforms.base import Body, Button, Content, Markdown, Moment
+from bot import buttons
+from bot.buttons import Abilities
+from bot.platforms.base import Body, Content, Markdown, Moment
 from bot.texts import Value, join, reasons_de, say, word
 from queueing import reasons
 from queueing.jobs import Job, JobState
@@ -57,7 +59,8 @@ def running(
     """Return the message of a job that runs: the step it is at, or the answer so far."""
     job = standing.job
     if progress is not None and progress.text:
-        return Content(body=(Markdown(progress.text), " ▌"), buttons=_cancel(job, language))
+        rows = buttons.while_open(job, language, writing=True)
+        return Content(body=(Markdown(progress.text), " ▌"), buttons=rows)
     key = "status.drawing" if isinstance(job.request, TextToImage) else "status.writing"
     body = say(language, key, model=job.model)
     body += _advance(progress, language)
@@ -66,7 +69,7 @@ def running(
     if job.attempt > 1:
         body += say(language, "status.attempt", attempt=job.attempt)
     shown = (progress.preview,) if previews and progress and progress.preview else ()
-    return Content(body=join(body), files=shown, buttons=_cancel(job, language))
+    return Content(body=join(body), files=shown, buttons=buttons.while_open(job, language))
 
 
 def _advance(progress: Progress | None, language: str) -> Body:
@@ -92,7 +95,8 @@ def open_message(
     """Return the status message of a job that has not ended."""
     if standing.job.state is JobState.PROCESSING:
         return running(standing, progress, language, previews=previews)
-    return Content(body=waiting(standing, language), buttons=_cancel(standing.job, language))
+    rows = buttons.while_open(standing.job, language)
+    return Content(body=waiting(standing, language), buttons=rows)
 
 
 def failed(job: Job, language: str) -> Content:
@@ -100,13 +104,16 @@ def failed(job: Job, language: str) -> Content:
     reason = job.error or word(language, "failed.unknown")
     return Content(
         body=say(language, "status.failed", reason=reason),
-        buttons=((Button(command="again", job_id=job.id, label=word(language, "button.retry")),),),
+        buttons=buttons.after_end(job, language),
     )
 
 
-def cancelled(job: Job, language: str) -> Content:
-    """Return the status message of a job somebody ended."""
-    return Content(body=say(language, "status.cancelled"), buttons=_again(job, language))
+def cancelled(job: Job, language: str, written: str = "") -> Content:
+    """Return the status message of a job somebody ended; what it had `written` stays to be read."""
+    body = say(language, "status.stopped" if written else "status.cancelled")
+    if written:
+        body = (Markdown(written), "\n\n", *body)
+    return Content(body=body, buttons=buttons.after_end(job, language))
 
 
 def result(
@@ -115,21 +122,31 @@ def result(
     language: str,
     *,
     files: tuple[File, ...],
+    abilities: Abilities,
     size: tuple[int, int] | None = None,
     note: Body = (),
 ) -> Content:
     """Return the message of a job that is done: its pictures with their facts, or its answer.
 
     `files` are those that fit the chat, `size` is the first picture's in pixels; `note` says what
-    does not fit.
+    does not fit. `abilities` tell which buttons can be served.
     """
     if isinstance(job.request, TextToImage):
-        body: Body = (shortened(job.request.prompt), "\n", *_facts(job, language, size))
+        body: Body = (*_prompt(job.request, language), "\n", *_facts(job, language, size))
     else:
         body = (Markdown(output.text), "\n\n", *_facts(job, language, size))
     if note:
         body += ("\n", *note)
-    return Content(body=join(body), files=files, buttons=_again(job, language))
+    rows = buttons.of_result(job, language, abilities, pictures=len(output.files))
+    return Content(body=join(body), files=files, buttons=rows)
+
+
+def _prompt(request: TextToImage, language: str) -> Body:
+    """Return what was asked for, and beneath it what a text model made of it."""
+    if request.original is None:
+        return (shortened(request.prompt),)
+    better = say(language, "result.improved", prompt=shortened(request.prompt))
+    return (shortened(request.original), "\n", *better)
 
 
 def ping(job: Job, language: str, user_id: str) -> Content:
@@ -154,12 +171,3 @@ def _facts(job: Job, language: str, size: tuple[int, int] | None) -> Body:
         return say(language, "result.facts_no_size", **values)
     values["size"] = f"{size[0]}×{size[1]}"
     return say(language, "result.facts", **values)
-
-
-def _cancel(job: Job, language: str) -> tuple[tuple[Button, ...], ...]:
-    label = word(language, "button.cancel")
-    return ((Button(command="cancel", job_id=job.id, label=label, danger=True),),)
-
-
-def _again(job: Job, language: str) -> tuple[tuple[Button, ...], ...]:
-    return ((Button(command="again", job_id=job.id, label=word(language, "button.again")),),)

@@ -1,0 +1,33 @@
+"""`/delete <job>` and the button of that name: the job's messages leave the chat.
+
+The result itself stays as long as retention keeps it; `/forget` really deletes.
+"""
+
+from bot.commands.context import Answer, Call, CallRefused, Context, Removed
+from bot.commands.jobs import own_job
+from bot.commands.table import Command, Param, ParamKind
+from bot.platforms.base import Content
+
+COMMAND = Command(
+    name="delete",
+    help="command.delete",
+    params=(
+        Param(name="id", kind=ParamKind.JOB, help="param.job", required=True, positional=True),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    job = await own_job(context, call, call.whole("id") or 0)
+    if not job.state.final:
+        raise CallRefused("refused.still_open", job=job.id)
+    refs = await context.records.parts(job.id)
+    here = [ref for ref in refs if ref.platform == call.invocation.platform]
+    pressed = call.invocation.replied_to if call.invocation.button else None
+    if pressed is not None and pressed not in here:
+        here.append(pressed)
+    return Removed(
+        refs=tuple(here),
+        instead=Content(body=call.say("status.deleted")),
+        said=Content(body=call.say("delete.done", job=job.id)),
+    )

@@ -1,0 +1,26 @@
+"""`/describe [model]` with a picture: a model that sees says what is in it."""
+
+from bot.commands import place
+from bot.commands.ask import QUESTION_LIMIT, ask, asked
+from bot.commands.context import Answer, Call, Context, bounded
+from bot.commands.table import Command, Param, ParamKind
+from bot.conversation import PICTURES, Talk
+from bot.texts import word
+
+COMMAND = Command(
+    name="describe",
+    help="command.describe",
+    menu="menu.describe",
+    params=(
+        Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),
+        Param(name="prompt", kind=ParamKind.TEXT, help="param.look_for", positional=True),
+        Param(name="picture", kind=ParamKind.PICTURE, help="param.look"),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    files = await place.meant_pictures(context, call, most=PICTURES)
+    question = call.text("prompt") or word(call.language, "describe.question")
+    question = bounded(question, QUESTION_LIMIT)
+    return await ask(context, call, call.text("model"), asked(question, files), Talk())

@@ -1,0 +1,56 @@
+"""Finding the picture a call is about: attached, or a result's."""
+
+from dataclasses import dataclass
+
+from bot.commands import place
+from bot.commands.context import Call, CallRefused, Context
+from bot.commands.jobs import own_job
+from bot.commands.parse import BadCall
+from queueing.jobs import Job
+from queueing.requests import File, TextToImage
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A picture, and the job that drew it where one of ours did."""
+
+    file: File
+    job: Job | None = None
+
+    @property
+    def request(self) -> TextToImage:
+        """What the picture was drawn from; for somebody's own picture nothing is known."""
+        if self.job is not None and isinstance(self.job.request, TextToImage):
+            return self.job.request
+        return TextToImage(prompt="")
+
+
+async def meant_source(context: Context, call: Call) -> Source:
+    """Return the picture of the job named, of the result replied to, or the one attached.
+
+    Who replies to a result, or opens the menu on it, sees it and may build on it; who names a job
+    by its number or presses its button must own it. Raises `BadCall` and `CallRefused`.
+    """
+    job_id = call.whole("id")
+    if job_id is not None:
+        return await _of(context, call, await own_job(context, call, job_id))
+    replied_to = call.invocation.replied_to
+    job_id = await context.records.job_of(replied_to) if replied_to is not None else None
+    job = await context.queue.get(job_id) if job_id is not None else None
+    if job is not None and isinstance(job.request, TextToImage):
+        return await _of(context, call, job)
+    attached = await place.pictures(call, most=1)
+    if not attached:
+        raise BadCall("problem.no_picture")
+    return Source(file=attached[0])
+
+
+async def _of(context: Context, call: Call, job: Job) -> Source:
+    output = await context.queue.output(job)
+    drawn = [file for file in output.files if file.mime.startswith("image/")] if output else []
+    if not drawn:
+        raise CallRefused("refused.result_gone", job=job.id)
+    number = call.whole("number") or 1
+    if number > len(drawn):
+        raise CallRefused("refused.no_such_picture", job=job.id, count=len(drawn))
+    return Source(file=drawn[number - 1], job=job)

@@ -1,0 +1,17 @@
+"""`/styles`: the named presets the operator has set up."""
+
+from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.table import Command
+from bot.platforms.base import Body
+from bot.texts import join
+
+COMMAND = Command(name="styles", help="command.styles")
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    if not context.styles:
+        return reply(call.say("styles.none"))
+    body: Body = ()
+    for name, style in context.styles.items():
+        body += (*call.say("styles.line", name=name, prompt=style.prompt), "\n")
+    return reply(join(body))

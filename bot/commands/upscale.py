@@ -1,0 +1,25 @@
+"""`/upscale` and the button of that name: the same picture, larger."""
+
+from bot.commands.context import Answer, Call, Context, usual_model
+from bot.commands.drawing import draw
+from bot.commands.source import meant_source
+from bot.commands.table import Command, Param, ParamKind
+from queueing.requests import Capability, TextToImage
+
+COMMAND = Command(
+    name="upscale",
+    help="command.upscale",
+    params=(
+        Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),
+        Param(name="id", kind=ParamKind.JOB, help="param.job"),
+        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+        Param(name="picture", kind=ParamKind.PICTURE, help="param.picture"),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    source = await meant_source(context, call)
+    model = call.text("model") or usual_model(context, call.person, Capability.UPSCALE)
+    request = TextToImage(prompt=source.request.prompt, seed=source.request.seed, upscale=True)
+    return await draw(context, call, model, request, (source.file,))

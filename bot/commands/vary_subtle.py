@@ -1,0 +1,19 @@
+"""The button of that name: a variation that stays close to the picture."""
+
+from bot.commands.context import Answer, Call, Context
+from bot.commands.table import Command, Param, ParamKind
+from bot.commands.vary import vary
+
+COMMAND = Command(
+    name="vary-subtle",
+    help="command.vary",
+    hidden=True,
+    params=(
+        Param(name="id", kind=ParamKind.JOB, help="param.job", required=True),
+        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    return await vary(context, call, "subtle")
