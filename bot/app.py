@@ -21,6 +21,7 @@ from bot.commands.context import Context, Defaults
 from bot.commands.registry import COMMANDS
 from bot.config import Config
 from bot.door import Gate
+from bot.enhance import Enhancer
 from bot.people import People
 from bot.platforms.base import ChatPlatform, ChatRefused
 from bot.platforms.registry import Fittings, platforms
@@ -60,6 +61,7 @@ class Parts:
     store: SqliteStore
     gate: Gate
     presenter: Presenter
+    enhancer: Enhancer
     records: Records
     platforms: Sequence[ChatPlatform]
     backends: Mapping[str, Backend]
@@ -105,7 +107,7 @@ class App:
             chats = [self._keep(platform, parts.gate) for platform in parts.platforms]
             async with (
                 _beside(self._all_chats(chats), self._tidy(parts), self._discover(parts)),
-                _beside(parts.presenter.run()),
+                _beside(parts.presenter.run(), parts.enhancer.run()),
             ):
                 try:
                     yield parts
@@ -155,7 +157,9 @@ class App:
             platforms={platform.name: platform for platform in made},
             clock=self._clock,
         )
+        enhancer = Enhancer(queue, self._clock)
         queue.subscribe(presenter.notice)
+        queue.subscribe(enhancer.notice)
         context = Context(
             queue=queue,
             catalog=lambda: queue.catalog,
@@ -172,6 +176,7 @@ class App:
             store=store,
             gate=Gate(context, presenter),
             presenter=presenter,
+            enhancer=enhancer,
             records=records,
             platforms=made,
             backends=backends,

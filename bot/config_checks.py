@@ -30,7 +30,11 @@ def problems(config: Config) -> list[Problem]:
     catalog = config.catalog()
     asked = dict.fromkeys(_option_problems(catalog))  # two servers of a kind say the same
     found = [*asked, *_size_problems(catalog)]
-    return found or [*_idle_problems(catalog), *_default_problems(config, catalog)]
+    return found or [
+        *_idle_problems(catalog),
+        *_default_problems(config, catalog),
+        *_enhance_problems(catalog),
+    ]
 
 
 def warnings(config: Config) -> list[Problem]:
@@ -178,6 +182,25 @@ def _default_problems(config: Config, catalog: Catalog) -> Iterator[Problem]:
         elif capability not in model.capabilities:
             text = f"{name} cannot do {capability}; its capabilities are {_listed(model)}"
             yield Problem(path=("defaults", command), text=text)
+
+
+def _enhance_problems(catalog: Catalog) -> Iterator[Problem]:
+    """Return what is wrong with the text models that are to improve prompts."""
+    discovers = any(backend.discover for backend in catalog.backends.values())
+    for model in catalog.models.values():
+        if model.enhance is None:
+            continue
+        path: Path = ("models", model.name, "enhance")
+        able = ", ".join(catalog.able(Capability.TEXT_TO_TEXT)) or "none"
+        writer = catalog.find(model.enhance)
+        if Capability.TEXT_TO_IMAGE not in model.capabilities:
+            yield Problem(path=path, text=f"{model.name} draws nothing; only prompts are improved")
+        elif writer is None and not discovers:
+            text = f"no model is called {model.enhance!r}; able to do it: {able}"
+            yield Problem(path=path, text=text)
+        elif writer is not None and Capability.TEXT_TO_TEXT not in writer.capabilities:
+            text = f"{model.enhance} writes no text; able to do it: {able}"
+            yield Problem(path=path, text=text)
 
 
 def _listed(model: ModelSpec) -> str:

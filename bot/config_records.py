@@ -51,6 +51,11 @@ _WORKFLOWS = ("workflow", "picture_workflow")  # options that name files
 # ---------------------------------------------------------------- hosts and models
 
 
+def _off(value: object) -> object:
+    """Read "off" as nobody."""
+    return None if value in {"off", False} else value
+
+
 class BackendConfig(Section):
     """An inference server. Further settings belong to its kind and are checked by it."""
 
@@ -100,6 +105,7 @@ class ModelConfig(Section):
     max_attempts: Annotated[int, Field(ge=1, le=100)] = _MODEL.max_attempts
     max_waiting: Whole = _MODEL.max_waiting
     preload: bool = _MODEL.preload
+    enhance: Annotated[str | None, BeforeValidator(_off)] = _MODEL.enhance
     timeouts: TimeoutsConfig = TimeoutsConfig()
 
     @model_validator(mode="before")

@@ -81,7 +81,16 @@ def styled(prompt: str, style: Style, takes: Collection[str] | None) -> TextToIm
 
 
 async def draw(
-    context: Context, call: Call, model: str, request: TextToImage, files: tuple[File, ...] = ()
+    context: Context,
+    call: Call,
+    model: str,
+    request: TextToImage,
+    files: tuple[File, ...] = (),
+    *,
+    hold_s: float = 0.0,
 ) -> Placed:
-    """Accept a request for pictures. Raises `Refused` or `CallRefused`."""
-    return Placed(job=await place.place(context, call, model, request, files))
+    """Accept a request for pictures. Raises `Refused` or `CallRefused`.
+
+    With `hold_s` it is held for that long, or until its prompt has been improved.
+    """
+    return Placed(job=await place.place(context, call, model, request, files, hold_s=hold_s))

@@ -1,5 +1,6 @@
 """`/image [model] <prompt>`: draw a picture, from words or from an attached picture."""
 
+from bot import enhance
 from bot.commands import drawing, place
 from bot.commands.context import Answer, Call, Context, bounded, usual_model
 from bot.commands.parse import size
@@ -17,6 +18,7 @@ COMMAND = Command(
         ),
         *drawing.OPTIONS,
         drawing.STYLE,
+        Param(name="raw", kind=ParamKind.FLAG, help="param.raw"),
         Param(name="picture", kind=ParamKind.PICTURE, help="param.picture"),
     ),
 )
@@ -40,7 +42,10 @@ async def handle(context: Context, call: Call) -> Answer:
     if takes is None or "negative" in takes:
         negative = style.without(call.text("negative"))
         request = request.model_copy(update={"negative": negative})
-    return await drawing.draw(context, call, model, request, files)
+    hold_s = 0.0
+    if not call.args.get("raw"):
+        hold_s = enhance.hold_s(context.queue, model, request, has_picture=bool(files))
+    return await drawing.draw(context, call, model, request, files, hold_s=hold_s)
 
 
 def _model_of(style: Style, context: Context, capability: Capability) -> str | None:

@@ -10,6 +10,7 @@ from bot.audit import AuditLog
 from bot.commands.context import Context, Defaults
 from bot.commands.registry import COMMANDS
 from bot.door import Gate
+from bot.enhance import Enhancer
 from bot.people import People
 from bot.presenter import Presenter
 from bot.records import MIGRATIONS, Records
@@ -58,7 +59,9 @@ async def bot(
             platforms={each.name: each for each in (chat, *others)},
             clock=clock,
         )
+        enhancer = Enhancer(queue, clock)
         queue.subscribe(presenter.notice)
+        queue.subscribe(enhancer.notice)
         context = Context(
             queue=queue,
             catalog=lambda: queue.catalog,
@@ -70,7 +73,10 @@ async def bot(
             defaults=Defaults(),
             commands=COMMANDS,
         )
-        showing = asyncio.ensure_future(presenter.run())
+        serving = [
+            asyncio.ensure_future(presenter.run()),
+            asyncio.ensure_future(enhancer.run()),
+        ]
         try:
             yield Bot(
                 gate=Gate(context, presenter),
@@ -82,6 +88,7 @@ async def bot(
                 chat=chat,
             )
         finally:
-            showing.cancel()
-            await asyncio.wait([showing])
+            for task in serving:
+                task.cancel()
+            await asyncio.wait(serving)
     await database.aclose()
