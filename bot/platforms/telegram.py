@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 
 from telegram import Bot, BotCommandScopeChat, Update
 from telegram.error import InvalidToken, TelegramError
-from telegram.request import HTTPXRequest
 
 from bot.platforms.base import (
     ChatRefused,
@@ -27,7 +26,7 @@ from bot.platforms.telegram_commands import LANGUAGES, Describe, menu
 from bot.platforms.telegram_errors import chat_errors
 from bot.platforms.telegram_messages import PHOTO_BYTES_MOST, Place, post, show
 from bot.platforms.telegram_render import CAPTION_MOST, TEXT_MOST
-from bot.platforms.telegram_updates import Updates, UpdatesRequest, pauses_s
+from bot.platforms.telegram_updates import Request, Updates, UpdatesRequest, pauses_s
 
 UPLOAD_MOST = 50_000_000
 API_URL = "https://api.telegram.org"
@@ -60,7 +59,7 @@ class Telegram:
         picture=PHOTO_BYTES_MOST,
         download=DOWNLOAD_MOST,
         edit_every_s=3.0,
-        chat_every_s=1.0,
+        chat_every_s=1.1,  # one a second, and what the way there adds
         overall_per_s=28.0,  # of 30
         group_per_minute=20,
         inline_moments=True,
@@ -175,7 +174,7 @@ class Telegram:
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Bot]:
         """Provide a bot that has asked nothing yet, and close its connections."""
-        calling = HTTPXRequest(
+        calling = Request(
             read_timeout=REQUEST_TIMEOUT_S,
             write_timeout=REQUEST_TIMEOUT_S,
             pool_timeout=REQUEST_TIMEOUT_S,

@@ -134,7 +134,19 @@ def pauses_s() -> Iterator[float]:
         pause = min(pause * 2, LONGEST_PAUSE_S)
 
 
-class UpdatesRequest(HTTPXRequest):
+class Request(HTTPXRequest):
+    """A connection that takes nothing but the Bot API's own kind of answer."""
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        """Return Telegram's answer. Raises `TelegramError` for anybody else's, such as a proxy's."""
+        answer: Any = HTTPXRequest.parse_json_payload(payload)
+        if not isinstance(answer, dict) or not answer.keys() & {"result", "description"}:
+            raise TelegramError("the answer is not one of the Bot API")
+        return answer
+
+
+class UpdatesRequest(Request):
     """The connection for updates; replaces those the library cannot read by empty ones.
 
     The library refuses a whole batch for one unreadable update, for ever: such an update would
@@ -144,7 +156,7 @@ class UpdatesRequest(HTTPXRequest):
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
         """Return Telegram's answer with every update readable."""
-        answer = HTTPXRequest.parse_json_payload(payload)
+        answer = Request.parse_json_payload(payload)
         if isinstance(answer.get("result"), list):
             answer["result"] = [_readable(each) for each in answer["result"]]
         return answer

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from bot import check
 from bot import config as configuration
 from bot.app import Parts, build
 from tests.bot.telegram_bot import picture
@@ -123,6 +124,7 @@ async def test_an_answer_streams_and_is_continued_by_a_reply(tmp_path: Path) -> 
         await fake.wait_for(lambda: _answered(answers(fake, 7, first)), timeout_s=30)
         [answer] = answers(fake, 7, first)
         assert "why?" in answer.shown
+        assert len(answer.history) > 1
         more = person.says("and why not?", reply_to=answer)
         await fake.wait_for(lambda: _answered(answers(fake, 7, more)), timeout_s=30)
         job = await parts.queue.get(2)
@@ -163,3 +165,19 @@ async def test_a_photo_with_a_caption_is_the_picture_to_look_at(tmp_path: Path) 
         assert job is not None, told
         [file] = await parts.queue.inputs(job)
         assert file.mime == "image/jpeg"
+
+
+async def test_check_tells_whether_the_token_works(tmp_path: Path) -> None:
+    """Broken: `usher check` passes over Telegram, or prints the token with what is wrong."""
+    async with FakeTelegram() as fake:
+        environ = {"TELEGRAM_TOKEN": fake.token, "TELEGRAM_API": fake.url}
+        config = configuration.parse(CONFIG.replace("PICTURE_S", "1"), environ, folder=tmp_path)
+        told = []
+        for token in (fake.token, "1:another"):
+            fake.api.token = token
+            findings = await check.try_everything(config, try_s=10)
+            told += [each for each in findings if (each.what, each.name) == ("chat", "telegram")]
+    assert [each.works for each in told] == [True, False]
+    assert "@usher_test_bot" in told[0].text
+    assert "token" in told[1].text
+    assert fake.token not in told[1].text

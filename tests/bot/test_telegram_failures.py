@@ -152,11 +152,12 @@ async def test_a_broken_door_does_not_end_the_connection(
     [
         {"status": 502, "page": "<html>Bad Gateway</html>"},
         {"status": 200, "page": "<html>hello</html>"},
+        {"status": 200, "page": "[]"},
         {"status": 409, "text": "Conflict: terminated by other getUpdates request"},
         {"status": 429, "text": "Too Many Requests", "parameters": {"retry_after": 0.01}},
         {"drop": True},
     ],
-    ids=["bad gateway", "no json", "conflict", "too many", "drop"],
+    ids=["bad gateway", "no json", "a list", "conflict", "too many", "drop"],
 )
 async def test_receiving_goes_on_after_an_outage(how: dict[str, Any]) -> None:
     """Broken: after one failed request the bot hears nobody any more."""
@@ -325,8 +326,13 @@ async def test_formatting_that_is_refused_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     "how",
-    [{"drop": True}, {"status": 502, "text": "Bad Gateway"}, {"status": 200, "page": "<html>"}],
-    ids=["drop", "502", "no json"],
+    [
+        {"drop": True},
+        {"status": 502, "text": "Bad Gateway"},
+        {"status": 200, "page": "<html>"},
+        {"status": 200, "page": "{}"},
+    ],
+    ids=["drop", "502", "no json", "no answer"],
 )
 async def test_a_send_whose_answer_was_lost_is_never_repeated(how: dict[str, Any]) -> None:
     """Broken: a hiccup between us and Telegram posts a result twice."""
