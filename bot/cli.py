@@ -22,6 +22,7 @@ from bot import heartbeat, logs
 from bot.config import Config, ConfigError, load
 from bot.platforms.base import ChatRefused
 from queueing.errors import BadModel, StoreError
+from queueing.store import upkeep
 
 UNUSABLE = 1
 BROKEN = 2
@@ -123,6 +124,22 @@ def _health(arguments: argparse.Namespace) -> int:
     return 0 if alive else BROKEN
 
 
+def _backup(arguments: argparse.Namespace) -> int:
+    database = load(arguments.config).database
+    upkeep.backup(database, arguments.file)
+    print(f"{arguments.file}: {arguments.file.stat().st_size / 2**20:.1f} MB")
+    return 0
+
+
+def _db_check(arguments: argparse.Namespace) -> int:
+    database = arguments.file or load(arguments.config).database
+    damaged = upkeep.damage(database)
+    print("\n".join(damaged) or f"{database}: all is well")
+    if damaged:
+        print("stop Usher and restore the newest backup that is well", file=sys.stderr)
+    return BROKEN if damaged else 0
+
+
 def _version(_: argparse.Namespace) -> int:
     print(f"usher {version()}")
     return 0
@@ -202,13 +219,31 @@ def parser() -> argparse.ArgumentParser:
         ("health", _health, "tell whether the bot of this configuration is alive"),
     ):
         command = commands.add_parser(name, help=text)
-        command.add_argument(
-            "-c", "--config", type=Path, default=Path("config.yaml"), metavar="FILE"
-        )
+        _config_argument(command)
         command.set_defaults(run=run)
 
+    backup = commands.add_parser("backup", help="copy the database, also while the bot runs")
+    backup.add_argument("file", type=Path, metavar="FILE", help="replaced when the copy is whole")
+    _config_argument(backup)
+    backup.set_defaults(run=_backup)
+
+    _database_commands(commands.add_parser("db", help="look after the database"))
     commands.add_parser("version", help="print the version").set_defaults(run=_version)
     return top
+
+
+def _config_argument(command: argparse.ArgumentParser) -> None:
+    command.add_argument("-c", "--config", type=Path, default=Path("config.yaml"), metavar="FILE")
+
+
+def _database_commands(database: argparse.ArgumentParser) -> None:
+    commands = database.add_subparsers(required=True, metavar="COMMAND")
+    check = commands.add_parser("check", help="read all of it and say what is damaged")
+    check.add_argument(
+        "file", type=Path, nargs="?", metavar="FILE", help="a backup instead of the database"
+    )
+    _config_argument(check)
+    check.set_defaults(run=_db_check)
 
 
 def _demo_arguments(demo: argparse.ArgumentParser) -> None:

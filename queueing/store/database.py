@@ -1,6 +1,6 @@
 """Database: the one SQLite file of an installation, shared by the queue and the bot.
 
-Owns opening, ownership of the file, backup and closing; knows no tables but `meta`.
+Owns opening, ownership of the file and closing; knows no tables but `meta`.
 """
 
 import asyncio
@@ -8,7 +8,6 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -103,14 +102,12 @@ class Database:
         writer: Worker,
         reader: Worker,
         ownership: sqlite3.Connection | None,
-        inline: bool,
     ) -> None:
         self.id = database_id
         self.path = path
         self._writer = writer
         self._reader = reader
         self._ownership = ownership
-        self._inline = inline
 
     async def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Run a change in the writer's next transaction; return once it is durable.
@@ -146,28 +143,6 @@ class Database:
         """Have a change of a known kind applied with the writer's next transaction."""
         return self._writer.submit(kind, item)
 
-    async def backup(self, path: Path) -> None:
-        """Write a consistent copy while work goes on; replaces `path` only when it is whole."""
-
-        def copy(source: sqlite3.Connection) -> None:
-            partial = path.with_name(path.name + ".partial")
-            partial.unlink(missing_ok=True)
-            with closing(sqlite3.connect(partial)) as target:
-                source.backup(target)
-            partial.replace(path)
-
-        await self._aside(copy)
-
-    async def check(self) -> list[str]:
-        """Read everything and return what is damaged, nothing when all is well."""
-
-        def problems(connection: sqlite3.Connection) -> list[str]:
-            rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
-            broken = connection.execute("PRAGMA foreign_key_check").fetchall()
-            return [row for row in rows if row != "ok"] + [f"orphaned: {row}" for row in broken]
-
-        return await self._aside(problems)
-
     async def aclose(self) -> None:
         """Finish what waits, close, and let others have the file. Idempotent."""
         if self._reader is not self._writer:
@@ -176,23 +151,6 @@ class Database:
         if self._ownership is not None:
             self._ownership.close()
             self._ownership = None
-
-    async def _aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do long work on a connection of its own, so that no reader waits for it."""
-        if self.path is None:
-            return await self.read(work)
-        path = self.path
-
-        def run() -> T:
-            with closing(sqlite3.connect(path)) as connection:
-                for pragma in _READER:
-                    connection.execute(pragma)
-                try:
-                    return work(connection)
-                except sqlite3.Error as error:
-                    raise explain(error) from error
-
-        return run() if self._inline else await asyncio.to_thread(run)
 
 
 async def open_database(
@@ -234,7 +192,6 @@ async def open_database(
         writer=writer,
         reader=reader,
         ownership=ownership,
-        inline=inline,
     )
 
 

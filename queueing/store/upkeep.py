@@ -45,13 +45,8 @@ def backup(database: Path, target: Path) -> None:
 def damage(database: Path) -> list[str]:
     """Read everything and return what is damaged, nothing when all is well. Raises `StoreError`."""
     with _reading(database) as connection:
-        return damage_in(connection)
-
-
-def damage_in(connection: sqlite3.Connection) -> list[str]:
-    """Return what is damaged in an open database, nothing when all is well."""
-    rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
-    orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
+        rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+        orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
     return [row for row in rows if row != "ok"] + [f"orphaned: {row}" for row in orphans]
 
 
@@ -69,4 +64,6 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
     except sqlite3.Error as error:
         explained = explain(error)
-        raise (explained if isinstance(explained, StoreError) else StoreError(str(error))) from error
+        raise (
+            explained if isinstance(explained, StoreError) else StoreError(str(error))
+        ) from error

@@ -1,4 +1,4 @@
-"""The database: opening, refusing, sharing one writer, full disks, backups."""
+"""The database: opening, refusing, sharing one writer, full disks, erasing."""
 
 import asyncio
 import sqlite3
@@ -12,7 +12,7 @@ from queueing.errors import NotAccepting, StoreError
 from queueing.jobs import JobEvent, NewJob
 from queueing.ports import Admission
 from queueing.requests import File, Output, TextToImage
-from queueing.store import Database, MigrationSet, SqliteStore, open_database
+from queueing.store import Database, MigrationSet, SqliteStore, open_database, upkeep
 
 LIMITS = Admission()
 
@@ -301,7 +301,7 @@ def room_again(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA max_page_count = 1000000")
 
 
-async def test_a_full_disk_stops_accepting_and_nothing_else(database: Database) -> None:
+async def test_a_full_disk_stops_accepting_and_nothing_else(database: Database, path: Path) -> None:
     """A full disk would lose accepted jobs, or the queue would need a restart afterwards."""
     store = SqliteStore(database)
     first = await store.add(new(0), 1.0, limits=LIMITS)
@@ -327,10 +327,10 @@ async def test_a_full_disk_stops_accepting_and_nothing_else(database: Database) 
     assert await store.output(done) == big
     second = await store.add(new(1, size=100_000), 5.0, limits=LIMITS)
     assert await store.positions([second.id]) == {second.id: 1}
-    assert await database.check() == []
+    assert upkeep.damage(path) == []
 
 
-# ---------------------------------------------------------------- backup, check
+# ---------------------------------------------------------------- erasing
 
 
 async def test_erased_bytes_are_in_none_of_the_files(database: Database, path: Path) -> None:
@@ -359,45 +359,7 @@ async def test_erased_bytes_are_in_none_of_the_files(database: Database, path: P
     for file in path.parent.iterdir():
         assert b"of ada" not in file.read_bytes(), file.name
     assert await store.get(kept.id) == kept
-    assert await database.check() == []
-
-
-async def test_a_backup_is_a_database_of_its_own(database: Database, tmp_path: Path) -> None:
-    """A backup taken while running could not be restored."""
-    store = SqliteStore(database)
-    job = await store.add(new(1), 1.0, limits=LIMITS)
-    copy = tmp_path / "copy.db"
-    fill(copy, "an older backup")
-    await database.backup(copy)
-    assert "copy.db.partial" not in names(tmp_path)
-    restored = await open_database(f"sqlite:///{copy}")
-    assert await SqliteStore(restored).get(job.id) == job
-    await restored.aclose()
-
-
-async def test_a_backup_into_nowhere_is_refused(database: Database, tmp_path: Path) -> None:
-    """The operator would believe in a backup that does not exist."""
-    with pytest.raises(StoreError, match="folder must exist"):
-        await database.backup(tmp_path / "nowhere" / "copy.db")
-
-
-async def test_check_finds_damage(database: Database, tmp_path: Path) -> None:
-    """`usher db check` would call a damaged database healthy."""
-    assert await database.check() == []
-    store = SqliteStore(database)
-    await asyncio.gather(*(store.add(new(n), 1.0, limits=LIMITS) for n in range(200)))
-    orphan = "INSERT INTO outputs VALUES (99999, 0, '', '', x'')"
-
-    def damage(connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA defer_foreign_keys = ON")
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        connection.execute("UPDATE jobs SET finished_at = 5 WHERE id = 1")
-        connection.execute("PRAGMA ignore_check_constraints = OFF")
-
-    with pytest.raises(sqlite3.IntegrityError):
-        await database.write(lambda connection: connection.execute(orphan).close())
-    await database.write(damage)
-    assert any("CHECK constraint failed" in text for text in await database.check())
+    assert upkeep.damage(path) == []
 
 
 # ---------------------------------------------------------------- what people read
