@@ -28,6 +28,7 @@ from bot.platforms.registry import Fittings, platforms
 from bot.platforms.web_wire import ModelLine
 from bot.presenter import Presenter
 from bot.records import MIGRATIONS, Records
+from bot.rooms import Rooms
 from queueing.errors import BackendError
 from queueing.jobqueue import JobQueue
 from queueing.ports import Backend, Clock
@@ -150,12 +151,14 @@ class App:
             overview=lambda: _overview(queue),
         )
         made = self._make_platforms(fittings)
+        rooms = Rooms(by_key={name: room.room() for name, room in config.rooms.items()})
         presenter = Presenter(
             queue=queue,
             records=records,
             people=people,
             platforms={platform.name: platform for platform in made},
             clock=self._clock,
+            rooms=rooms,
         )
         enhancer = Enhancer(queue, self._clock)
         queue.subscribe(presenter.notice)
@@ -170,6 +173,8 @@ class App:
             clock=self._clock,
             defaults=Defaults(image=config.defaults.image, ask=config.defaults.ask),
             commands=COMMANDS,
+            rooms=rooms,
+            styles={name: style.style() for name, style in config.styles.items()},
         )
         return Parts(
             queue=queue,

@@ -33,6 +33,7 @@ def problems(config: Config) -> list[Problem]:
     return found or [
         *_idle_problems(catalog),
         *_default_problems(config, catalog),
+        *_style_problems(config, catalog),
         *_enhance_problems(catalog),
     ]
 
@@ -201,6 +202,16 @@ def _enhance_problems(catalog: Catalog) -> Iterator[Problem]:
         elif writer is not None and Capability.TEXT_TO_TEXT not in writer.capabilities:
             text = f"{model.enhance} writes no text; able to do it: {able}"
             yield Problem(path=path, text=text)
+
+
+def _style_problems(config: Config, catalog: Catalog) -> Iterator[Problem]:
+    discovers = any(backend.discover for backend in catalog.backends.values())
+    for name, style in config.styles.items():
+        if style.model is None or catalog.find(style.model) or discovers:
+            continue
+        able = ", ".join(catalog.able(Capability.TEXT_TO_IMAGE)) or "none"
+        text = f"no model is called {style.model!r}; able to draw: {able}"
+        yield Problem(path=("styles", name, "model"), text=text)
 
 
 def _listed(model: ModelSpec) -> str:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from backends import KINDS, connect
 from bot.access import Access
+from bot.config_presets import RoomConfig, RoomKey, StyleConfig
 from bot.config_records import (
     BackendConfig,
     ChatsConfig,
@@ -41,6 +42,8 @@ class Config(Section):
     models: dict[Name, ModelConfig] = Field(default_factory=dict)
     defaults: DefaultsConfig = DefaultsConfig()
     chats: ChatsConfig = ChatsConfig()
+    rooms: dict[RoomKey, RoomConfig] = Field(default_factory=dict)
+    styles: dict[Name, StyleConfig] = Field(default_factory=dict)
     admins: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
     limits: LimitsConfig = LimitsConfig()
     roles: dict[str, RoleConfig] = Field(default_factory=dict)

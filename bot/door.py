@@ -6,10 +6,11 @@ its cause and becomes a neutral sentence. A call never takes the platform down.
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from bot.commands.context import Answer, Call, CallRefused, Context, Reply, reply
-from bot.commands.parse import Args, BadCall, check, parse, usage
+from bot.commands.parse import SHAPES, Args, BadCall, check, parse, usage
 from bot.commands.registry import HANDLERS
 from bot.commands.table import Command, Param, ParamKind
 from bot.people import Person
@@ -54,6 +55,7 @@ class Gate:
             return
         self._presenter.expect(invocation)
         try:
+            invocation = await self._completed(invocation)
             person = await self._context.people.get(invocation.user)
             language = person.language or language
             answer = await self._answer(invocation, person, language)
@@ -68,6 +70,17 @@ class Gate:
             log.exception("call %s of %s failed", invocation.key, invocation.user)
             answer = _words(language, "refused.internal")
         self._presenter.answer(invocation, answer)
+
+    async def _completed(self, invocation: Invocation) -> Invocation:
+        """Return the call a reply to one of our prompts completes; any other as it is."""
+        asked = invocation.replied_to
+        if invocation.command != "ask" or asked is None or invocation.options:
+            return invocation
+        prompt = await self._context.records.prompt(asked)
+        if prompt is None:
+            return invocation
+        text = f"{prompt.job_id} {invocation.text}"
+        return replace(invocation, command=prompt.command, text=text, quoted="")
 
     async def _answer(self, invocation: Invocation, person: Person, language: str) -> Answer:
         if person.is_banned(self._context.clock.now()):
@@ -116,7 +129,9 @@ class Gate:
             case ParamKind.JOB:
                 return self._presenter.open_jobs_of(user)
             case ParamKind.SIZE:
-                return ("1:1", "3:2", "2:3", "16:9", "9:16", "1024x1024", "768x1024")
+                return (*SHAPES, "1:1", "3:2", "2:3", "16:9", "9:16", "1024x1024", "768x1024")
+            case ParamKind.STYLE:
+                return tuple(self._context.styles)
             case _:
                 return param.choices
 

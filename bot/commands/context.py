@@ -13,7 +13,8 @@ from bot.commands.parse import Args, BadCall
 from bot.commands.table import Command
 from bot.people import People, Person
 from bot.platforms.base import Body, Button, Content, Form, Invocation, MessageRef
-from bot.records import Records
+from bot.platforms.web_log import ChatLog
+from bot.records import Origin, Records
 from bot.rooms import Rooms
 from bot.styles import Style
 from bot.texts import Value, say
@@ -34,7 +35,10 @@ class Defaults:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """Everything a handler may use."""
+    """Everything a handler may use.
+
+    `chat_logs` are, by platform, the chats that no service keeps but we ourselves.
+    """
 
     queue: JobQueue
     catalog: Callable[[], Catalog]
@@ -45,6 +49,7 @@ class Context:
     clock: Clock
     defaults: Defaults
     commands: Sequence[Command]
+    chat_logs: Mapping[str, ChatLog] = field(default_factory=dict)
     rooms: Rooms = field(default_factory=Rooms)
     styles: Mapping[str, Style] = field(default_factory=dict)
 
@@ -83,6 +88,14 @@ class Placed:
     """A job was accepted: its status message is the answer."""
 
     job: Job
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """A job that has ended, brought back in a fresh message; `origin` is the call's."""
+
+    job: Job
+    origin: Origin
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,7 +141,7 @@ class Removed:
     said: Content
 
 
-Answer = Placed | Reply | Working | Asked | Removed | None
+Answer = Placed | Shown | Reply | Working | Asked | Removed | None
 """None: the call was a button whose effect shows elsewhere."""
 
 

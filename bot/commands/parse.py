@@ -15,6 +15,7 @@ Args = Mapping[str, Value]
 
 SIDE_LEAST, SIDE_MOST, SIDE_STEP = 64, 4096, 64
 _MEGAPIXEL = 1024 * 1024
+SHAPES = {"square": "1:1", "portrait": "2:3", "landscape": "3:2", "wide": "16:9", "tall": "9:16"}
 
 # Phones turn two hyphens into a dash, so "—size" means "--size".
 _OPTION = re.compile(r"(?:^|(?<=\s))(?:--|—|–)([A-Za-z][\w-]*)(?:=|\s+|$)", re.UNICODE)
@@ -95,10 +96,11 @@ def usage(command: Command) -> str:
 
 
 def size(text: str) -> tuple[int, int] | None:
-    """Return (width, height) of "768x1024", or of an aspect such as "3:2" at one megapixel.
+    """Return (width, height) of "768x1024", or of "3:2" or "portrait" at one megapixel.
 
-    Sides of an aspect are multiples of 64. None where the text is neither, or out of range.
+    Sides of an aspect are multiples of 64. None where the text is nothing of that, or out of range.
     """
+    text = SHAPES.get(text.strip().lower(), text)
     if exact := _SIZE.fullmatch(text.strip()):
         sides = int(exact[1]), int(exact[2])
     elif aspect := _ASPECT.fullmatch(text.strip()):

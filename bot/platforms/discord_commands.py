@@ -33,7 +33,9 @@ _OPTION_TYPES: Mapping[ParamKind, discord.AppCommandOptionType] = {
     ParamKind.FLAG: discord.AppCommandOptionType.boolean,
     ParamKind.PICTURE: discord.AppCommandOptionType.attachment,
 }
-_COMPLETED = frozenset({ParamKind.MODEL, ParamKind.HOST, ParamKind.JOB, ParamKind.SIZE})
+_COMPLETED = frozenset(
+    {ParamKind.MODEL, ParamKind.HOST, ParamKind.JOB, ParamKind.SIZE, ParamKind.STYLE}
+)
 
 
 class HelpTexts(app_commands.Translator):

@@ -1,0 +1,67 @@
+"""The settings of styles and of single chats: each one's type, bounds and default."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from bot.commands.parse import size
+from bot.config_values import Section
+from bot.rooms import Room
+from bot.styles import PLACE, Style
+
+_PLATFORMS = ("discord", "telegram", "web")
+_OPTIONS = ("steps", "count", "guidance", "strength", "lora")
+
+
+def _a_size(value: str) -> str:
+    if size(value) is None:
+        raise ValueError("must be a size such as 768x1024 or 3:2, 64 to 4096 each way")
+    return value
+
+
+def _room_key(value: object) -> object:
+    """Check the name of a chat: "*", a platform, or a platform and its own notation of a chat."""
+    platform, colon, chat = str(value).partition(":")
+    if value != "*" and (platform not in _PLATFORMS or (colon and not chat)):
+        raise ValueError('must be a chat such as "telegram:-100123", a platform, or "*" for all')
+    return value
+
+
+RoomKey = Annotated[str, BeforeValidator(_room_key)]
+
+
+class StyleConfig(Section):
+    """A named preset of prompt and options; the words of the person stand at `{prompt}`."""
+
+    prompt: str = Field(default=PLACE, max_length=2000)
+    negative: str | None = Field(default=None, max_length=2000)
+    size: Annotated[str, AfterValidator(_a_size)] | None = None
+    model: str | None = None
+    steps: Annotated[int, Field(ge=1, le=200)] | None = None
+    count: Annotated[int, Field(ge=1, le=4)] | None = None
+    guidance: Annotated[float, Field(ge=0, le=100)] | None = None
+    strength: Annotated[float, Field(ge=0, le=1)] | None = None
+    lora: str | None = None
+
+    def style(self) -> Style:
+        """Return the style."""
+        given: dict[str, Any] = self.model_dump(include=set(_OPTIONS), exclude_none=True)
+        return Style(
+            prompt=self.prompt,
+            negative=self.negative,
+            size=self.size,
+            model=self.model,
+            options=given,
+        )
+
+
+class RoomConfig(Section):
+    """The settings of a chat."""
+
+    system: str = Field(default="", max_length=8000)
+    words: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = ()
+    spoiler: bool = False
+
+    def room(self) -> Room:
+        """Return the chat's settings."""
+        return Room(system=self.system, words=self.words, spoiler=self.spoiler)
