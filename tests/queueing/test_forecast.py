@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from queueing.estimates import Usual
-from queueing.forecast import Forecast, with_job
+from queueing.forecast import Forecast
 from queueing.jobs import Job
 from queueing.world import BackendView, Residency, World
 from tests.queueing.worlds import NOW, copy, jobs, line, model, world
@@ -64,11 +64,15 @@ def test_the_swap_before_a_load_is_counted() -> None:
     assert done_in(snapshot, mine[0], 1) == pytest.approx(6 + 2 * 10 + 30 + 10)
 
 
-def test_a_job_accepted_now_can_be_asked_for_before_the_router_has_seen_it() -> None:
-    """A person would get no time until the next look at the lines."""
-    new = jobs("flux", 0)[0]
-    snapshot = with_job(world(model("flux"), copies=(copy("flux"),)), new, NOW)
-    assert done_in(snapshot, new, 1) == pytest.approx(10.0)
+def test_requests_still_to_come_are_expected() -> None:
+    """A hot line would seem to end soon, and a cold model be promised its room far too early."""
+    hot, cold = jobs("hot", 2, 1), jobs("cold", 0)
+    busy = copy("hot", running=1, ends_at=(NOW + 5.0,))
+    calm = world(model("hot", line(hot)), model("cold", line(cold)), copies=(busy,))
+    asked_for = world(
+        model("hot", line(hot), rate_per_s=0.1), model("cold", line(cold)), copies=(busy,)
+    )
+    assert done_in(asked_for, cold[0], 1) > 2 * done_in(calm, cold[0], 1)
 
 
 def test_a_long_line_is_continued_at_its_pace() -> None:

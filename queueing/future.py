@@ -1,0 +1,300 @@
+"""The future: one world run forward, step by step, by asking the planner.
+
+Pure. Assumes that requests go on coming at their present rates and that nothing fails.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from queueing.estimates import Usual
+from queueing.future_line import Line, Started, lines_of
+from queueing.jobs import Job
+from queueing.planning import plan_moves
+from queueing.planning.board import DEFAULT_LOAD_S, DEFAULT_SERVICE_S
+from queueing.world import (
+    Copy,
+    Evict,
+    Load,
+    ModelView,
+    Plan,
+    Reservation,
+    Residency,
+    Waiting,
+    World,
+)
+
+MOST_PLANS = 500  # timers that change nothing must not keep the forecast busy
+OVERDUE_SHARE = 0.15  # of the usual time: the rest of a job or load that should be done by now
+LEAVING_S = 2.0  # an unload under way
+HEADS = 3  # heads shown to the planner; more only start in the same moment
+
+Service = Callable[[Job, str], Usual]
+"""How long this job takes on that backend."""
+
+_LOADED, _LEFT, _ENDED, _CAME = range(4)
+
+
+class Future:
+    """What will probably happen, as far as `step` has been called.
+
+    `over` tells that no further step will change anything; `cut_short` that this is only because
+    it has looked as far ahead as it may.
+    """
+
+    def __init__(self, world: World, service: Service, *, most_starts: int) -> None:
+        self.lines = {
+            (line.model, line.view.lane): line
+            for model in world.models.values()
+            for line in lines_of(model, world.now)
+        }
+        self.over = False
+        self.cut_short = False
+        self._service = service
+        self._starts_left = most_starts
+        self._plans_left = max(MOST_PLANS, most_starts)
+        self._world = world
+        self._lines_of = {
+            name: [line for line in self.lines.values() if line.model == name]
+            for name in world.models
+        }
+        self._models = dict(world.models)
+        self._backends = dict(world.backends)
+        self._copies = {(copy.model, copy.backend): copy for copy in world.copies}
+        self._pausing = {
+            name
+            for (name, _), line in self.lines.items()
+            if line.view.count and (not line.view.heads or world.models[name].paused)
+        }
+        self._moved: set[str] = set()
+        self._events = self._first_events()
+
+    @property
+    def now(self) -> float:
+        """The moment it has got to."""
+        return self._world.now
+
+    def slots(self, model: str) -> int:
+        """Return how many jobs of a model can run at once at that moment."""
+        copies = sum(copy.model == model for copy in self._copies.values())
+        return copies * self._models[model].parallel
+
+    # ------------------------------------------------------------ one step
+
+    def _first_events(self) -> list[tuple[float, int, str, str]]:
+        """Return what is under way: (moment, what, model, backend) of jobs, loads and unloads."""
+        now, events = self._world.now, []
+        for copy in self._copies.values():
+            model = self._models.get(copy.model)
+            match copy.residency:
+                case Residency.LOADING:
+                    least = OVERDUE_SHARE * _load_s(model, copy.backend)
+                    events.append((max(copy.ready_at, now + least), _LOADED, *_key(copy)))
+                case Residency.UNLOADING:
+                    events.append((now + LEAVING_S, _LEFT, *_key(copy)))
+                case Residency.READY:
+                    events.extend(
+                        (ends_at, _ENDED, *_key(copy)) for ends_at in _ends(copy, model, now)
+                    )
+        events += [
+            (line.next_arrival_at(), _CAME, line.model, "")
+            for line in self.lines.values()
+            if not line.view.count
+        ]
+        heapify(events)
+        return events
+
+    def step(self) -> None:
+        """Decide at the present moment, then go to the next one that asks for a decision."""
+        self._plans_left -= 1
+        answer = plan_moves(self._world)
+        self._carry_out(answer)
+        shown = Counter((start.job.model, start.job.lane) for start in answer.starts)
+        if max(shown.values(), default=0) >= HEADS:
+            self._show(self._world.now, answer)  # more of that line may start in this moment
+        else:
+            self._pass_time(answer)
+        self.cut_short = self._starts_left <= 0 or self._plans_left <= 0
+        self.over = self.over or self.cut_short
+
+    def _pass_time(self, answer: Plan) -> None:
+        """Let time pass until there is something to decide.
+
+        A copy that goes on with the next job of its line needs no decision: most events of a long
+        line are such, and asking the planner each time would cost ten times as much.
+        """
+        look_at = inf if answer.look_at is None else answer.look_at
+        kept = {reservation.host: reservation for reservation in answer.reservations}
+        now = self._world.now
+        obvious = True
+        while obvious and self._starts_left > 0:
+            now = max(now, min(look_at, self._events[0][0] if self._events else inf))
+            if now == inf:
+                self.over = True
+                return
+            obvious = now < look_at
+            while self._events and self._events[0][0] <= now:
+                _, what, model, backend = heappop(self._events)
+                self._happen(now, what, model, backend)
+                obvious = (
+                    obvious
+                    and what == _ENDED
+                    and not self._is_gated(kept, model, backend)
+                    and self._goes_on(now, model, backend)
+                )
+        self._show(now, answer)
+
+    def _is_gated(self, kept: Mapping[str, Reservation], model: str, backend: str) -> bool:
+        reservation = kept.get(self._backends[backend].host)
+        return reservation is not None and (
+            self._backends[backend].serial
+            or Evict(model=model, backend=backend) in reservation.victims
+        )
+
+    def _goes_on(self, now: float, model: str, backend: str) -> bool:
+        """Start the next job of a line on the copy that has just ended one, if that is plain."""
+        lines = self._lines_of.get(model, [])
+        view = self._backends[backend]
+        alone = not view.serial or sum(key[1] == backend for key in self._copies) == 1
+        if len(lines) != 1 or model in self._pausing or not alone or view.alone:
+            return False
+        line = lines[0]
+        if len(line.starts) >= line.count(now) or not view.up or view.paused:
+            return False
+        job = line.job(len(line.starts))
+        if job.suspect:
+            return False
+        self._start(now, job, backend)
+        return True
+
+    def _happen(self, now: float, what: int, model: str, backend: str) -> None:
+        if what == _CAME:
+            self._moved.add(model)
+            return
+        copy = self._copies.get((model, backend))
+        if copy is None:
+            return
+        if what == _LEFT:
+            del self._copies[model, backend]
+        elif what == _LOADED:
+            self._copies[model, backend] = replace(
+                copy, residency=Residency.READY, ready_at=min(copy.ready_at, now)
+            )
+            self._occupy(backend, -1 if self._backends[backend].serial else 0)
+        else:
+            self._copies[model, backend] = replace(copy, running=copy.running - 1)
+            self._occupy(backend, -1)
+
+    def _occupy(self, backend: str, more: int) -> None:
+        view = self._backends[backend]
+        self._backends[backend] = replace(view, busy=max(0, view.busy + more), alone=False)
+
+    # ------------------------------------------------------------ carrying out a plan
+
+    def _carry_out(self, answer: Plan) -> None:
+        now = self._world.now
+        for start in answer.starts:
+            self._start(now, start.job, start.backend)
+        for load in answer.loads:
+            self._load(now, load)
+        for evict in answer.evictions:
+            self._evict(now, evict.model, evict.backend)
+
+    def _start(self, now: float, job: Job, backend: str) -> None:
+        line = self.lines[job.model, job.lane]
+        known = len(line.starts) < len(line.view.heads)
+        seconds = (
+            self._service(job, backend).mean_s
+            if known
+            else typical_s(self._models[job.model], backend)
+        )
+        line.starts.append(Started(now, backend))
+        copy = self._copies[job.model, backend]
+        self._copies[job.model, backend] = replace(copy, running=copy.running + 1)
+        self._occupy(backend, 1)
+        heappush(self._events, (now + seconds, _ENDED, job.model, backend))
+        self._starts_left -= 1
+        self._moved.add(job.model)
+
+    def _load(self, now: float, load: Load) -> None:
+        for evict in load.evict:
+            self._evict(now, evict.model, evict.backend)
+        model = self._models[load.model]
+        ready_at = now + _load_s(model, load.backend)
+        self._copies[load.model, load.backend] = Copy(
+            model=load.model,
+            backend=load.backend,
+            residency=Residency.LOADING,
+            ready_at=ready_at,
+            vram_mb=model.vram_mb,
+        )
+        self._occupy(load.backend, 1 if self._backends[load.backend].serial else 0)
+        heappush(self._events, (ready_at, _LOADED, load.model, load.backend))
+
+    def _evict(self, now: float, model: str, backend: str) -> None:
+        self._copies.pop((model, backend), None)
+        if model in self._models:
+            self._models[model] = replace(self._models[model], left_at=now)
+
+    # ------------------------------------------------------------ the world to decide on next
+
+    def _show(self, now: float, answer: Plan) -> None:
+        """Make the world of that moment from what has happened since the last one."""
+        for name in self._moved | self._pausing:
+            self._models[name] = replace(self._models[name], waiting=self._waiting(name, now))
+        self._moved.clear()
+        self._world = replace(
+            self._world,
+            now=now,
+            models=self._models,
+            backends=self._backends,
+            copies=tuple(self._copies.values()),
+            reservations=answer.reservations,
+            lane_credit=answer.lane_credit,
+        )
+
+    def _waiting(self, model: str, now: float) -> tuple[Waiting, ...]:
+        views = []
+        for line in self._lines_of[model]:
+            done, count = len(line.starts), line.count(now)
+            if done < count:
+                heads = self._heads(line, done, count, now)
+                views.append(replace(line.view, count=count - done, heads=heads))
+            elif line.rate_per_s > 0:
+                heappush(self._events, (line.next_arrival_at(), _CAME, model, ""))
+        return tuple(views)
+
+    def _heads(self, line: Line, done: int, count: int, now: float) -> tuple[Job, ...]:
+        view = line.view
+        pausing = (
+            view.count > 0
+            and not view.heads
+            and (view.next_start_at is None or view.next_start_at > now)
+        )
+        last = done if pausing else min(done + HEADS, count)
+        return tuple(line.job(index) for index in range(done, last))
+
+
+def _key(copy: Copy) -> tuple[str, str]:
+    return copy.model, copy.backend
+
+
+def _ends(copy: Copy, model: ModelView | None, now: float) -> list[float]:
+    """Return when the running jobs of a copy will end; overdue ones soon."""
+    usual_s = typical_s(model, copy.backend)
+    known = list(copy.ends_at[: copy.running])
+    known += [now + usual_s / 2] * (copy.running - len(known))
+    return [max(ends_at, now + OVERDUE_SHARE * usual_s) for ends_at in known]
+
+
+def _load_s(model: ModelView | None, backend: str) -> float:
+    times: Mapping[str, float] = {} if model is None else model.load_s
+    return times.get(backend, times.get("", DEFAULT_LOAD_S))
+
+
+def typical_s(model: ModelView | None, backend: str) -> float:
+    """Return how long a job of a model takes there, whatever its size."""
+    times: Mapping[str, float] = {} if model is None else model.service_s
+    return times.get(backend, times.get("", DEFAULT_SERVICE_S))

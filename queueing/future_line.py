@@ -1,0 +1,90 @@
+"""One line of a forecast: the jobs before they start, those still to come, and the known starts.
+
+Pure bookkeeping; decides nothing.
+"""
+
+from dataclasses import dataclass, field
+from math import inf
+
+from queueing.jobs import Job, JobState
+from queueing.requests import TextToImage
+from queueing.world import ModelView, Waiting
+
+_NOTHING = TextToImage(prompt="")
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A start that will come: when, and on which backend."""
+
+    at: float
+    backend: str
+
+
+@dataclass(slots=True)
+class Line:
+    """The future of one line: its jobs before they start, and the starts that are known."""
+
+    model: str
+    view: Waiting
+    now: float  # of the forecast's beginning
+    rate_per_s: float  # of further arrivals
+    starts: list[Started] = field(default_factory=list)
+
+    def count(self, moment: float) -> int:
+        """Return how many will have come by then, started ones included."""
+        return self.view.count + int(self.rate_per_s * (moment - self.now) + 0.5 + 1e-9)
+
+    def next_arrival_at(self) -> float:
+        """Return when the first job behind those that have started comes; it may be past."""
+        return self._arrives_at(len(self.starts))
+
+    def _arrives_at(self, index: int) -> float:
+        if self.rate_per_s <= 0:
+            return inf
+        return self.now + (index - self.view.count + 0.5) / self.rate_per_s
+
+    def job(self, index: int) -> Job:
+        """Return the job at that place; beyond the known heads one that stands in for it."""
+        heads = self.view.heads
+        if index < len(heads):
+            return heads[index]
+        if index >= self.view.count:
+            return _stand_in(self.model, self.view.lane, self._arrives_at(index))
+        first_at = heads[-1].queued_at if heads else self.view.oldest_at
+        share = (index + 1 - len(heads)) / max(1, self.view.count - len(heads))
+        return _stand_in(self.model, self.view.lane, first_at + share * (self.now - first_at))
+
+
+def lines_of(model: ModelView, now: float) -> list[Line]:
+    """Return the lines of a model, with further arrivals at the end of the longest."""
+    views = model.waiting or (Waiting(lane="normal", count=0, heads=(), oldest_at=now),)
+    longest = max(views, key=lambda view: view.count)
+    return [
+        Line(model.name, view, now, model.rate_per_s if view is longest else 0.0) for view in views
+    ]
+
+
+def _stand_in(model: str, lane: str, queued_at: float) -> Job:
+    """Return a job that takes the place of one the snapshot does not name."""
+    return Job(
+        id=0,
+        model=model,
+        request=_NOTHING,
+        owner="",
+        lane=lane,
+        parent=None,
+        reply_to="",
+        state=JobState.PENDING,
+        seq=None,
+        attempt=0,
+        version=0,
+        not_before=0.0,
+        queued_at=queued_at,
+        started_at=None,
+        finished_at=None,
+        backend=None,
+        suspect=False,
+        error=None,
+        acknowledged=False,
+    )
