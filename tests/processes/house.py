@@ -1,0 +1,169 @@
+"""A real queue on a real store with real adapters, for servers that are other processes."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from backends import KINDS, connect
+from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.jobqueue import JobQueue
+from queueing.jobs import Job, NewJob
+from queueing.ports import Admission, Event, JobChanged, MemoryProbe
+from queueing.requests import Capability, Chat, ChatMessage, TextToImage
+from queueing.store import SqliteStore, open_database
+
+CHECKPOINT = "sd_xl_base_1.0.safetensors"
+NO_LIMITS = Admission()
+PATIENCE_S = 60.0
+
+
+class WallClock:
+    def now(self) -> float:
+        return time.time()
+
+
+def backend(kind: str, name: str, url: str) -> BackendSpec:
+    made = KINDS[kind]
+    return BackendSpec(
+        name=name,
+        kind=kind,
+        url=url,
+        serial=made.serial,
+        max_models=made.max_models,
+        parallel=made.parallel,
+    )
+
+
+def image_model(name: str, *backends: str, vram_mb: int = 12_000, **fields: Any) -> ModelSpec:
+    given = {"load_s": 0.5, "service_s": 0.5, "vram_mb": vram_mb} | fields
+    return ModelSpec(
+        name=name,
+        backends=backends,
+        capabilities=frozenset({Capability.TEXT_TO_IMAGE}),
+        options={"workflow": "sdxl.json", "values": {"checkpoint": CHECKPOINT}},
+        **given,
+    )
+
+
+def text_model(name: str, *backends: str, vram_mb: int = 12_000, **fields: Any) -> ModelSpec:
+    given = {"load_s": 0.5, "service_s": 0.5, "parallel": 2, "vram_mb": vram_mb} | fields
+    return ModelSpec(
+        name=name,
+        backends=backends,
+        capabilities=frozenset({Capability.TEXT_TO_TEXT}),
+        **given,
+    )
+
+
+_numbers = itertools.count(1)
+
+
+def image(model: str, *, steps: int = 4) -> NewJob:
+    number = next(_numbers)
+    request = TextToImage(prompt=f"cat {number}", width=64, height=64, steps=steps, seed=number)
+    return NewJob(model=model, request=request, owner="test:1", key=f"image {number}")
+
+
+def text(model: str) -> NewJob:
+    number = next(_numbers)
+    request = Chat(messages=(ChatMessage(role="user", text=f"hello {number}"),))
+    return NewJob(model=model, request=request, owner="test:1", key=f"text {number}")
+
+
+@dataclass
+class Ends:
+    """Collects the ends of jobs and wakes who waits for them."""
+
+    by_id: dict[int, Job] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def notice(self, event: Event) -> None:
+        if isinstance(event, JobChanged):
+            if event.job.state.final:
+                self.by_id[event.job.id] = event.job
+            self.changed.set()
+
+    async def of(self, jobs: Sequence[Job]) -> list[Job]:
+        async with asyncio.timeout(PATIENCE_S):
+            while not all(job.id in self.by_id for job in jobs):
+                self.changed.clear()
+                await self.changed.wait()
+        return [self.by_id[job.id] for job in jobs]
+
+
+@dataclass
+class House:
+    """What a test holds while its queue runs."""
+
+    queue: JobQueue
+    ends: Ends
+
+    async def submit(self, *new: NewJob) -> list[Job]:
+        return [await self.queue.submit(one, limits=NO_LIMITS) for one in new]
+
+    async def done(self, *new: NewJob) -> list[Job]:
+        return await self.ends.of(await self.submit(*new))
+
+
+@asynccontextmanager
+async def house(
+    folder: Path,
+    hosts: Sequence[HostSpec],
+    models: Sequence[ModelSpec],
+    *,
+    memory: MemoryProbe | None = None,
+) -> AsyncIterator[House]:
+    """Run a queue until the block ends."""
+    catalog = Catalog(models, hosts)
+    backends = {name: connect(spec) for name, spec in catalog.backends.items()}
+    store = SqliteStore(await open_database(f"sqlite:///{folder}/usher.sqlite"))
+    queue = JobQueue(
+        store=store,
+        catalog=catalog,
+        backends=backends,
+        clock=WallClock(),
+        memory=memory,
+        runner="test",
+        grace_s=1.0,
+    )
+    ends = Ends()
+    queue.subscribe(ends.notice)
+    running = asyncio.create_task(queue.run())
+    try:
+        yield House(queue=queue, ends=ends)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        for server in backends.values():
+            await server.aclose()
+        await store.aclose()
+
+
+async def told(url: str) -> dict[str, Any]:
+    """Return what a fake server in another process has seen."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answer: dict[str, Any] = (await client.get(f"{url}/_told")).json()
+    return answer
+
+
+async def set_faults(url: str, **faults: Any) -> None:
+    """Say what goes wrong from now on with a fake server in another process."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        (await client.post(f"{url}/_faults", json=faults)).raise_for_status()
+
+
+async def until(holds: Callable[[], Any], *, within_s: float = PATIENCE_S) -> None:
+    """Wait until a condition, perhaps an awaitable one, holds: other processes cannot signal."""
+    async with asyncio.timeout(within_s):
+        while True:
+            answer = holds()
+            if await answer if asyncio.iscoroutine(answer) else answer:
+                return
+            await asyncio.sleep(0.05)

@@ -1,0 +1,150 @@
+"""Two servers on one card, each a process of its own: never both loaded, nothing cut short.
+
+The card is a file (`tests.fakes.card`); taking more of it than there is runs out of memory as on a
+real one, so a queue that miscounts or does not wait for freed memory is found out.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from queueing.catalog import HostSpec
+from queueing.jobs import JobState
+from queueing.ports import MemoryProbe
+from queueing.world import Blocked
+from tests.fakes.card import SharedCard
+from tests.fakes.process import serving
+from tests.processes.house import (
+    CHECKPOINT,
+    House,
+    backend,
+    house,
+    image,
+    image_model,
+    text,
+    text_model,
+    told,
+    until,
+)
+
+TOTAL_MB = 24_000
+
+
+class FileProbe:
+    """Measures the card as NVML does: what is free of it as a whole, right now."""
+
+    def __init__(self, card: SharedCard) -> None:
+        self._card = card
+
+    async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
+        return self._card.total_mb, self._card.free_mb
+
+
+@pytest.fixture(autouse=True)
+def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queueing.health.EVERY_S", 0.3)
+    monkeypatch.setattr("queueing.loader.ROOM_POLL_S", 0.05)
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> SharedCard:
+    return SharedCard.make(tmp_path / "card.json", TOTAL_MB)
+
+
+@asynccontextmanager
+async def two_servers(
+    folder: Path, *, qwen_mb: int, qwen_believed_mb: int, memory: MemoryProbe | None
+) -> AsyncIterator[tuple[House, str, str]]:
+    """Run ComfyUI and LM Studio on the card and a queue in front of them."""
+    shared = ("--card", str(folder / "card.json"), "--load-s", "0.3")
+    async with (
+        serving(
+            "comfyui",
+            *(*shared, "--size", f"{CHECKPOINT}=14000"),
+            *("--step-s", "0.02", "--lingers-s", "0.4"),
+        ) as comfy,
+        serving("lmstudio", *shared, "--size", f"qwen={qwen_mb}", "--step-s", "0.02") as studio,
+    ):
+        servers = (backend("comfyui", "comfy", comfy), backend("lmstudio", "studio", studio))
+        host = HostSpec(name="gpu", vram_mb=TOTAL_MB, backends=servers)
+        models = [
+            image_model("sdxl", "comfy", vram_mb=14_000),
+            text_model("qwen", "studio", vram_mb=qwen_believed_mb),
+        ]
+        async with house(folder, [host], models, memory=memory) as running:
+            yield running, comfy, studio
+
+
+def ooms(card: SharedCard) -> list[str]:
+    return [what for _, what, _ in card.log if what.startswith("oom")]
+
+
+@pytest.mark.parametrize("measured", [True, False], ids=["card measured", "no NVML"])
+async def test_two_servers_of_one_card_take_turns(
+    tmp_path: Path, card: SharedCard, *, measured: bool
+) -> None:
+    """If this fails ComfyUI and LM Studio on one card crash each other, or cut answers short."""
+    memory = FileProbe(card) if measured else None
+    async with two_servers(tmp_path, qwen_mb=12_000, qwen_believed_mb=12_000, memory=memory) as (
+        running,
+        comfy,
+        studio,
+    ):
+        jobs = []
+        for _ in range(2):
+            jobs += await running.submit(image("sdxl"), text("qwen"), text("qwen"))
+            await running.ends.of(jobs[-1:])
+        ended = await running.ends.of(jobs)
+        assert [job.state for job in ended] == [JobState.COMPLETED] * 6
+        assert [job.attempt for job in ended] == [1] * 6, "nothing had to be tried again"
+        assert not ooms(card)
+        assert all(len(held) <= 1 for _, _, held in card.log), "never both loaded"
+        assert len([what for _, what, _ in card.log if what.startswith("take")]) >= 3
+        assert (await told(studio))["cut_short"] == 0
+        assert not (await told(comfy))["interrupts"]
+
+
+async def test_a_load_that_runs_out_of_memory_is_tried_on_an_emptied_card(
+    tmp_path: Path, card: SharedCard
+) -> None:
+    """If this fails a model larger than believed can never be loaded beside another."""
+    async with two_servers(tmp_path, qwen_mb=12_000, qwen_believed_mb=4_000, memory=None) as (
+        running,
+        comfy,
+        _,
+    ):
+        await running.done(image("sdxl"))
+        (answer,) = await running.done(text("qwen"))
+        assert answer.state is JobState.COMPLETED
+        assert ooms(card) == ["oom lmstudio:qwen"], "found out once, not in a loop"
+        assert (await told(comfy))["memory"] is None
+
+
+async def test_another_program_on_the_card_shrinks_the_budget_and_nothing_fails(
+    tmp_path: Path, card: SharedCard
+) -> None:
+    """If this fails a game on the card makes people's jobs fail instead of wait."""
+    async with two_servers(
+        tmp_path, qwen_mb=12_000, qwen_believed_mb=12_000, memory=FileProbe(card)
+    ) as (running, _, _):
+        card.take("game", 15_000)
+
+        async def seen() -> bool:
+            (host,) = running.queue.hosts()
+            return host.usable_mb < 12_000
+
+        await until(seen)
+        (job,) = await running.submit(text("qwen"))
+
+        async def waits() -> bool:
+            standing = (await running.queue.standings([job]))[job.id]
+            return standing.reason is not None and standing.reason.why is Blocked.NO_ROOM
+
+        await until(waits)
+        assert not running.ends.by_id
+        card.give("game")
+        (ended,) = await running.ends.of([job])
+        assert (ended.state, ended.attempt) == (JobState.COMPLETED, 1)
+        assert not ooms(card)
