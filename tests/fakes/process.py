@@ -67,10 +67,8 @@ class CardComfyUI(FakeComfyUI):
         before, self._file = self._file, file
         if self._card is not None and before is not None and before != file:
             holder = f"comfyui:{before}"
-            if self._lingers_s:
-                asyncio.get_running_loop().call_later(self._lingers_s, self._card.give, holder)
-            else:
-                self._card.give(holder)
+            # A driver shows freed memory late; what the server says has gone by then.
+            asyncio.get_running_loop().call_later(self._lingers_s, self._card.give, holder)
 
     async def _execute_node(self, item: _Item, node: str, tell: Any) -> dict[str, Any] | None:
         kind, inputs = item.graph[node]["class_type"], item.graph[node]["inputs"]
@@ -122,10 +120,17 @@ class CardLmStudio(FakeLlm):
     """A fake LM Studio whose models are on a card and take a while to load."""
 
     def __init__(
-        self, card: SharedCard | None, sizes: dict[str, int], load_s: float, port: int
+        self,
+        card: SharedCard | None,
+        sizes: dict[str, int],
+        lingers_s: float,
+        *,
+        load_s: float,
+        port: int,
     ) -> None:
         super().__init__("lmstudio", [Model(name) for name in sizes], port=port)
-        self._card, self._sizes, self._load_s = card, sizes, load_s
+        self._card, self._sizes, self._lingers_s = card, sizes, lingers_s
+        self._load_s = load_s
         self._loading: set[str] = set()
         self.cut_short = 0
 
@@ -149,7 +154,8 @@ class CardLmStudio(FakeLlm):
                 if not model.copies and model.id not in self._loading:
                     self.cut_short += model.running
                     if self._card is not None:
-                        self._card.give(f"lmstudio:{model.id}")
+                        later = asyncio.get_running_loop().call_later
+                        later(self._lingers_s, self._card.give, f"lmstudio:{model.id}")
         return response
 
     async def _unknown(self, request: web.Request) -> web.Response:
@@ -200,7 +206,9 @@ async def _serve(options: argparse.Namespace) -> None:
             port=options.port,
         )
     else:
-        server = CardLmStudio(card, sizes, options.load_s, options.port)
+        server = CardLmStudio(
+            card, sizes, options.lingers_s, load_s=options.load_s, port=options.port
+        )
         server.pace_s = options.step_s
     await server.start()
     print(server.url, flush=True)

@@ -58,12 +58,12 @@ async def two_servers(
     folder: Path, *, qwen_mb: int, qwen_believed_mb: int, memory: MemoryProbe | None
 ) -> AsyncIterator[tuple[House, str, str]]:
     """Run ComfyUI and LM Studio on the card and a queue in front of them."""
-    shared = ("--card", str(folder / "card.json"), "--load-s", "0.3")
+    shared = ("--card", str(folder / "card.json"), "--load-s", "0.3", "--lingers-s", "0.4")
     async with (
         serving(
             "comfyui",
             *(*shared, "--size", f"{CHECKPOINT}=14000"),
-            *("--step-s", "0.02", "--lingers-s", "0.4"),
+            *("--step-s", "0.02"),
         ) as comfy,
         serving("lmstudio", *shared, "--size", f"qwen={qwen_mb}", "--step-s", "0.02") as studio,
     ):
