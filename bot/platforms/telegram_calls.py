@@ -141,6 +141,7 @@ class MessageCall:
             language=message.from_user.language_code if message.from_user else None,
             request=request,
             replied_to=self.reception.ref(replied) if replied and ours else None,
+            quoted=_quoted(message),
         )
 
     async def respond(self, content: Content, private: bool) -> MessageRef | None:  # noqa: ARG002
@@ -163,7 +164,7 @@ class Press:
         source, press = self._source(), pressed(query.data or "")
         if source is None or query.message is None or press is None:
             return None
-        command, job_id = press
+        command, options = press
         return Invocation(
             key=f"{name}:cb:{query.id}",
             platform=name,
@@ -173,7 +174,7 @@ class Press:
             group=not is_private(query.message.chat),
             command=command,
             respond=self.respond,
-            options={"id": job_id},
+            options=options,
             language=query.from_user.language_code,
             replied_to=source,
             button=True,
@@ -254,6 +255,14 @@ def _author(message: Message) -> tuple[str, str]:
         chat = message.sender_chat or message.chat
         return f"anonymous{message.chat.id}", chat.effective_name or "anonymous"
     return str(message.from_user.id), message.from_user.full_name
+
+
+def _quoted(message: Message) -> str:
+    """Return the words a message replies to: those the person marked, or else all of them."""
+    if message.quote is not None:
+        return message.quote.text
+    replied = message.reply_to_message
+    return (replied.text or replied.caption or "") if replied is not None else ""
 
 
 def _id(user: User | None) -> int | None:

@@ -76,7 +76,8 @@ async def post(bot: Bot, place: Place, content: Content) -> Message:
         return await _formatted(content, place, partial(_post_one, bot, place, content))
     if not content.buttons:
         return await _formatted(content, place, partial(_post_album, bot, place, content))
-    await _post_album(bot, place, content, Outgoing(text="", entities=[], keyboard=None))
+    bare = Outgoing(text="", entities=[], keyboard=None, spoiler=content.spoiler)
+    await _post_album(bot, place, content, bare)
     try:
         with chat_errors(unclear=True):
             return await post(bot, place, replace(content, files=()))
@@ -101,7 +102,7 @@ async def _formatted(
 
 
 async def _post_one(bot: Bot, place: Place, content: Content, message: Outgoing) -> Message:
-    options = place.options() | {"reply_markup": message.keyboard}
+    options = place.options() | {"reply_markup": message.markup}
     if not content.files:
         return await bot.send_message(
             text=message.text,
@@ -113,7 +114,13 @@ async def _post_one(bot: Bot, place: Place, content: Content, message: Outgoing)
     caption: dict[str, Any] = {"caption": message.text, "caption_entities": message.entities}
     if await is_photo(file):
         try:
-            return await bot.send_photo(photo=file.data, filename=file.name, **caption, **options)
+            return await bot.send_photo(
+                photo=file.data,
+                filename=file.name,
+                has_spoiler=message.spoiler or None,
+                **caption,
+                **options,
+            )
         except BadRequest as error:
             if not is_bad_photo(error):
                 raise
@@ -129,7 +136,8 @@ async def _post_one(bot: Bot, place: Place, content: Content, message: Outgoing)
 async def _post_album(bot: Bot, place: Place, content: Content, message: Outgoing) -> Message:
     """Post several files together: as photos if all can be shown, or else all as documents."""
     shown = all([await is_photo(file) for file in content.files])
-    captions = [message, *[None] * (len(content.files) - 1)]
+    without = replace(message, text="", entities=[])
+    captions = [message, *[without] * (len(content.files) - 1)]
     media = [
         _media(file, caption, as_photo=shown)
         for file, caption in zip(content.files, captions, strict=True)
@@ -139,13 +147,14 @@ async def _post_album(bot: Bot, place: Place, content: Content, message: Outgoin
 
 
 def _media(
-    file: File, message: Outgoing | None, *, as_photo: bool
+    file: File, message: Outgoing, *, as_photo: bool
 ) -> InputMediaPhoto | InputMediaDocument:
     caption: dict[str, Any] = {}
-    if message is not None and message.text:
+    if message.text:
         caption = {"caption": message.text, "caption_entities": message.entities}
     if as_photo:
-        return InputMediaPhoto(file.data, filename=file.name, **caption)
+        hidden = message.spoiler or None
+        return InputMediaPhoto(file.data, filename=file.name, has_spoiler=hidden, **caption)
     return InputMediaDocument(
         file.data, filename=file.name, disable_content_type_detection=True, **caption
     )

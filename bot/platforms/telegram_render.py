@@ -5,11 +5,11 @@ a mention notifies nobody.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, User
+from telegram import ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, User
 
 from bot.platforms.base import Body, Button, Content, Markdown, Moment, Part
 from bot.platforms.telegram_markdown import Kind, Span, Styled, head, join, styled
@@ -27,7 +27,7 @@ _UNSENDABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 # invisible and ends the name before it begins; addresses of mail are none.
 _MENTION = re.compile(r"(?<![\w@])@(?=\w)")
 _JOINER = "\u2060"
-_DATA = re.compile(r"(?P<command>[-_\w]{1,32}):(?P<id>\d{1,18})", re.ASCII)
+_DATA = re.compile(r"(?P<command>[-_\w]{1,32}):(?P<id>\d{1,18})(?::(?P<number>\d{1,3}))?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +37,13 @@ class Outgoing:
     text: str
     entities: list[MessageEntity]
     keyboard: InlineKeyboardMarkup | None
+    prompt: ForceReply | None = None
+    spoiler: bool = False
+
+    @property
+    def markup(self) -> InlineKeyboardMarkup | ForceReply | None:
+        """What a new message comes with; an edit can only have the keyboard."""
+        return self.keyboard or self.prompt
 
 
 def outgoing(content: Content, *, group: bool, most: int | None = None) -> Outgoing:
@@ -51,7 +58,12 @@ def outgoing(content: Content, *, group: bool, most: int | None = None) -> Outgo
     if group and content.mention and content.mention.isdecimal():
         shown = _mentioning(shown, content.mention)
     return Outgoing(
-        text=shown.text, entities=entities_of(shown), keyboard=keyboard_of(content.buttons)
+        text=shown.text,
+        entities=entities_of(shown),
+        keyboard=keyboard_of(content.buttons),
+        # In a group the keyboard opens for the mentioned person alone.
+        prompt=ForceReply(selective=group) if content.awaits else None,
+        spoiler=content.spoiler,
     )
 
 
@@ -169,14 +181,18 @@ def keyboard_of(rows: Sequence[Sequence[Button]]) -> InlineKeyboardMarkup | None
 
 
 def _button(button: Button) -> InlineKeyboardButton:
+    number = "" if button.number is None else f":{button.number}"
     return InlineKeyboardButton(
         button.label[:LABEL_MOST],
-        callback_data=f"{button.command}:{button.job_id}",
+        callback_data=f"{button.command}:{button.job_id}{number}",
         style="danger" if button.danger else None,
     )
 
 
-def pressed(data: str) -> tuple[str, int] | None:
-    """Return the command and the job a button carries, None for one that is none of ours."""
+def pressed(data: str) -> tuple[str, Mapping[str, int]] | None:
+    """Return the command a button carries and its options, None for one that is none of ours."""
     found = _DATA.fullmatch(data)
-    return (found["command"], int(found["id"])) if found else None
+    if found is None:
+        return None
+    options = {name: int(found[name]) for name in ("id", "number") if found[name] is not None}
+    return found["command"], options

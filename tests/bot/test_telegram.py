@@ -95,6 +95,48 @@ async def test_a_reply_to_our_text_goes_on_talking() -> None:
     assert len(door.calls) == 1
 
 
+async def test_the_words_replied_to_come_along() -> None:
+    """Broken: a command beneath somebody's message does not know what it is about."""
+    door = NotingDoor()
+    async with FakeTelegram() as fake, running(fake, door):
+        group = fake.group()
+        said = fake.person(8).says("The moon is made of cheese.", chat=group)
+        fake.person(7).says("/image as it is said", chat=group, reply_to=said)
+        call = await door.called()
+    assert (call.text, call.quoted) == ("as it is said", "The moon is made of cheese.")
+    assert call.replied_to is None
+
+
+async def test_a_question_to_a_person_opens_their_keyboard() -> None:
+    """Broken: people do not see that the bot waits for a reply, or everybody's keyboard opens."""
+    asks = Content(body=("What shall I change?",), awaits=True, mention="7")
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        fake.person(7)
+        for place in ("7", "-1001"):
+            fake.group()
+            await chat.send(place, asks)
+        sent = [each.values for each in fake.api.requests if each.method == "sendMessage"]
+        assert [each["reply_markup"]["selective"] for each in sent] == [False, True]
+        assert fake.person(7).chat.from_bot[0].awaits
+        assert fake.group().from_bot[0].notified == ["7"]
+
+
+async def test_pictures_are_hidden_where_that_is_wished() -> None:
+    """Broken: in a chat that hides pictures, some are shown to everybody at once."""
+    hidden = Content(body=("look",), files=(picture(),), spoiler=True)
+    album = Content(body=("look",), files=(picture(), picture()), spoiler=True)
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        group = fake.group()
+        await chat.edit(await chat.send("-1001", WAITING), hidden)
+        await chat.send("-1001", hidden)
+        await chat.send("-1001", album)
+        await chat.send(
+            "-1001", Content(body=("x",), files=album.files, buttons=((CANCEL,),), spoiler=True)
+        )
+        pictures = [each for each in group.from_bot if each.file]
+        assert [each.spoiler for each in pictures] == [True] * 6
+
+
 async def test_a_command_that_replies_names_our_message_and_nobody_elses() -> None:
     """Broken: "cancel this" or "upscale this" cannot know which one, or takes a stranger's."""
     door = NotingDoor()

@@ -206,7 +206,7 @@ def test_a_hostile_answer_is_read_in_time(sign: str) -> None:
     assert len(styled(text).text) <= len(text)
 
 
-@pytest.mark.parametrize("data", ["", "cancel", "cancel:", "cancel:x", "a b:1", "x:1:2", "c:²"])
+@pytest.mark.parametrize("data", ["", "cancel", "cancel:", "cancel:x", "a b:1", "x:1:2:3", "c:²"])
 def test_a_button_of_another_age_is_not_read(data: str) -> None:
     """Broken: data of an earlier version or of nobody reaches a command."""
     assert pressed(data) is None
@@ -215,8 +215,13 @@ def test_a_button_of_another_age_is_not_read(data: str) -> None:
 def test_a_button_carries_all_it_needs() -> None:
     """Broken: buttons on old messages do nothing after a restart."""
     row = (Button(command="cancel", job_id=10**17, label="x", danger=True),)
+    second = Button(command="upscale", job_id=12, label="U2", number=2)
     keyboard = shown("x", buttons=((), row)).keyboard
     assert keyboard is not None
     [[button]] = keyboard.inline_keyboard
-    assert pressed(str(button.callback_data)) == ("cancel", 10**17)
+    assert pressed(str(button.callback_data)) == ("cancel", {"id": 10**17})
     assert len(str(button.callback_data)) <= 64
+    numbered = shown("x", buttons=((second,),)).keyboard
+    assert numbered is not None
+    data = str(numbered.inline_keyboard[0][0].callback_data)
+    assert pressed(data) == ("upscale", {"id": 12, "number": 2})

@@ -259,6 +259,7 @@ class Api:
             message = self._new(seen.values, self._file_of(seen, item))
             self._change(message, item.get("caption", ""), item.get("caption_entities"), None)
             message.album = album
+            message.spoiler = item.get("has_spoiler", False)
             made.append(message)
         self.chats[made[0].chat_id].messages += made
         return [self.shape(each) for each in made]
@@ -282,6 +283,7 @@ class Api:
             thread=thread,
             reply_to=reply_to,
             file=file,
+            spoiler=values.get("has_spoiler", False),
             preview=not values.get("link_preview_options", {}).get("is_disabled", False),
         )
 
@@ -363,6 +365,7 @@ class Api:
             file=file,
         )
         message.file = file
+        message.spoiler = media.get("has_spoiler", False)
         message.edits += 1
         return self.shape(message)
 
@@ -399,6 +402,7 @@ class Api:
         if units(text) > (1024 if has_file else 4096):
             raise Refusal(f"Bad Request: message {'caption ' if has_file else ''}is too long")
         self._check_entities(text, entities or [])
+        message.awaits = (markup or {}).get("force_reply", False)
         message.text, message.entities = text, (entities or [])[:100]
         message.keyboard = (markup or {}).get("inline_keyboard", [])
         if not message.history or message.history[-1] != message.shown:

@@ -66,6 +66,8 @@ def _contents(each: FakeMessage) -> Json:
         made["caption"] = each.text
     if each.entities:
         made["caption_entities"] = each.entities
+    if each.spoiler:
+        made["has_media_spoiler"] = True
     return made
 
 

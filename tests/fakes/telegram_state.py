@@ -63,6 +63,8 @@ class FakeMessage:
     album: str | None = None
     anonymous: bool = False
     preview: bool = False
+    spoiler: bool = False
+    awaits: bool = False
     history: list[str] = field(default_factory=list)
     edits: int = 0
 
