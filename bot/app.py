@@ -143,11 +143,12 @@ class App:
             grace_s=_GRACE_S,
         )
         access = config.access()
+        chat_log = SqliteLog(database)
         fittings = Fittings(
             records=records,
             access=access,
             clock=self._clock,
-            chat_log=SqliteLog(database),
+            chat_log=chat_log,
             overview=lambda: _overview(queue),
         )
         made = self._make_platforms(fittings)
@@ -175,6 +176,7 @@ class App:
             commands=COMMANDS,
             rooms=rooms,
             styles={name: style.style() for name, style in config.styles.items()},
+            chat_logs={"web": chat_log},
         )
         return Parts(
             queue=queue,

@@ -72,6 +72,17 @@ class SqliteLog:
 
         await self._database.write(change)
 
+    async def clear(self, chat: str) -> None:
+        """Leave a mark where each message was, and overwrite what they held."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            there = "SELECT message FROM web_messages WHERE chat = ? AND shown IS NOT NULL"
+            for (message,) in connection.execute(there, (chat,)).fetchall():
+                _renumber(connection, chat, message, None)
+            connection.execute("DELETE FROM web_files WHERE chat = ?", (chat,))
+
+        await self._database.write_and_scrub(change)
+
     async def get(self, chat: str, message: str) -> Entry | None:
         """Return a message that is there."""
 

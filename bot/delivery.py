@@ -16,6 +16,7 @@ from bot.platforms.base import (
     ChatPlatform,
     ChatUnavailable,
     Content,
+    Invocation,
     Limits,
     Markdown,
     MessageRef,
@@ -160,6 +161,31 @@ class Courier:
         """Send the further parts, each once. Raises `ChatError` when one surely was not sent."""
         for number, content in enumerate(parcel.rest, start=2):
             await self._send_once(place, job, f"part-{number}", content)
+
+    async def send_again(
+        self,
+        call: Invocation,
+        platform: ChatPlatform,
+        parcel: Parcel,
+        job: Job,
+        turn: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Answer a call with an ended job: fresh messages with its result and buttons.
+
+        Raises `ChatError`; what has been sent by then stays.
+        """
+        first = replace(parcel.content, files=())
+        ref = await call.respond(first, False)
+        if ref is None:
+            await turn()
+            ref = await platform.send(call.chat, first, reply_to=call.request)
+        await self._records.note_again(job.id, ref, self._clock.now())
+        if parcel.content.files:
+            await turn()
+            await platform.edit(ref, parcel.content)
+        for content in parcel.rest:
+            await turn()
+            await platform.send(ref.chat, content, reply_to=ref)
 
     async def ping(self, place: Place, job: Job, origin: Origin) -> None:
         """Tell a person who waited long that the job has ended; a lost ping is not repeated."""

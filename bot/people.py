@@ -70,7 +70,7 @@ class People:
 
         def change(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR IGNORE INTO spent VALUES (?, ?, ?)", (job_id, user, now))
-            connection.execute("DELETE FROM spent WHERE user = ? AND at < ?", (user, now - HOUR_S))
+            connection.execute("DELETE FROM spent WHERE at < ?", (now - HOUR_S,))
 
         await self._database.write(change)
 
@@ -92,7 +92,11 @@ class People:
         return await self._database.read(query)
 
     async def forget(self, user: str) -> None:
-        """Delete a person's own settings and counts; what admins set for them stays."""
+        """Delete a person's own settings; what admins set for them stays.
+
+        So do the numbers of this hour's jobs, until the hour is over: forgetting is no way around
+        a quota.
+        """
 
         def change(connection: sqlite3.Connection) -> None:
             person = _read(connection, user)
@@ -108,7 +112,6 @@ class People:
             connection.execute("DELETE FROM people WHERE user = ?", (user,))
             if kept != Person(user=user):
                 connection.execute(_REPLACE, [getattr(kept, name) for name in _COLUMNS])
-            connection.execute("DELETE FROM spent WHERE user = ?", (user,))
 
         await self._database.write(change)
 

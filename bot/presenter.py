@@ -7,15 +7,15 @@ All that is needed after a restart comes from the database.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from pydantic import ValidationError
 
 from bot.cards import Card, Desk
-from bot.commands.context import Answer, Asked, Placed, Removed, Reply, Working
-from bot.delivery import Courier, Place
+from bot.commands.context import Answer, Asked, Placed, Removed, Reply, Shown, Working
+from bot.delivery import Courier, Parcel, Place
 from bot.lookout import Lookout
 from bot.pacer import Overall, Pace
 from bot.people import People
@@ -37,7 +37,7 @@ from bot.rooms import Rooms
 from bot.texts import status
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobState
-from queueing.ports import Clock, Event, JobChanged, LinesMoved, Progressed
+from queueing.ports import Clock, Event, Forgotten, JobChanged, LinesMoved, Progressed
 from queueing.reports import Standing
 from queueing.requests import TextToImage
 
@@ -91,6 +91,8 @@ class Presenter:
                 if (card := self._cards.get(job_id)) is not None:
                     card.advance(progress)
                     self._serve(card)
+            case Forgotten(job_ids=job_ids):
+                self._forget(job_ids)
             case LinesMoved(models=models):
                 self._lookout.moved(models)
 
@@ -107,6 +109,8 @@ class Presenter:
         match answer:
             case Reply(content=content, private=private):
                 self._tasks.create_task(self._reply(invocation, content, private))
+            case Shown():
+                self._tasks.create_task(self._show_again(invocation, answer))
             case Working():
                 self._tasks.create_task(self._work(invocation, answer))
             case Asked():
@@ -190,7 +194,10 @@ class Presenter:
         return card
 
     def _desk(self, card: Card) -> Desk:
-        place = (card.origin.platform, card.origin.chat)
+        return self._desk_at(card.origin.platform, card.origin.chat)
+
+    def _desk_at(self, platform_name: str, chat: str) -> Desk:
+        place = (platform_name, chat)
         if place not in self._desks:
             platform = self._platforms[place[0]]
             pace = Pace(platform.limits, group=platform.is_group(place[1]))
@@ -245,6 +252,8 @@ class Presenter:
         except (ChatGone, ChatUnavailable) as error:
             await self._try_later(card, error)
         except Exception as error:
+            if card.job.id not in self._cards:
+                return  # it was forgotten just now: nothing can be noted of it any more
             log.exception("job %s: its message could not be shown", card.job.id)
             await self._try_later(card, error)
 
@@ -299,6 +308,8 @@ class Presenter:
 
     async def _show(self, desk: Desk, platform: ChatPlatform, card: Card, content: Content) -> None:
         """Make the card's message show this; the first time, send it."""
+        if card.job.id not in self._cards:
+            return  # forgotten while its content was made
         if content == card.shown and card.ref is not None:
             return
         if not self._is_free(desk, card):
@@ -377,6 +388,8 @@ class Presenter:
 
     async def _try_later(self, card: Card, error: Exception) -> None:
         """Pause this card, longer each time; after a day of vain deliveries, give up."""
+        if card.job.id not in self._cards:
+            return
         now = self._clock.now()
         card.failures += 1
         pause = min(_FIRST_PAUSE_S * 2.0 ** (card.failures - 1), _LONGEST_PAUSE_S)
@@ -391,12 +404,45 @@ class Presenter:
             self._drop(card)
             log.error("job %s: undeliverable after a day; its result is kept", card.job.id)
 
+    def _forget(self, job_ids: Collection[int]) -> None:
+        """Let go of jobs that are being deleted, and empty their messages."""
+        for card in [card for card in self._cards.values() if card.job.id in job_ids]:
+            self._drop(card)
+            if self._tasks is not None and card.ref is not None:
+                self._tasks.create_task(self._show_forgotten(card, card.ref))
+
+    async def _show_forgotten(self, card: Card, ref: MessageRef) -> None:
+        try:
+            await self._turn(self._desk(card))
+            content = status.forgotten(card.origin.language)
+            await self._platforms[ref.platform].edit(ref, content)
+        except ChatError as error:
+            log.info("job %s: deleted, but its message was not reached: %s", card.job.id, error)
+        except Exception:
+            log.exception("job %s: deleted, but its message was not reached", card.job.id)
+
     # ------------------------------------------------------------ answers that are no jobs
 
     async def _reply(self, call: Invocation, content: Content, private: bool) -> None:
         try:
             limits = self._platforms[call.platform].limits
             await call.respond(self._courier.first_page(content, limits), private)
+        except ChatError as error:
+            log.warning("call %s of %s not answered: %s", call.key, call.user, error)
+        except Exception:
+            log.exception("call %s of %s not answered", call.key, call.user)
+
+    async def _show_again(self, call: Invocation, shown: Shown) -> None:
+        platform = self._platforms[call.platform]
+        turn = partial(self._turn, self._desk_at(call.platform, call.chat))
+        card = Card(job=shown.job, origin=shown.origin)
+        try:
+            parcel = await self._courier.pack(shown.job, shown.origin, platform.limits)
+            hidden = Parcel(
+                content=self._hidden(card, parcel.content),
+                rest=tuple(self._hidden(card, each) for each in parcel.rest),
+            )
+            await self._courier.send_again(call, platform, hidden, shown.job, turn)
         except ChatError as error:
             log.warning("call %s of %s not answered: %s", call.key, call.user, error)
         except Exception:

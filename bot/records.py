@@ -105,6 +105,19 @@ class Records:
 
         await self._database.write(change)
 
+    async def note_again(self, job_id: int, ref: MessageRef, now: float) -> None:
+        """Remember a further message that shows a job, so that replies to it are understood.
+
+        Only one in the job's own chat can be: numbers of messages mean nothing elsewhere.
+        """
+        sent = await self.message(job_id)
+        if sent is None:
+            await self.note_message(job_id, ref, now)
+        elif (sent.ref.platform, sent.ref.chat) == (ref.platform, ref.chat):
+            part = f"again {ref.message}"
+            if await self.begin_part(job_id, part, now):
+                await self.end_part(job_id, part, now, message=ref.message)
+
     async def message(self, job_id: int) -> SentMessage | None:
         """Return a job's status message, or None where none was sent."""
 

@@ -116,6 +116,11 @@ def cancelled(job: Job, language: str, written: str = "") -> Content:
     return Content(body=body, buttons=buttons.after_end(job, language))
 
 
+def forgotten(language: str) -> Content:
+    """Return what is left of an open job's message once its owner had it deleted."""
+    return Content(body=say(language, "status.forgotten"))
+
+
 def result(
     job: Job,
     output: Output,

@@ -10,6 +10,7 @@ from bot.commands.registry import COMMANDS
 from bot.platforms.base import Markdown, Moment
 from bot.texts import CATALOGUES, DEFAULT_LANGUAGE, describe, language_of, plain, say
 from bot.texts.status import because
+from queueing.jobs import JobState
 from queueing.requests import Capability
 from queueing.world import Blocked, Reason
 
@@ -59,7 +60,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     made = {f"ability.{able}" for able in Capability}
-    made |= {"ping.image", "ping.chat"}
+    made |= {"ping.image", "ping.chat", *(f"state.{state}" for state in JobState)}
     assert set(REFERENCE) - literals - made == set()
     groups = {key.split(".")[0] for key in REFERENCE}
     named = {

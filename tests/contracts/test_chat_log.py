@@ -107,3 +107,18 @@ async def test_a_database_keeps_the_conversation_over_a_restart(tmp_path: Path) 
         assert len(await log.since("anna", 0, 10)) == 1
         await database.aclose()
     assert names[0] == names[1]
+
+
+async def test_a_cleared_chat_is_empty_and_pages_learn_of_it(log: ChatLog) -> None:
+    """A forgotten person's words would stay on the page, or in the database behind it."""
+    await log.put("anna", "a", 1.0, with_picture("one", "anna", "a"), [PICTURE])
+    seen = await log.put("anna", "b", 2.0, words("two"), ())
+    await log.put("bert", "a", 3.0, words("his"), ())
+    await log.clear("anna")
+    assert await log.since("anna", 0, 10) == []
+    changed = await log.since("anna", seen.number, 10)
+    assert [(entry.message, entry.shown) for entry in changed] == [("a", None), ("b", None)]
+    assert await log.file("anna", file_id("anna", "a", PICTURE)) is None
+    assert await log.get("bert", "a") is not None
+    await log.clear("anna")
+    assert len(await log.since("anna", seen.number, 10)) == 2

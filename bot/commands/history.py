@@ -1,0 +1,58 @@
+"""`/history`: the caller's jobs, newest first, each with a button that brings it back."""
+
+from bot.commands.context import Answer, Call, Context, Reply, reply
+from bot.commands.table import Command, Param, ParamKind
+from bot.platforms.base import Body, Button, Content, Moment
+from bot.texts import join, status, word
+from queueing.jobs import Job
+from queueing.requests import TextToImage
+
+_SHOWN = 10
+_IN_ROW = 5
+_PROMPT_SHOWN = 60
+
+COMMAND = Command(
+    name="history",
+    help="command.history",
+    params=(Param(name="id", kind=ParamKind.JOB, help="param.older_than", positional=True),),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    user, before = call.invocation.user, call.whole("id")
+    jobs = await context.queue.history(user, limit=_SHOWN + 1, before=before)
+    if not jobs:
+        return reply(call.say("history.none"))
+    shown = jobs[:_SHOWN]
+    body: Body = call.say("history.yours")
+    for job in shown:
+        body += ("\n", *_line(call, job))
+    return Reply(content=Content(body=join(body), buttons=_buttons(call, shown, jobs)))
+
+
+def _line(call: Call, job: Job) -> Body:
+    request = job.request
+    asked = request.prompt if isinstance(request, TextToImage) else request.messages[-1].text
+    return call.say(
+        "history.line",
+        job=job.id,
+        model=job.model,
+        state=word(call.language, f"state.{job.state}"),
+        prompt=status.shortened(" ".join(asked.split()), _PROMPT_SHOWN),
+        moment=Moment(job.queued_at),
+    )
+
+
+def _buttons(call: Call, shown: list[Job], jobs: list[Job]) -> tuple[tuple[Button, ...], ...]:
+    """Return a button for each job that has ended, and one for the next page."""
+    label = word(call.language, "button.show")
+    show = [
+        Button(command="show", job_id=job.id, label=f"{label} {job.id}")
+        for job in shown
+        if job.state.final
+    ]
+    rows = [tuple(show[at : at + _IN_ROW]) for at in range(0, len(show), _IN_ROW)]
+    if len(jobs) > len(shown):
+        older = word(call.language, "button.older")
+        rows.append((Button(command="history", job_id=shown[-1].id, label=older),))
+    return tuple(rows)
