@@ -15,17 +15,28 @@ _CALM_S = 120.0  # after so long without a penalty, a chat is trusted again
 _SLOWEST = 8.0
 _OLD_MESSAGE_S = 300.0  # between updates of a message the platform no longer edits freely
 
-# How old a shown position may become, by position: the head of a line is watched most.
-_PATIENCE = ((10, 8.0), (50, 30.0))
-_PATIENCE_BEYOND_S = 120.0
+_HEAD = 11  # the first ten of a line, and the one about to join them
+_HEAD_PATIENCE_S = 8.0
+_FURTHER_S = 0.8  # for each open job
+_LONGEST_PATIENCE_S = 600.0
+_CROWD = 200  # open jobs from which on steps are shown less often
 
 
-def patience_s(position: int | None) -> float:
-    """Return how long a waiting job's message may lag behind its true position, in seconds."""
-    for last, seconds in _PATIENCE:
-        if position is None or position <= last:
-            return seconds
-    return _PATIENCE_BEYOND_S
+def patience_s(position: int | None, crowd: int) -> float:
+    """Return how long a waiting job's message may lag behind the truth, in seconds.
+
+    The head of a line is watched most. Further back, a place more or less says little and the
+    moment the message names stays true, so all of these together cost about one edit a second,
+    however many of the `crowd` of open jobs they are.
+    """
+    if position is None or position <= _HEAD:
+        return _HEAD_PATIENCE_S
+    return min(max(crowd * _FURTHER_S, _HEAD_PATIENCE_S), _LONGEST_PATIENCE_S)
+
+
+def stretch(crowd: int) -> float:
+    """Return how many times rarer than usual a running job's steps are shown in a crowd."""
+    return max(1.0, crowd / _CROWD)
 
 
 class Overall:
@@ -53,6 +64,11 @@ class Pace:
         self._slowness = 1.0
         self._penalised_at = 0.0
 
+    @property
+    def free_answers(self) -> bool:
+        """Whether first answers to calls are on nobody's account."""
+        return self._limits.free_answers
+
     def earliest(self, now: float, *, final: bool) -> float:
         """Return the first moment the budget allows a request; updates wait longer than finals."""
         at = max(now, self._held_until)
@@ -71,6 +87,15 @@ class Pace:
         if age_s is not None and self._limits.free_edit_s and age_s > self._limits.free_edit_s:
             return _OLD_MESSAGE_S
         return self._limits.edit_every_s
+
+    def turn_s(self, messages: int) -> float:
+        """Return how often each of a chat's messages may be edited so that all get their turn.
+
+        Without it the foremost in line would use up a group's minute.
+        """
+        if self._per_minute is None:
+            return 0.0
+        return messages * _MINUTE_S / (self._per_minute * _FOR_UPDATES)
 
     def spend(self, now: float) -> None:
         """Note a request that is being sent."""

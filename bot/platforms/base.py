@@ -115,7 +115,8 @@ class Limits:
     only for their final state (None: no such rule). `previews` tells whether pictures may be shown
     while a job runs; `inline_moments` that a `Moment` counts down by itself.
     An edit carries at most `files_per_edit` files. `pings` tells that people get no notification
-    of an edit, so a short message follows after a long wait.
+    of an edit, so a short message follows after a long wait. `free_answers` tells that the first
+    answer to a call counts against none of these times.
     """
 
     text: int
@@ -132,6 +133,7 @@ class Limits:
     inline_moments: bool = False
     files_per_edit: int = 10
     pings: bool = True
+    free_answers: bool = False
 
 
 # ---------------------------------------------------------------- incoming
@@ -168,7 +170,8 @@ class Invocation:
     "<platform>:<id>". `options` are values the platform has already typed by the command's
     `Param` table; `text` is what remains to be parsed (all of it on text platforms). `replied_to`
     is the bot's message the caller replied to or whose button was pressed; `quoted` are the words
-    of the message they replied to or opened a menu on, whoever wrote it.
+    of the message they replied to or opened a menu on, whoever wrote it. `within` are ids of what
+    the chat is part of, the widest first: its server and channel; the person, in a direct message.
 
     `show_form` shows a form to the caller alone and is None where the platform has none, or where
     this kind of call cannot open one. It raises `ChatError`. `form` tells that the values come from
@@ -188,6 +191,7 @@ class Invocation:
     files: tuple[Attachment, ...] = ()
     language: str | None = None
     roles: frozenset[str] = frozenset()
+    within: tuple[str, ...] = ()
     request: MessageRef | None = None  # the caller's own message, to reply to
     replied_to: MessageRef | None = None
     button: bool = False
