@@ -6,7 +6,7 @@ nothing here outlives that: what is returned is an ordinary message, edited by t
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -19,6 +19,7 @@ from bot.platforms.base import (
     ChatUnavailable,
     Content,
     Door,
+    Form,
     Invocation,
     MessageRef,
     TooLarge,
@@ -28,7 +29,7 @@ from bot.platforms.discord_errors import (
     EXPIRED_INTERACTION,
     chat_errors,
 )
-from bot.platforms.discord_render import outgoing
+from bot.platforms.discord_render import modal_of, outgoing
 
 CONFIRM_AFTER_S = 2.0  # of the three that Discord gives; the rest is for the way there
 DOWNLOAD_TIMEOUT_S = 60.0
@@ -51,9 +52,16 @@ class Call:
     """Answers one interaction: at first, as its only first answer, later through its token."""
 
     def __init__(
-        self, interaction: "discord.Interaction[Any]", *, platform: str, post: Post
+        self,
+        interaction: "discord.Interaction[Any]",
+        *,
+        platform: str,
+        post: Post,
+        about: discord.Message | None = None,
     ) -> None:
         self._interaction = interaction
+        self._about = about  # the message whose menu was opened
+        self._form = interaction.type is discord.InteractionType.modal_submit
         self._platform = platform
         self._post = post
         self._button = interaction.type is discord.InteractionType.component
@@ -71,7 +79,9 @@ class Call:
         async with asyncio.TaskGroup() as group:
             reminder = group.create_task(self._confirm_in_time())
             await door.call(self._invocation(command, values, limit))
-            if self._button:  # the press shows its effect elsewhere: end its spinner now
+            opens = {each.name for each in door.commands if each.opens_form}
+            if self._button and command not in opens:
+                # The press shows its effect elsewhere: end its spinner now.
                 reminder.cancel()
                 await self._confirm()
 
@@ -91,12 +101,26 @@ class Call:
             command=command,
             respond=self.respond,
             options={name: value for name, value in given.items() if name not in files},
-            files=tuple(attachment_of(file, limit) for file in files.values()),
+            files=tuple(
+                attachment_of(file, limit) for file in (*files.values(), *_pictures(self._about))
+            ),
             language=interaction.locale.value,
             roles=_roles(interaction.user),
-            replied_to=self._ref(interaction.message.id) if interaction.message else None,
+            within=_within(interaction),
+            replied_to=self._source(),
             button=self._button,
+            quoted=self._about.content if self._about else "",
+            show_form=None if self._form else self.show_form,
+            form=self._form,
         )
+
+    def _source(self) -> MessageRef | None:
+        """Return the message of ours that was pressed or whose menu was opened."""
+        message = self._about or self._interaction.message
+        me = self._interaction.client.user
+        if message is None or me is None or message.author.id != me.id:
+            return None
+        return self._ref(message.id)
 
     async def _confirm_in_time(self) -> None:
         try:
@@ -130,6 +154,18 @@ class Call:
             try:
                 with chat_errors(unclear=True):
                     return await self._respond_or_post(content, private=private)
+            finally:
+                self._answered.set()
+
+    async def show_form(self, form: Form) -> None:
+        """Open a form; Discord takes it only as the very first answer."""
+        async with self._lock:
+            try:
+                if self._acknowledged:
+                    raise ChatUnavailable("too late for a form")
+                with chat_errors(unclear=True):
+                    await self._interaction.response.send_modal(modal_of(form))
+                self._acknowledged = True
             finally:
                 self._answered.set()
 
@@ -226,11 +262,24 @@ class Call:
         return MessageRef(platform=self._platform, chat=self._chat, message=str(message_id))
 
 
+def _within(interaction: "discord.Interaction[Any]") -> tuple[str, ...]:
+    """Return the ids of the server and of a thread's channel, or the person's own."""
+    if interaction.guild_id is None:
+        return (str(interaction.user.id),)
+    thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
+    return (str(interaction.guild_id), *([str(thread.parent_id)] if thread else []))
+
+
 def _roles(user: discord.User | discord.Member) -> frozenset[str]:
     """Return the ids of a member's roles; names are not unique and anybody's to choose."""
     if isinstance(user, discord.User):
         return frozenset()
     return frozenset(str(role.id) for role in user.roles)
+
+
+def _pictures(message: discord.Message | None) -> Sequence[discord.Attachment]:
+    attached = message.attachments if message is not None else ()
+    return [file for file in attached if (file.content_type or "").startswith("image/")]
 
 
 def attachment_of(file: discord.Attachment, limit: int) -> Attachment:

@@ -12,7 +12,7 @@ from bot.platforms.base import Door
 from bot.platforms.discord_calls import Call, Post
 from bot.platforms.discord_commands import Describe, HelpTexts, command_tree, digest
 from bot.platforms.discord_errors import refuse_to_wait
-from bot.platforms.discord_render import pressed
+from bot.platforms.discord_render import filled_in, pressed
 
 LONGEST_SLEEP_S = 30.0  # discord.py takes no less; `refuse_to_wait` is the stricter guard
 
@@ -96,15 +96,20 @@ class Client(discord.Client):
         _log.info("%s: connected as %s", self._platform, self.user)
 
     async def on_interaction(self, interaction: "discord.Interaction[Any]") -> None:
-        """Take the press of a button; slash commands come through the command tree."""
-        if interaction.type is not discord.InteractionType.component:
-            return
-        press = pressed(interaction.custom_id or "")
-        if press is None:
+        """Take the press of a button or a form; slash commands come through the command tree."""
+        came: tuple[str, Mapping[str, Any]] | None
+        match interaction.type:
+            case discord.InteractionType.component:
+                came = pressed(interaction.custom_id or "")
+            case discord.InteractionType.modal_submit:
+                came = filled_in(interaction.data or {})
+            case _:
+                return
+        if came is None:
             await interaction.response.defer()  # a message of an earlier life of this bot
             return
-        command, job_id = press
-        await self._take(interaction, command, {"id": job_id})
+        command, values = came
+        await self._take(interaction, command, values)
 
     async def _on_outdated_command(
         self, interaction: "discord.Interaction[Any]", error: app_commands.AppCommandError
@@ -121,12 +126,16 @@ class Client(discord.Client):
             _log.error("%s: interaction %s failed", self._platform, interaction.id, exc_info=error)
 
     async def _take(
-        self, interaction: "discord.Interaction[Any]", command: str, values: Mapping[str, Any]
+        self,
+        interaction: "discord.Interaction[Any]",
+        command: str,
+        values: Mapping[str, Any],
+        about: discord.Message | None = None,
     ) -> None:
         if interaction.channel_id is None:
             _log.warning("%s: a call from a channel of an unknown kind", self._platform)
             return
-        call = Call(interaction, platform=self._platform, post=self._post)
+        call = Call(interaction, platform=self._platform, post=self._post, about=about)
         self._calls.create_task(self._serve(call, command, values))
 
     async def _serve(self, call: Call, command: str, values: Mapping[str, Any]) -> None:

@@ -6,8 +6,8 @@ Knows nothing of what a command does; every call goes to the one `Take` it is gi
 import hashlib
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import discord
 from discord import app_commands
@@ -20,12 +20,24 @@ TEXT_OPTION_MOST = 6000
 CHOICES_MOST = 25
 CHOICE_TEXT_MOST = 100
 HELP_MOST = 100
+MENU_MOST = 32
 
 Describe = Callable[[str, str], str]
 """Returns a help text: `describe(key, language)`."""
 
-Take = Callable[["discord.Interaction[Any]", str, Mapping[str, Any]], Awaitable[None]]
-"""Carries out a call: `take(interaction, command, values by parameter name)`."""
+
+class Take(Protocol):
+    """Carries out a call: its values by parameter name, or the message whose menu was opened."""
+
+    async def __call__(
+        self,
+        interaction: "discord.Interaction[Any]",
+        command: str,
+        values: Mapping[str, Any],
+        about: discord.Message | None = None,
+    ) -> None:
+        """Return at once; the call goes on by itself."""
+
 
 _OPTION_TYPES: Mapping[ParamKind, discord.AppCommandOptionType] = {
     ParamKind.WHOLE: discord.AppCommandOptionType.integer,
@@ -203,7 +215,23 @@ def command_tree(
     for command in door.commands:
         if not command.hidden:
             tree.add_command(slash_command(command, platform, door, describe, take))
+        if command.menu is not None:
+            tree.add_command(menu_entry(command, command.menu, describe, take))
     return tree
+
+
+def menu_entry(
+    command: Command, label: str, describe: Describe, take: Take
+) -> app_commands.ContextMenu:
+    """Return the entry of a command in the menu of a message; Discord shows five at most."""
+
+    async def callback(interaction: "discord.Interaction[Any]", message: discord.Message) -> None:
+        await take(interaction, command.name, {}, message)
+
+    name = app_commands.locale_str(describe(label, "en")[:MENU_MOST], key=label)
+    return app_commands.ContextMenu(
+        name=name, callback=callback, type=discord.AppCommandType.message
+    )
 
 
 async def digest(tree: "app_commands.CommandTree[discord.Client]", texts: HelpTexts) -> str:

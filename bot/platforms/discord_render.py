@@ -5,16 +5,19 @@ Never lets a person's words become a mention, a link or formatting.
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import discord
 
-from bot.platforms.base import Body, Button, Content, Markdown, Moment, Part
+from bot.platforms.base import Body, Button, Content, Form, Markdown, Moment, Part
 from queueing.requests import File
 
 TEXT_MOST = 2000  # Discord refuses longer contents; counted in UTF-16 units to be safe
 LABEL_MOST = 80
+FORM_LABEL_MOST = 45  # of a form's title and of a field's label
+FORM_VALUE_MOST = 4000
 
 _CUT = "…"
 _FENCE = "```"
@@ -29,7 +32,8 @@ _MARKUP = re.compile(
     r"|(?P<sign>[\\*_~|`\[<]|:(?=//)|@(?=everyone|here))",
     re.MULTILINE,
 )
-_BUTTON_ID = re.compile(r"job:(?P<id>\d{1,18}):(?P<command>[-_\w]{1,32})")
+_BUTTON_ID = re.compile(r"job:(?P<id>\d{1,18}):(?P<command>[-_\w]{1,32})(?::(?P<number>\d{1,2}))?")
+_FORM_ID = re.compile(r"form:(?P<command>[-_\w]{1,32})(?::(?P<id>\d{1,18}))?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +50,7 @@ def outgoing(content: Content) -> Outgoing:
     """Return the content as one message. Needs a running event loop, as `discord.ui.View` does."""
     return Outgoing(
         text=text_of(content),
-        files=[attachment_of(file) for file in content.files],
+        files=[attachment_of(file, spoiler=content.spoiler) for file in content.files],
         view=view_of(content.buttons),
         mentions=discord.AllowedMentions(
             everyone=False,
@@ -128,9 +132,9 @@ def length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def attachment_of(file: File) -> discord.File:
+def attachment_of(file: File, *, spoiler: bool = False) -> discord.File:
     """Return a file to upload; a new one for every try."""
-    return discord.File(io.BytesIO(file.data), filename=file.name)
+    return discord.File(io.BytesIO(file.data), filename=file.name, spoiler=spoiler)
 
 
 def view_of(rows: Sequence[Sequence[Button]]) -> discord.ui.View | None:
@@ -154,14 +158,64 @@ def _buttons(rows: Sequence[Sequence[Button]]) -> Iterator["discord.ui.Button[di
             yield discord.ui.Button(
                 row=index,
                 label=button.label[:LABEL_MOST],
-                custom_id=f"job:{button.job_id}:{button.command}",
+                custom_id=_button_id(button),
                 style=(
                     discord.ButtonStyle.danger if button.danger else discord.ButtonStyle.secondary
                 ),
             )
 
 
-def pressed(custom_id: str) -> tuple[str, int] | None:
-    """Return the command and the job a button carries, None for an id that is none of ours."""
+def _button_id(button: Button) -> str:
+    number = "" if button.number is None else f":{button.number}"
+    return f"job:{button.job_id}:{button.command}{number}"
+
+
+def pressed(custom_id: str) -> tuple[str, dict[str, int]] | None:
+    """Return the command and the values a button carries, None for an id that is none of ours."""
     found = _BUTTON_ID.fullmatch(custom_id)
-    return (found["command"], int(found["id"])) if found else None
+    if found is None:
+        return None
+    values = {"id": int(found["id"])}
+    return found["command"], values | ({"number": int(found["number"])} if found["number"] else {})
+
+
+# ---------------------------------------------------------------- forms
+
+
+def modal_of(form: Form) -> discord.ui.Modal:
+    """Return a form as Discord shows it; stopped, like a view, and recognised by its id."""
+    about = "" if form.job_id is None else f":{form.job_id}"
+    modal = discord.ui.Modal(
+        title=form.title[:FORM_LABEL_MOST], custom_id=f"form:{form.command}{about}"
+    )
+    for field in form.fields:
+        style = discord.TextStyle.paragraph if field.long else discord.TextStyle.short
+        line: discord.ui.TextInput[discord.ui.Modal] = discord.ui.TextInput(
+            custom_id=field.name,
+            style=style,
+            default=field.value[:FORM_VALUE_MOST] or None,
+            required=field.required,
+            max_length=FORM_VALUE_MOST,
+        )
+        modal.add_item(discord.ui.Label(text=field.label[:FORM_LABEL_MOST], component=line))
+    modal.stop()
+    return modal
+
+
+def filled_in(data: Mapping[str, Any]) -> tuple[str, dict[str, str | int]] | None:
+    """Return the command and the values of a form that was sent off, None for none of ours.
+
+    A line is either wrapped in a label or, from older clients, in a row.
+    """
+    found = _FORM_ID.fullmatch(str(data.get("custom_id", "")))
+    if found is None:
+        return None
+    wrapped = [part for row in data.get("components", ()) for part in _within(row)]
+    values: dict[str, str | int] = {
+        str(line["custom_id"]): str(line.get("value") or "") for line in wrapped
+    }
+    return found["command"], values | ({"id": int(found["id"])} if found["id"] else {})
+
+
+def _within(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return [row["component"]] if "component" in row else row.get("components", ())

@@ -62,9 +62,14 @@ async def test_the_real_commands_are_ones_discord_takes() -> None:
         chat = Discord(fake.token, describe=describe)
         async with running(fake, NotingDoor(commands=COMMANDS), chat):
             registered = {each["name"]: each for each in fake.rest.commands}
-    assert set(registered) == {each.name for each in COMMANDS if not each.hidden}
-    assert len(registered) <= 100
-    for command in registered.values():
+    typed = {name: each for name, each in registered.items() if each["type"] == 1}
+    menus = {name: each for name, each in registered.items() if each["type"] == 3}
+    assert set(typed) == {each.name for each in COMMANDS if not each.hidden}
+    assert len(typed) <= 100
+    assert set(menus) == {describe(each.menu, "en") for each in COMMANDS if each.menu}
+    assert len(menus) <= 5
+    assert all("de" in each["name_localizations"] for each in menus.values())
+    for command in typed.values():
         options = command["options"]
         texts = [command["name"], command["description"]]
         texts += [text for option in options for text in (option["name"], option["description"])]

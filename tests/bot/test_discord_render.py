@@ -96,13 +96,20 @@ def test_other_ids_than_ours_are_no_press(custom_id: str) -> None:
     assert pressed(custom_id) is None
 
 
-@given(st.integers(1, 10**17), st.from_regex(r"[a-z][-_a-z]{0,20}", fullmatch=True))
-async def test_a_button_carries_its_command_and_job(job_id: int, command: str) -> None:
+@given(
+    st.integers(1, 10**17),
+    st.from_regex(r"[a-z][-_a-z]{0,20}", fullmatch=True),
+    st.none() | st.integers(1, 4),
+)
+async def test_a_button_carries_its_command_and_job(
+    job_id: int, command: str, number: int | None
+) -> None:
     """Broken: a press acts on another job, or an id is longer than Discord takes."""
-    view = view_of([[Button(command=command, job_id=job_id, label="x" * 200)]])
+    view = view_of([[Button(command=command, job_id=job_id, label="x" * 200, number=number)]])
     assert view is not None
     [row] = view.to_components()
     [button] = row["components"]
-    assert pressed(button["custom_id"]) == (command, job_id)
+    values = {"id": job_id} | ({"number": number} if number else {})
+    assert pressed(button["custom_id"]) == (command, values)
     assert len(button["custom_id"]) <= 100
     assert len(button["label"]) <= 80

@@ -67,6 +67,7 @@ def application(endpoint_url: str | None) -> Json:
 def command(command_id: int, body: Json) -> Json:
     permissions = body.get("default_member_permissions")
     return {
+        "description": "",  # an entry of a menu has none of its own
         **body,
         "id": str(command_id),
         "default_member_permissions": None if permissions is None else str(permissions),
@@ -113,7 +114,7 @@ def message(body: FakeMessage, base_url: str) -> Json:
         "id": str(body.id),
         "channel_id": str(body.channel_id),
         "content": body.content,
-        "author": bot_user(),
+        "author": user(*body.author) if body.author else bot_user(),
         "mentions": [],
         "mention_roles": [],
         "mention_everyone": False,

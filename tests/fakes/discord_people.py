@@ -24,7 +24,7 @@ from tests.fakes.discord_state import (
 if TYPE_CHECKING:
     from tests.fakes.discord import FakeDiscord
 
-SLASH, COMPONENT, AUTOCOMPLETE = 2, 3, 4
+SLASH, COMPONENT, AUTOCOMPLETE, MODAL_SUBMIT = 2, 3, 4, 5
 _PYTHON_TYPES: Mapping[int, tuple[type, ...]] = {
     3: (str,),
     4: (int,),
@@ -105,6 +105,53 @@ class Person:
         data = {"custom_id": custom_id, "component_type": 2}
         channel = self.fake.rest.channels[message.channel_id]
         return await self._interact(COMPONENT, data, channel, source=message)
+
+    def write(self, text: str, *files: FakeFile) -> FakeMessage:
+        """Write a message of one's own into the channel; the bot is not told of it."""
+        channel = self.fake.channel()
+        message = FakeMessage(
+            id=self.fake.ids.new(),
+            channel_id=channel.id,
+            content=text,
+            author=(self.id, self.name),
+            files=list(files),
+        )
+        channel.all_messages.append(message)
+        return message
+
+    async def open_menu(self, message: FakeMessage, label: str, /) -> FakeInteraction:
+        """Choose an entry of a message's menu."""
+        known = self._command(label)
+        if known["type"] != 3:
+            raise AssertionError(f"{label!r} is in no message's menu")
+        shown = shapes.message(message, self.fake.url)
+        data = {
+            "id": known["id"],
+            "name": label,
+            "type": 3,
+            "target_id": str(message.id),
+            "resolved": {"messages": {str(message.id): shown}},
+        }
+        return await self._interact(SLASH, data, self.fake.rest.channels[message.channel_id])
+
+    async def send_off(self, opened: FakeInteraction, /, **values: str) -> FakeInteraction:
+        """Fill in the form an interaction was answered with, over what it holds, and send it."""
+        if opened.form is None:
+            raise AssertionError("there is no form")
+        filled = opened.fields | values
+        if filled.keys() != opened.fields.keys():
+            raise AssertionError(f"the form has only {sorted(opened.fields)}")
+        rows = [
+            {
+                "type": 18,
+                "id": n,
+                "component": {"type": 4, "id": 100 + n, "custom_id": name, "value": value},
+            }
+            for n, (name, value) in enumerate(filled.items(), start=1)
+        ]
+        data = {"custom_id": opened.form["custom_id"], "components": rows}
+        channel = self.fake.rest.channels[opened.channel_id]
+        return await self._interact(MODAL_SUBMIT, data, channel, source=opened.source)
 
     def file(self, name: str, data: bytes, mime: str = "image/png") -> FakeFile:
         """Attach a file, to be given as an option's value."""

@@ -28,6 +28,7 @@ from tests.fakes.discord_state import (
 )
 from tests.specs.discord_spec import SpecMismatch, check_answer, check_request, template_of
 
+MODAL_SUBMIT = 5
 FIRST_ANSWER_S = 3.0
 TOKEN_LIFE_S = 900.0
 NONCE_MEMORY_S = 300.0
@@ -325,6 +326,10 @@ class Rest:
                 interaction.message = self._think(interaction, only)
             case 6:
                 interaction.message = interaction.source
+            case 9:
+                if interaction.kind == MODAL_SUBMIT:
+                    raise Refusal(400, 50035, "a form cannot be answered with a form")
+                interaction.form = data
             case 8:
                 interaction.choices = [choice["value"] for choice in data["choices"]]
             case _:

@@ -42,6 +42,7 @@ class FakeMessage:
     channel_id: int
     content: str
     flags: int = 0
+    author: tuple[int, str] | None = None  # a person's id and name; None for the bot
     files: list[FakeFile] = field(default_factory=list)
     components: list[dict[str, Any]] = field(default_factory=list)
     seen_only_by: int | None = None  # an ephemeral message
@@ -108,6 +109,13 @@ class FakeInteraction:
     source: FakeMessage | None = None  # the message whose button was pressed
     followups: list[FakeMessage] = field(default_factory=list)
     choices: list[str] | None = None
+    form: dict[str, Any] | None = None  # the form it was answered with
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The lines of the form as the person finds them, by their names."""
+        rows = (self.form or {}).get("components", [])
+        return {row["component"]["custom_id"]: row["component"].get("value", "") for row in rows}
 
     @property
     def answer(self) -> FakeMessage | None:
