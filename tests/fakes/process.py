@@ -2,13 +2,16 @@
 
 `python -m tests.fakes.process comfyui|lmstudio …` prints its address and serves until it is
 ended. Beside the real routes there are two for tests: `GET /_told` answers what it has seen,
-`POST /_faults` sets what goes wrong. `serving()` starts one and ends it.
+`POST /_faults` sets what goes wrong. `serving()` starts one and ends it, `respawning()` starts it
+again whenever it dies, as a service manager does.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -30,6 +33,42 @@ LOADERS = {"CheckpointLoaderSimple", "UNETLoader"}
 @asynccontextmanager
 async def serving(kind: str, *arguments: str) -> AsyncIterator[str]:
     """Run a fake server in a process of its own; gives its address."""
+    process, url = await _started(kind, *arguments)
+    try:
+        yield url
+    finally:
+        await _killed(process)
+
+
+@asynccontextmanager
+async def respawning(kind: str, *arguments: str) -> AsyncIterator[str]:
+    """Run a fake server on one port and start it again whenever it has died."""
+    port = str(free_port())
+    process, url = await _started(kind, "--port", port, *arguments)
+
+    async def respawn() -> None:
+        nonlocal process
+        while True:
+            await process.wait()
+            process, _ = await _started(kind, "--port", port, *arguments)
+
+    keeper = asyncio.create_task(respawn())
+    try:
+        yield url
+    finally:
+        keeper.cancel()
+        await asyncio.wait([keeper])
+        await _killed(process)
+
+
+def free_port() -> int:
+    """Return a loopback port that is free now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+async def _started(kind: str, *arguments: str) -> tuple[asyncio.subprocess.Process, str]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "tests.fakes.process", kind, *arguments),
@@ -37,14 +76,15 @@ async def serving(kind: str, *arguments: str) -> AsyncIterator[str]:
         stdout=subprocess.PIPE,
     )
     assert process.stdout is not None
-    try:
-        async with asyncio.timeout(30):
-            yield (await process.stdout.readline()).decode().strip()
-    finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-        process._transport.close()  # type: ignore[attr-defined]  # its pipe, or asyncio warns later
+    async with asyncio.timeout(30):
+        return process, (await process.stdout.readline()).decode().strip()
+
+
+async def _killed(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
+    process._transport.close()  # type: ignore[attr-defined]  # its pipe, or asyncio warns later
 
 
 class CardComfyUI(FakeComfyUI):
@@ -54,6 +94,7 @@ class CardComfyUI(FakeComfyUI):
         self, card: SharedCard | None, sizes: dict[str, int], lingers_s: float, **fields: Any
     ) -> None:
         self._card, self._sizes, self._lingers_s = card, sizes, lingers_s
+        self.dies_of = ""
         self._file: str | None = None
         super().__init__(**fields)
 
@@ -72,6 +113,8 @@ class CardComfyUI(FakeComfyUI):
 
     async def _execute_node(self, item: _Item, node: str, tell: Any) -> dict[str, Any] | None:
         kind, inputs = item.graph[node]["class_type"], item.graph[node]["inputs"]
+        if self.dies_of and kind == "KSampler" and self.dies_of in json.dumps(item.graph):
+            os._exit(137)
         if kind in LOADERS and self._card is not None:
             file = inputs.get("ckpt_name") or inputs["unet_name"]
             if file != self.memory:
@@ -131,6 +174,7 @@ class CardLmStudio(FakeLlm):
         super().__init__("lmstudio", [Model(name) for name in sizes], port=port)
         self._card, self._sizes, self._lingers_s = card, sizes, lingers_s
         self._load_s = load_s
+        self.dies_of = ""
         self._loading: set[str] = set()
         self.cut_short = 0
 
@@ -148,6 +192,9 @@ class CardLmStudio(FakeLlm):
 
     @web.middleware
     async def _gate(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        if self.dies_of and request.can_read_body and self.dies_of in await request.text():
+            await asyncio.sleep(0.3)  # others are being answered by then
+            os._exit(137)
         response = await super()._gate(request, handler)
         if request.path.endswith("/unload"):
             for model in self.models.values():
@@ -183,6 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--load-s", type=float, default=0.0)
     parser.add_argument("--lingers-s", type=float, default=0.0)
     parser.add_argument("--picture", type=Path)
+    parser.add_argument("--dies-of", default="", help="a word in a request that kills the server")
     options = parser.parse_args(arguments)
     with suppress(KeyboardInterrupt):
         asyncio.run(_serve(options))
@@ -193,7 +241,7 @@ async def _serve(options: argparse.Namespace) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     card = SharedCard(options.card) if options.card else None
     sizes = {name: int(mb) for name, _, mb in (each.partition("=") for each in options.size)}
-    server: FakeComfyUI | FakeLlm
+    server: CardComfyUI | CardLmStudio
     if options.kind == "comfyui":
         picture = options.picture.read_bytes() if options.picture else None
         server = CardComfyUI(
@@ -210,6 +258,7 @@ async def _serve(options: argparse.Namespace) -> None:
             card, sizes, options.lingers_s, load_s=options.load_s, port=options.port
         )
         server.pace_s = options.step_s
+    server.dies_of = options.dies_of
     await server.start()
     print(server.url, flush=True)
     await stopped.wait()

@@ -65,15 +65,15 @@ def text_model(name: str, *backends: str, vram_mb: int = 12_000, **fields: Any) 
 _numbers = itertools.count(1)
 
 
-def image(model: str, *, steps: int = 4) -> NewJob:
+def image(model: str, *, steps: int = 4, words: str = "cat") -> NewJob:
     number = next(_numbers)
-    request = TextToImage(prompt=f"cat {number}", width=64, height=64, steps=steps, seed=number)
+    request = TextToImage(prompt=f"{words} {number}", width=64, height=64, steps=steps, seed=number)
     return NewJob(model=model, request=request, owner="test:1", key=f"image {number}")
 
 
-def text(model: str) -> NewJob:
+def text(model: str, *, words: str = "hello") -> NewJob:
     number = next(_numbers)
-    request = Chat(messages=(ChatMessage(role="user", text=f"hello {number}"),))
+    request = Chat(messages=(ChatMessage(role="user", text=f"{words} {number}"),))
     return NewJob(model=model, request=request, owner="test:1", key=f"text {number}")
 
 

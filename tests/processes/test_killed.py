@@ -1,0 +1,257 @@
+"""The bot's process is killed in the middle of work, and servers die of what they are asked.
+
+`usher run` is a real process here, with a real configuration, database and web chat; so are the
+servers.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from queueing.catalog import HostSpec
+from queueing.jobs import JobState
+from tests.bot.web_client import Tab, text_of
+from tests.fakes.process import ROOT, free_port, respawning, serving
+from tests.processes.house import (
+    CHECKPOINT,
+    backend,
+    house,
+    image,
+    image_model,
+    text,
+    text_model,
+    told,
+    until,
+)
+
+CONFIG = """
+database: usher.sqlite
+hosts:
+  gpu:
+    vram: 24GB
+    backends:
+      comfy: {{kind: comfyui, url: "{comfy}"}}
+      studio: {{kind: lmstudio, url: "{studio}"}}
+models:
+  sdxl:
+    backends: [comfy]
+    workflow: sdxl.json
+    values: {{checkpoint: {checkpoint}}}
+    vram: 8GB
+  qwen:
+    backends: [studio]
+    vram: 4GB
+chats:
+  web: {{port: {port}}}
+"""
+
+
+class Bot:
+    """`usher run` as a process, which can be killed and started again."""
+
+    def __init__(self, folder: Path, comfy: str, studio: str) -> None:
+        self._port = free_port()
+        self._config = folder / "config.yaml"
+        self._log = folder / "log"
+        self._config.write_text(
+            CONFIG.format(comfy=comfy, studio=studio, checkpoint=CHECKPOINT, port=self._port)
+        )
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        with self._log.open("a") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "bot", "run", "-c", str(self._config)),
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+            )
+        await until(self._answers)
+
+    async def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.returncode is None, self._log.read_text()
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            writer.close()
+            await writer.wait_closed()
+            return True
+        return False
+
+    async def kill(self) -> None:
+        """End it as by the machine's power: nothing of it runs any more."""
+        if self._process is not None:
+            self._process.kill()
+            await self._process.wait()
+            self._process = None
+
+    @asynccontextmanager
+    async def page(self) -> AsyncIterator[Tab]:
+        url = f"http://127.0.0.1:{self._port}"
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"{url}/socket", origin=url) as socket,
+        ):
+            page = Tab(socket)
+            await page.hello()
+            yield page
+
+
+@pytest.fixture
+async def comfy() -> AsyncIterator[str]:
+    async with serving("comfyui", "--step-s", "0.25") as url:
+        yield url
+
+
+@pytest.fixture
+async def studio() -> AsyncIterator[str]:
+    async with serving("lmstudio", "--size", "qwen=4000", "--step-s", "0.5") as url:
+        yield url
+
+
+@pytest.fixture
+async def bot(tmp_path: Path, comfy: str, studio: str) -> AsyncIterator[Bot]:
+    made = Bot(tmp_path, comfy, studio)
+    await made.start()
+    yield made
+    await made.kill()
+
+
+async def ask(bot: Bot, words: str) -> None:
+    async with bot.page() as page:
+        await page.say(words)
+        await page.next("said")
+
+
+async def shown(bot: Bot, words: str) -> dict[str, Any]:
+    """Return the entry of the web chat that ends up with those words and nothing pending."""
+    async with asyncio.timeout(60):
+        while True:
+            with suppress(TimeoutError):
+                async with bot.page() as page:
+                    for entry in (await page.next("messages"))["entries"]:
+                        if words in text_of(entry):
+                            return dict(entry)
+            await asyncio.sleep(0.2)
+
+
+async def drawing(comfy: str) -> str:
+    """Return the id of the prompt that runs, once the picture itself runs and not its warm-up."""
+    found: list[str] = []
+
+    async def runs() -> bool:
+        seen = await told(comfy)
+        found[:] = [seen["running"]] if len(seen["ran"]) == 2 and seen["running"] else []
+        return bool(found)
+
+    await until(runs)
+    return found[0]
+
+
+async def test_a_picture_that_still_runs_is_watched_again(bot: Bot, comfy: str) -> None:
+    """If this fails a crash of the bot throws away what ComfyUI is drawing, or draws it twice."""
+    await ask(bot, "/image sdxl --steps 12 a cat")
+    key = await drawing(comfy)
+    await bot.kill()
+    await bot.start()
+    assert (await told(comfy))["running"] == key, "it was over before the bot was back"
+    entry = await shown(bot, "a cat\n")
+    assert entry["shown"]["files"]
+    seen = await told(comfy)
+    assert seen["ran"][1:] == [key]
+    assert not seen["interrupts"]
+
+
+async def test_a_picture_that_finished_meanwhile_is_fetched(bot: Bot, comfy: str) -> None:
+    """If this fails what ComfyUI finished while the bot was dead is lost, or drawn again."""
+    await ask(bot, "/image sdxl --steps 4 a cat")
+    key = await drawing(comfy)
+    await bot.kill()
+
+    async def finished() -> bool:
+        return key in (await told(comfy))["ended"]
+
+    await until(finished)
+    await bot.start()
+    assert (await shown(bot, "a cat\n"))["shown"]["files"]
+    assert (await told(comfy))["ran"][1:] == [key]
+
+
+async def test_a_picture_its_server_has_forgotten_is_drawn_again(
+    tmp_path: Path, studio: str
+) -> None:
+    """If this fails a power cut of bot and ComfyUI together loses a picture."""
+    port = str(free_port())
+    arguments = ("comfyui", "--step-s", "0.25", "--port", port)
+    async with serving(*arguments) as comfy:
+        bot = Bot(tmp_path, comfy, studio)
+        await bot.start()
+        await ask(bot, "/image sdxl --steps 12 a cat")
+        key = await drawing(comfy)
+        await bot.kill()
+    async with serving(*arguments) as comfy:
+        await bot.start()
+        assert (await shown(bot, "a cat\n"))["shown"]["files"]
+        assert key not in (await told(comfy))["ran"], "an attempt has an id of its own"
+    await bot.kill()
+
+
+async def test_a_text_starts_again(bot: Bot, studio: str) -> None:
+    """If this fails a crash of the bot leaves half an answer for ever."""
+    await ask(bot, "/ask qwen hello")
+
+    async def answering() -> bool:
+        return bool((await told(studio))["running"])
+
+    await until(answering)
+    await bot.kill()
+    await bot.start()
+    await shown(bot, "the cat sat on the mat\n")
+
+
+@pytest.fixture
+def _no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queueing.retry.FIRST_PAUSE_S", 0.2)
+    monkeypatch.setattr("queueing.health.FIRST_DOWN_S", 0.1)
+    monkeypatch.setattr("queueing.health.EVERY_S", 0.5)
+
+
+@pytest.mark.usefixtures("_no_long_pauses")
+async def test_a_question_that_kills_its_server_is_given_up_and_its_neighbours_are_answered(
+    tmp_path: Path,
+) -> None:
+    """If this fails one poisonous request takes the server down for ever, with everybody's work."""
+    options = ("--size", "qwen=4000", "--step-s", "0.2", "--dies-of", "poison")
+    async with respawning("lmstudio", *options) as studio:
+        host = HostSpec(
+            name="gpu", vram_mb=24_000, backends=(backend("lmstudio", "studio", studio),)
+        )
+        models = [text_model("qwen", "studio", vram_mb=4_000, parallel=4)]
+        async with house(tmp_path, [host], models) as running:
+            poison = text("qwen", words="poison")
+            jobs = await running.submit(text("qwen"), poison, text("qwen"), text("qwen"))
+            good, bad, *others = await running.ends.of(jobs)
+    assert [job.state for job in (good, *others)] == [JobState.COMPLETED] * 3
+    assert (bad.state, bad.attempt) == (JobState.FAILED, 3)
+    assert bad.error == "The server stopped working while it ran this. It was tried 3 times."
+
+
+@pytest.mark.usefixtures("_no_long_pauses")
+async def test_a_picture_that_kills_its_server_is_given_up_and_the_line_goes_on(
+    tmp_path: Path,
+) -> None:
+    """If this fails the line of a model ends at the first request its server cannot survive."""
+    async with respawning("comfyui", "--step-s", "0.02", "--dies-of", "poison") as comfy:
+        host = HostSpec(name="gpu", vram_mb=24_000, backends=(backend("comfyui", "comfy", comfy),))
+        async with house(tmp_path, [host], [image_model("sdxl", "comfy")]) as running:
+            jobs = await running.submit(image("sdxl"), image("sdxl", words="poison"), image("sdxl"))
+            first, bad, last = await running.ends.of(jobs)
+    assert (first.state, last.state) == (JobState.COMPLETED, JobState.COMPLETED)
+    assert (bad.state, bad.attempt) == (JobState.FAILED, 3)
