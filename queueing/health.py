@@ -75,8 +75,10 @@ class Health:
         try:
             async with asyncio.timeout(ANSWER_S):
                 info = await server.probe()
-            self._fleet.vitals.up(name, info)
+            # Before it counts as up: a server that died and is back holds none of its models, and a
+            # job started there would seem to have lost its model to somebody else.
             await self._compare(name, server)
+            self._fleet.vitals.up(name, info)
         except (BackendError, TimeoutError) as error:
             cause = str(error) or "it does not answer in time"
             if self._fleet.vitals.of(name).up:
