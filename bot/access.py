@@ -1,6 +1,6 @@
 """Who may do what, and how much: admins, owners, roles, limits. Decides, never stores."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.people import HOUR_S, Person
@@ -38,10 +38,26 @@ class Role:
 class Access:
     """Answers by user id ("telegram:42"); what a client's menu hides is only politeness."""
 
-    def __init__(self, admins: Collection[str], limits: Limits, roles: Sequence[Role] = ()) -> None:
+    def __init__(
+        self,
+        admins: Collection[str],
+        limits: Limits,
+        roles: Sequence[Role] = (),
+        allowed: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        """Take what the operator settled; `allowed` are the chats of a platform that may call."""
         self._admins = frozenset(admins)
         self._limits = limits
         self._roles = tuple(roles)
+        self._allowed = {name: frozenset(chats) for name, chats in (allowed or {}).items() if chats}
+
+    def lets_in(self, platform: str, places: Collection[str]) -> bool:
+        """Return whether calls from a chat are taken; `places` are its id and what it is part of.
+
+        A platform without a list is open to all its chats.
+        """
+        allowed = self._allowed.get(platform)
+        return allowed is None or not allowed.isdisjoint(places)
 
     def is_admin(self, user: str) -> bool:
         """Return whether that person is an admin."""

@@ -20,6 +20,7 @@ from pydantic import (
 
 from bot.access import Limits, Role
 from bot.config_values import (
+    ChatId,
     Limit,
     Megabytes,
     Name,
@@ -130,16 +131,21 @@ class DefaultsConfig(Section):
 
 
 class DiscordConfig(Section):
-    """The Discord bot."""
+    """The Discord bot; `allow` are the servers, channels and people it listens to, empty for all."""
 
     token: SecretStr = Field(min_length=1)
+    allow: tuple[ChatId, ...] = ()
 
 
 class TelegramConfig(Section):
-    """The Telegram bot; `api_url` names a Bot API server of one's own."""
+    """The Telegram bot; `api_url` names a Bot API server of one's own.
+
+    `allow` are the groups and people it listens to, empty for all.
+    """
 
     token: SecretStr = Field(min_length=1)
     api_url: Url | None = None
+    allow: tuple[ChatId, ...] = ()
 
 
 class WebConfig(Section):

@@ -56,6 +56,12 @@ def person(value: object) -> object:
     return value
 
 
+def _chat_id(value: object) -> object:
+    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,25}", str(value)):
+        raise ValueError("must be a chat's id, such as -1001234567890")
+    return str(value)
+
+
 def beside(value: Path, info: ValidationInfo) -> Path:
     """Read a relative path as beside the configuration file, wherever the bot is started."""
     if "\0" in str(value):
@@ -69,6 +75,8 @@ Limit = Annotated[Seconds | None, BeforeValidator(_none)]
 Whole = Annotated[int, Field(ge=1)]
 Quota = Annotated[Whole | None, BeforeValidator(_none)]
 Url = Annotated[str, AfterValidator(_web_address)]
+ChatId = Annotated[str, BeforeValidator(_chat_id)]
+"""A chat's id on its platform; Telegram's groups have negative ones."""
 Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_length=100)]
 """A name a person types in a chat: no blanks and no "=", which separate it from the prompt."""
 

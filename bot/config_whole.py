@@ -86,7 +86,9 @@ class Config(Section):
         """Return who may do what, and how much."""
         usual = self.limits.limits()
         roles = [role.role(name, usual) for name, role in self.roles.items()]
-        return Access(self.admins, usual, roles)
+        chats = {"discord": self.chats.discord, "telegram": self.chats.telegram}
+        allowed = {name: chat.allow for name, chat in chats.items() if chat is not None}
+        return Access(self.admins, usual, roles, allowed)
 
     def catalog(self) -> Catalog:
         """Return the hosts, backends and models in the queue's own terms."""

@@ -83,6 +83,8 @@ class Gate:
         return replace(invocation, command=prompt.command, text=text, quoted="")
 
     async def _answer(self, invocation: Invocation, person: Person, language: str) -> Answer:
+        if not self._context.access.lets_in(invocation.platform, _places(invocation)):
+            raise CallRefused("refused.chat", chat=_places(invocation)[0])
         if person.is_banned(self._context.clock.now()):
             raise _banned(person)
         command = self._by_name.get(invocation.command)
@@ -159,6 +161,11 @@ class Gate:
             return word(language, "hint.did_you_mean", names=", ".join(nearest))
         names = ", ".join(list(self._context.catalog().models)[:_NAMED])
         return word(language, "hint.models", names=names)
+
+
+def _places(call: Invocation) -> tuple[str, ...]:
+    """Return the ids a chat can be allowed by: what it is part of, the chat of a thread, itself."""
+    return (*call.within, call.chat.partition("/")[0], call.chat)
 
 
 def _banned(person: Person) -> CallRefused:

@@ -42,6 +42,7 @@ TEXTS: Mapping[str, str] = {
     "refused.limit_owner": "Du hast {limit} offene Aufträge, mehr sind nicht erlaubt. Warte, bis einer endet, oder brich einen mit /cancel ab.",
     "refused.limit_line": "Die Schlange ist voll ({limit} Aufträge). Es wurde nichts angenommen; bitte versuche es später noch einmal.",
     "refused.quota": "Deine {limit} Aufträge dieser Stunde sind verbraucht. Der nächste ist frei: {moment}; gescheiterte zählen nicht.",
+    "refused.chat": "Usher ist für diesen Chat nicht freigegeben; wer Usher betreibt, kann ihn mit der Nummer {chat} freigeben.",
     "refused.banned": "Du darfst Usher nicht benutzen{reason}.",
     "refused.banned_until": "Du darfst Usher gerade nicht benutzen{reason}; das endet {moment}.",
     "refused.full_disk": "Die Festplatte dieses Servers ist voll, deshalb wird nichts Neues angenommen. Was vorher angenommen wurde, ist sicher.",

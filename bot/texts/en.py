@@ -42,6 +42,7 @@ TEXTS: Mapping[str, str] = {
     "refused.limit_owner": "You have {limit} open jobs, which is the limit. Wait for one to end, or /cancel one.",
     "refused.limit_line": "The line is full ({limit} jobs). Nothing was accepted; please try again in a while.",
     "refused.quota": "You have used your {limit} jobs of this hour. The next one is free {moment}; failed jobs are not counted.",
+    "refused.chat": "Usher is not open to this chat; its operator can let it in by the id {chat}.",
     "refused.banned": "You are banned from using Usher{reason}.",
     "refused.banned_until": "You are banned from using Usher{reason}; it ends {moment}.",
     "refused.full_disk": "The disk of this server is full, so nothing new is accepted. What was accepted before is safe.",
