@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 FETCH_TRIES = 5
 RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it finished meanwhile
 
+LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
 LOST_TEXT = "It was interrupted again and again."
 
 Call = Callable[[Report], Awaitable[Fetch]]
@@ -93,7 +94,7 @@ class Processor:
         """
         spec, backend = self._fleet.catalog.models.get(job.model), job.backend
         if spec is None or backend is None or backend not in self._fleet.serving(spec):
-            self._spawn(job, lambda: self._lost(job, spec), work)
+            self._spawn(job, lambda: self._lost(job), work)
             return
         self._fleet.ready(spec, backend)
         self._fleet.occupy(job, backend, self._clock.now() + spec.service_s)
@@ -182,7 +183,7 @@ class Processor:
             self._ended(job, backend)
             output = await self._fetched(fetch, job)
         except _Lost:
-            await self._lost(job, spec)
+            await self._lost(job)
         except StoreError as error:
             # Its inputs could not be read, so nothing was sent: not the job's fault.
             log.warning("job %d: %s", job.id, error)
@@ -278,11 +279,15 @@ class Processor:
                 self._fleet.vitals.wedged(backend, str(error))
         return True
 
-    async def _lost(self, job: Job, spec: ModelSpec | None) -> None:
-        if spec is not None and job.attempt >= spec.max_attempts:
+    async def _lost(self, job: Job) -> None:
+        """Return a job whose attempt ended with our last run: not its fault, so not charged.
+
+        Each start and each return is a version of the job, so the version tells how often.
+        """
+        if job.version >= 2 * LOST_MOST:
             await self._outcomes.conclude(job, JobEvent.FAIL, error=LOST_TEXT)
         else:
-            await self._outcomes.conclude(job, JobEvent.RETRY, not_before=self._clock.now())
+            await self._outcomes.conclude(job, JobEvent.RELEASE, not_before=self._clock.now())
 
 
 def _resolve(started: asyncio.Future[None]) -> None:

@@ -1,0 +1,144 @@
+"""The real program, made to die: `python -m tests.chaos.mortal run -c FILE`.
+
+The environment variable `USHER_DIES_AT` names a commit point ("after complete 2": right after the
+second completion was stored), where the process kills itself as by kill -9. It is read here and
+nowhere else; the program knows nothing of it. With `--wait` everything is imported first and the
+program begins when a line arrives: so the next life is ready when the last one ends.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from backends.comfyui import ComfyUI
+from backends.comfyui_server import Server
+from backends.lmstudio import LMStudio
+from bot import app as _app  # noqa: F401  what the program imports late is here already
+from bot import cli
+from bot.people import People
+from bot.platforms.telegram import Telegram
+from bot.platforms.telegram_updates import Updates
+from bot.records import Records
+from queueing.jobs import JobEvent
+from queueing.processor import Processor
+from queueing.store import SqliteStore, worker
+
+VARIABLE = "USHER_DIES_AT"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """A call after which something is true outside that was not before.
+
+    `owner` and `name` say which function; `event` narrows it to one change of a job's state.
+    """
+
+    owner: Any
+    name: str
+    event: JobEvent | None = None
+
+
+def _change(event: JobEvent) -> Point:
+    return Point(owner=SqliteStore, name="apply", event=event)
+
+
+POINTS: Mapping[str, Point] = {
+    "transaction": Point(owner=worker, name="_transaction"),
+    "accept": Point(owner=SqliteStore, name="add"),
+    "start": _change(JobEvent.START),
+    "complete": _change(JobEvent.COMPLETE),
+    "retry": _change(JobEvent.RETRY),
+    "cancel": _change(JobEvent.CANCEL),
+    "spend": Point(owner=People, name="spend"),
+    "say": Point(owner=Telegram, name="_reply"),
+    "note-message": Point(owner=Records, name="note_message"),
+    "edit": Point(owner=Telegram, name="edit"),
+    "begin-part": Point(owner=Records, name="begin_part"),
+    "end-part": Point(owner=Records, name="end_part"),
+    "acknowledge": Point(owner=SqliteStore, name="acknowledge"),
+    "confirm": Point(owner=Updates, name="_look"),
+    "prompt": Point(owner=Server, name="send"),
+    "download": Point(owner=Server, name="download"),
+    "fetch": Point(owner=Processor, name="_fetched"),
+    "text": Point(owner=LMStudio, name="run"),
+    "load-picture-model": Point(owner=ComfyUI, name="load"),
+    "load-text-model": Point(owner=LMStudio, name="load"),
+    "note-residency": Point(owner=SqliteStore, name="note_residency"),
+}
+"""Every point at which a promise is made or kept, by its label."""
+
+
+def arm(where: str) -> None:
+    """Have this process kill itself at a point: "before complete 2", "after say 1"."""
+    when, label, number = where.split()
+    point = POINTS[label]
+    original = getattr(point.owner, point.name)
+    dies = _countdown(point, int(number))
+    mortal = (_mortal_async if asyncio.iscoroutinefunction(original) else _mortal)(
+        original, dies, after=when == "after"
+    )
+    setattr(point.owner, point.name, mortal)
+
+
+def _countdown(point: Point, number: int) -> Callable[[tuple[Any, ...]], bool]:
+    calls = count(1)
+
+    def dies(args: tuple[Any, ...]) -> bool:
+        if point.event is not None and args[2] is not point.event:
+            return False
+        return next(calls) == number
+
+    return dies
+
+
+def _mortal(original: Any, dies: Callable[[tuple[Any, ...]], bool], *, after: bool) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        doomed = dies(args)
+        if doomed and not after:
+            die()
+        result = original(*args, **kwargs)
+        if doomed:
+            die()
+        return result
+
+    return call
+
+
+def _mortal_async(original: Any, dies: Callable[[tuple[Any, ...]], bool], *, after: bool) -> Any:
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        doomed = dies(args)
+        if doomed and not after:
+            die()
+        result = await original(*args, **kwargs)
+        if doomed:
+            die()
+        return result
+
+    return call
+
+
+def die() -> None:
+    """End as by kill -9: nothing is flushed, closed or told."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main() -> int:
+    """Arm, wait for the word if asked to, and be the program."""
+    where = os.environ.pop(VARIABLE, "")
+    if where:
+        arm(where)
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["--wait"]:
+        arguments = arguments[1:]
+        if not sys.stdin.readline():
+            return 0
+    return cli.main(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
