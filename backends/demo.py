@@ -34,6 +34,7 @@ from queueing.requests import (
 SIDE = 768  # pixels, where neither the request nor its picture says more
 STEPS = 20
 PREVIEWS = 8  # per picture
+DRAWS = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
 
 
 class DemoOptions(Record):
@@ -73,9 +74,9 @@ class Demo:
         """Refuse unknown options and values out of range."""
         self._options(model)
 
-    def options(self, model: ModelSpec) -> frozenset[str] | None:  # noqa: ARG002 - the port's signature
-        """Take every option there is."""
-        return None
+    def options(self, model: ModelSpec) -> frozenset[str] | None:
+        """Take every option where a model draws."""
+        return None if model.capabilities & DRAWS else frozenset()
 
     async def probe(self) -> ServerInfo:
         """Return at once: there is no server that could be away."""
@@ -92,11 +93,10 @@ class Demo:
 
     async def discover(self) -> tuple[ModelSpec, ...]:
         """Offer one model that draws and one that writes."""
-        draws = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
         writes = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
         return tuple(
             ModelSpec(name=name, backends=(self._spec.name,), capabilities=able, vram_mb=4000)
-            for name, able in (("demo-painter", draws), ("demo-writer", writes))
+            for name, able in (("demo-painter", DRAWS), ("demo-writer", writes))
         )
 
     async def load(self, model: ModelSpec) -> None:

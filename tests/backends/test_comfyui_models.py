@@ -27,6 +27,15 @@ def test_a_shipped_template_brings_its_picture_variant_along() -> None:
     assert templates.picture.name == "flux-img2img.json"
 
 
+def test_a_model_takes_what_one_of_its_templates_takes() -> None:
+    """If this failed `--strength` would be refused although pictures can be started from."""
+    both = read_templates(model(TEXT, PICTURE, workflow="flux.json")).options
+    plain = read_templates(model(TEXT, workflow="flux.json")).options
+    assert both - plain == {"strength"}
+    assert "negative" not in both
+    assert {"width", "height", "steps", "seed", "count", "guidance"} <= plain
+
+
 @pytest.mark.parametrize(
     ("spec", "says"),
     [

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from queueing.errors import BadModel, Unavailable
+from queueing.errors import BadModel, Rejected, Unavailable
 from queueing.requests import Output, Progress, TextToImage, Work
 from tests.contracts import harness_comfyui, harness_text
 from tests.contracts.backend_harness import Harness, Opens, until
@@ -48,6 +48,23 @@ async def test_options_that_cannot_work_are_refused_without_asking(harness: Harn
         pytest.skip("every option works here")
     with pytest.raises(BadModel, match=harness.unusable.name):
         harness.backend.check(harness.unusable)
+
+
+async def test_what_a_model_does_not_take_is_known_before_and_refused(harness: Harness) -> None:
+    """If this failed people would wait in line for an option the model ignores or refuses."""
+    taken = harness.backend.options(harness.model)
+    if not isinstance(harness.quick, TextToImage):
+        assert taken == frozenset()
+        return
+    assert taken is None or taken <= TextToImage.model_fields.keys() - {"kind", "prompt"}
+    for option, value in {"negative": "x", "steps": 2, "guidance": 2.0, "count": 2}.items():
+        request = harness.quick.model_copy(update={option: value})
+        work = Work(key=str(uuid4()), request=request)
+        if taken is None or option in taken:
+            await harness.backend.run(harness.model, work, ignore)
+        else:
+            with pytest.raises(Rejected):
+                await harness.backend.run(harness.model, work, ignore)
 
 
 async def test_the_server_says_who_it_is(harness: Harness) -> None:

@@ -1,0 +1,476 @@
+"""What an admin stops, empties and moves, and what people's fair share comes to, end to end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from queueing.errors import BackendError, Refused, StoreError, Unavailable, UnknownModel
+from queueing.jobqueue import JobQueue
+from queueing.jobs import Job, JobState
+from queueing.paused import Paused
+from queueing.ports import Admission, Forgotten, JobChanged, LinesMoved
+from queueing.requests import Chat, ChatMessage
+from queueing.store import SqliteStore, open_database
+from queueing.world import Blocked, Rules
+from tests.simulation.house import NO_LIMITS, FlakyStore, House, ended, host, image_model, until
+from tests.simulation.loop import run
+
+
+def two_hosts(**fields: str) -> House:
+    """Return flux on one host, and sdxl on both; a host holds one model at a time."""
+    models = [
+        image_model("flux", "comfy", vram_mb=16000, aliases=("f",)),
+        image_model("sdxl", "comfy", "other", vram_mb=16000),
+    ]
+    return House.of(models, [host("gpu-1", "comfy"), host("gpu-2", "other")], **fields)
+
+
+async def ask(queue: JobQueue, house: House, model: str, *prompts: str) -> list[Job]:
+    return [await queue.submit(house.new(model, each), limits=NO_LIMITS) for each in prompts]
+
+
+def prompts(house: House, server: str = "comfy") -> list[str]:
+    return [prompt for _, _, prompt in house.servers[server].starts]
+
+
+# ---------------------------------------------------------------- pauses
+
+
+def test_a_paused_model_says_so_and_promises_no_time() -> None:
+    """If this fails people are promised a time that nobody knows."""
+
+    async def story() -> None:
+        house = two_hosts()
+        house.servers["comfy"].service_s = 20.0
+        async with house.queue() as queue:
+            jobs = await ask(queue, house, "flux", "a", "b", "c")
+            await until(lambda: house.servers["comfy"].running)
+            assert await queue.pause(model="F") == Paused(models=frozenset({"flux"}))
+            await asyncio.sleep(60)
+            assert prompts(house) == ["a"]
+            standing = (await queue.standings(jobs[1:]))[jobs[1].id]
+            assert standing.reason is not None
+            assert (standing.reason.why, standing.reason.host) == (Blocked.PAUSED, None)
+            assert (standing.position, standing.done_at) == (1, None)
+            flux, sdxl = queue.models()
+            assert (flux.paused, sdxl.paused) == (True, False)
+            assert await queue.resume(model="flux") == Paused()
+            for job in jobs:
+                await ended(queue, job, within_s=70)
+        assert prompts(house) == ["a", "b", "c"]
+
+    run(story())
+
+
+def test_people_are_told_at_once_that_their_line_is_paused() -> None:
+    """If this fails status messages count down to a start that does not come."""
+
+    async def story() -> None:
+        house = two_hosts()
+        async with house.queue() as queue:
+            await ask(queue, house, "flux", "a", "b")
+            await until(lambda: house.servers["comfy"].running)
+            house.events.clear()
+            await queue.pause()
+            await asyncio.sleep(0.1)
+            moved = [event for event in house.events if isinstance(event, LinesMoved)]
+            assert any("flux" in event.models for event in moved)
+
+    run(story())
+
+
+def test_a_host_that_is_paused_while_it_loads_ends_its_load_and_starts_nothing() -> None:
+    """If this fails a pause cuts a load short, or the loaded model begins to work all the same."""
+
+    async def story() -> None:
+        house = two_hosts()
+        async with house.queue() as queue:
+            await ask(queue, house, "flux", "a")
+            await until(lambda: house.servers["comfy"].loading)
+            await queue.pause(host="gpu-1")
+            await asyncio.sleep(60)
+            assert house.servers["comfy"].memory == {"flux"}
+            assert prompts(house) == []
+            assert [each.paused for each in queue.hosts()] == [True, False]
+
+    run(story())
+
+
+def test_a_pause_before_the_queue_runs_adds_to_those_of_the_last_run(tmp_path: Path) -> None:
+    """If this fails a command that comes early resumes everything that was paused."""
+
+    async def story() -> None:
+        house = two_hosts(url=f"sqlite:///{tmp_path}/usher.db")
+        async with house.queue() as queue:
+            await queue.pause(model="flux")
+        store = SqliteStore(await open_database(house.url, inline=True))
+        early = house.build(store, house.connect())
+        both = Paused(models=frozenset({"flux"}), hosts=frozenset({"gpu-2"}))
+        assert await early.pause(host="gpu-2") == both
+        await store.aclose()
+        async with house.queue() as queue:
+            await asyncio.sleep(1)
+            assert queue.paused() == both
+
+    run(story())
+
+
+def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
+    """If this fails an admin is told of an error while the machines stand still."""
+
+    async def story() -> None:
+        house = two_hosts()
+        store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
+        async with house.queue(store) as queue:
+            store.failing.add("note_paused")
+            with pytest.raises(StoreError):
+                await queue.pause()
+            assert queue.paused() == Paused()
+            (job,) = await ask(queue, house, "flux", "a")
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda queue: queue.pause(host="nowhere"),
+        lambda queue: queue.drain("nowhere"),
+        lambda queue: queue.resume(host="nowhere"),
+    ],
+)
+def test_an_unknown_host_is_refused(act: Callable[[JobQueue], Awaitable[object]]) -> None:
+    """If this fails a typing error is stored and never found again."""
+
+    async def story() -> None:
+        house = two_hosts()
+        async with house.queue() as queue:
+            with pytest.raises(Refused):
+                await act(queue)
+            with pytest.raises(UnknownModel):
+                await queue.pause(model="fluxx")
+            assert queue.paused() == Paused()
+
+    run(story())
+
+
+# ---------------------------------------------------------------- draining
+
+
+def test_draining_waits_for_a_load_under_way_and_for_every_job() -> None:
+    """If this fails the memory that was promised is taken a moment later."""
+
+    async def story() -> None:
+        house = two_hosts()
+        server = house.servers["comfy"]
+        async with house.queue() as queue:
+            (job,) = await ask(queue, house, "flux", "a")
+            await until(lambda: server.loading)
+            await queue.drain("gpu-1")
+            assert not server.memory
+            assert house.cards["gpu-1"].used_mb == 0
+            assert not queue.models()[0].copies
+            waiting = await queue.get(job.id)
+            assert waiting is not None
+            assert waiting.state is JobState.PENDING
+            await queue.resume(host="gpu-1")
+            await ended(queue, job)
+        assert not house.violations
+
+    run(story())
+
+
+def test_two_admins_who_drain_one_host_are_both_told() -> None:
+    """If this fails the second one waits for ever."""
+
+    async def story() -> None:
+        house = two_hosts()
+        server = house.servers["comfy"]
+        async with house.queue() as queue:
+            await ask(queue, house, "flux", "a")
+            await until(lambda: server.running)
+            async with asyncio.timeout(60):
+                await asyncio.gather(queue.drain("gpu-1"), queue.drain("gpu-1"))
+            assert not server.memory
+
+    run(story())
+
+
+def test_a_drain_says_when_a_server_may_still_hold_memory() -> None:
+    """If this fails somebody starts a game on a card that is full."""
+
+    async def story() -> None:
+        house = two_hosts()
+        server = house.servers["comfy"]
+        async with house.queue() as queue:
+            (job,) = await ask(queue, house, "flux", "a")
+            await ended(queue, job)
+            server.up = False
+            with pytest.raises(Unavailable, match="comfy does not answer"):
+                await queue.drain("gpu-1")
+            assert queue.paused().hosts == {"gpu-1"}
+
+    run(story())
+
+
+def test_a_drain_names_what_must_be_unloaded_by_hand() -> None:
+    """If this fails an old LM Studio keeps its model, and we say that it has not."""
+
+    async def story() -> None:
+        house = two_hosts()
+        store = SqliteStore(await open_database("sqlite://", inline=True))
+        backends = house.connect()
+        backends["comfy"].can_unload = False
+        queue = house.build(store, backends)
+        running = asyncio.create_task(queue.run())
+        (job,) = await ask(queue, house, "flux", "a")
+        await ended(queue, job)
+        with pytest.raises(Unavailable, match="flux on comfy must be unloaded by hand"):
+            await queue.drain("gpu-1")
+        assert house.servers["comfy"].memory == {"flux"}
+        running.cancel()
+        await asyncio.wait([running])
+        await store.aclose()
+
+    run(story())
+
+
+# ---------------------------------------------------------------- preloads
+
+
+def test_a_preload_right_after_the_start_waits_for_the_first_look() -> None:
+    """If this fails an admin reads "comfy is down: None" of a server that is well."""
+
+    async def story() -> None:
+        house = two_hosts()
+        async with house.queue() as queue:
+            assert await queue.preload("flux", None) == "comfy"
+            assert house.servers["comfy"].memory == {"flux"}
+
+    run(story())
+
+
+def test_a_preload_on_a_dead_server_fails_as_soon_as_that_is_known() -> None:
+    """If this fails an admin waits for ever for a server that is off."""
+
+    async def story() -> None:
+        house = two_hosts()
+        house.servers["comfy"].up = False
+        async with house.queue() as queue:
+            async with asyncio.timeout(30):
+                with pytest.raises(Unavailable, match=r"^comfy does not answer$"):
+                    await queue.preload("flux", None)
+            house.servers["comfy"].up = True
+            await asyncio.sleep(60)
+            assert not house.servers["comfy"].loads
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (Unavailable("connect: [Errno 111]"), "comfy stopped answering"),
+        (RuntimeError("bug"), "something went wrong on our side; the log says what"),
+        (BackendError("{'error': 'x'}\nTraceback …"), "comfy refused to load it"),
+    ],
+)
+def test_a_failed_preload_says_why_without_internals(error: Exception, says: str) -> None:
+    """If this fails an admin reads a traceback, or the wish stays and loads in a circle."""
+
+    async def story() -> None:
+        house = two_hosts()
+        house.servers["comfy"].load_fates = lambda: error
+        async with house.queue() as queue:
+            with pytest.raises(BackendError) as failed:
+                await queue.preload("flux", None)
+            assert str(failed.value) == says
+            await asyncio.sleep(300)
+            assert len(house.servers["comfy"].loads) == 1
+
+    run(story())
+
+
+def test_a_preload_avoids_paused_hosts_and_models() -> None:
+    """If this fails a preload waits for ever, or takes back a card somebody was given."""
+
+    async def story() -> None:
+        house = two_hosts()
+        async with house.queue() as queue:
+            await queue.pause(host="gpu-1")
+            assert await queue.preload("sdxl", None) == "other"
+            with pytest.raises(Refused, match=r"^gpu-1 is paused$"):
+                await queue.preload("flux", None)
+            await queue.pause(model="flux")
+            with pytest.raises(Refused, match=r"^flux is paused$"):
+                await queue.preload("flux", "gpu-1")
+            await queue.pause()
+            with pytest.raises(Refused, match=r"^everything is paused$"):
+                await queue.preload("sdxl", None)
+
+    run(story())
+
+
+# ---------------------------------------------------------------- a fair share
+
+
+def test_one_persons_flood_waits_in_the_back_row_and_enters_job_by_job() -> None:
+    """If this fails one person's ten jobs stand before everybody else's first."""
+
+    async def story() -> None:
+        house = two_hosts()
+        server = house.servers["comfy"]
+        limits = Admission(max_in_line=2)
+        async with house.queue() as queue:
+            flood = [
+                await queue.submit(house.new("flux", f"a{n}", owner="ada"), limits=limits)
+                for n in range(5)
+            ]
+            bobs = [
+                await queue.submit(house.new("flux", f"b{n}", owner="bob"), limits=limits)
+                for n in range(2)
+            ]
+            standings = await queue.standings(flood)
+            assert [standings[job.id].back_row for job in flood] == [False] * 2 + [True] * 3
+            await until(lambda: server.finished["a0"])
+            await asyncio.sleep(1)
+            standing = (await queue.standings(flood[2:3]))[flood[2].id]
+            assert (standing.back_row, standing.shown) == (False, "ready")
+            for job in (*flood, *bobs):
+                assert (await ended(queue, job)).state is JobState.COMPLETED
+        assert prompts(house) == ["a0", "a1", "b0", "b1", "a2", "a3", "a4"]
+
+    run(story())
+
+
+def test_lanes_share_a_model_by_their_weights_and_none_starves() -> None:
+    """If this fails a lane costs nothing and gives nothing, or shuts the others out."""
+
+    async def story() -> None:
+        house = House.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
+        house.rules = Rules(lane_weights={"vip": 3, "normal": 2, "relaxed": 1})
+        async with house.queue() as queue:
+            for lane in ("relaxed", "normal", "vip"):
+                for number in range(6):
+                    new = house.new("flux", f"{lane}{number}", owner=lane, lane=lane)
+                    await queue.submit(new, limits=NO_LIMITS)
+            await until(lambda: len(prompts(house)) == 18)
+        served = [prompt.rstrip("0123456789") for prompt in prompts(house)]
+        for turn in (served[:6], served[6:12]):
+            assert sorted(turn) == sorted(["vip"] * 3 + ["normal"] * 2 + ["relaxed"])
+        for lane in ("vip", "normal", "relaxed"):
+            mine = [prompt for prompt in prompts(house) if prompt.startswith(lane)]
+            assert mine == sorted(mine)
+
+    run(story())
+
+
+def test_a_job_moved_out_of_the_back_row_runs_next() -> None:
+    """If this fails an admin's word holds only for those who are in line already."""
+
+    async def story() -> None:
+        house = two_hosts()
+        async with house.queue() as queue:
+            limits = Admission(max_in_line=1)
+            jobs = [
+                await queue.submit(house.new("flux", f"{n}", owner="ada"), limits=limits)
+                for n in range(3)
+            ]
+            await until(lambda: house.servers["comfy"].running)
+            assert await queue.move_first(jobs[2].id) is not None
+            assert await queue.move_first(jobs[0].id) is None
+            for job in jobs:
+                await ended(queue, job)
+        assert prompts(house) == ["0", "2", "1"]
+
+    run(story())
+
+
+# ---------------------------------------------------------------- options, history, forgetting
+
+
+def test_options_are_those_of_every_server_that_may_run_the_model() -> None:
+    """If this fails an option works or not by the chance of where a job runs."""
+
+    async def story() -> None:
+        house = two_hosts()
+        async with house.queue() as queue:
+            assert queue.options("sdxl") is None
+            house.servers["comfy"].options = frozenset({"seed", "steps"})
+            assert queue.options("sdxl") == frozenset({"seed", "steps"})
+            house.servers["other"].options = frozenset({"steps", "width"})
+            assert queue.options("sdxl") == frozenset({"steps"})
+            assert queue.options("F") == frozenset({"seed", "steps"})
+            with pytest.raises(UnknownModel):
+                queue.options("nothing")
+
+    run(story())
+
+
+def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
+    """If this fails the prompt of a deleted picture stays behind in its enhancement."""
+
+    async def story() -> None:
+        house = two_hosts()
+        store = SqliteStore(await open_database("sqlite://", inline=True))
+        async with house.queue(store) as queue:
+            (first, second) = await ask(queue, house, "flux", "a", "b")
+            improve = Chat(messages=(ChatMessage(role="user", text="improve a"),))
+            new = house.new("flux", "", parent=first.id)
+            child = await store.add(
+                type(new)(
+                    model="flux",
+                    request=improve,
+                    owner=new.owner,
+                    key="child",
+                    parent=first.id,
+                ),
+                1.0,
+                limits=NO_LIMITS,
+            )
+            for job in (first, second, child):
+                await ended(queue, job)
+            assert [job.id for job in await queue.history("web:1", limit=9)] == [
+                second.id,
+                first.id,
+            ]
+            assert await queue.forget("web:1", lambda job: job.id == first.id) == 2
+            assert [await queue.get(job.id) for job in (first, child)] == [None, None]
+            assert await queue.get(second.id) is not None
+            forgotten = [event for event in house.events if isinstance(event, Forgotten)]
+            assert [event.job_ids for event in forgotten] == [{first.id, child.id}]
+        await store.aclose()
+
+    run(story())
+
+
+def test_a_running_job_is_forgotten_without_a_trace_on_its_server() -> None:
+    """If this fails a server draws on for somebody who is gone, or its late end crashes us."""
+
+    async def story() -> None:
+        house = two_hosts()
+        server = house.servers["comfy"]
+        async with house.queue() as queue:
+            mine = await ask(queue, house, "flux", "a", "b", "c")
+            theirs = await queue.submit(house.new("flux", "d", owner="bob"), limits=NO_LIMITS)
+            await until(lambda: server.running)
+            assert await queue.forget("web:1") == 3
+            assert await queue.open_jobs("web:1") == []
+            assert (await ended(queue, theirs)).state is JobState.COMPLETED
+            assert server.cancelled == ["a"]
+            assert await queue.forget("web:1") == 0
+            late = [
+                event
+                for event in house.events[house.events.index(_forgotten(house)) :]
+                if isinstance(event, JobChanged) and event.job.id in {job.id for job in mine}
+            ]
+            assert late == []
+
+    run(story())
+
+
+def _forgotten(house: House) -> Forgotten:
+    return next(event for event in house.events if isinstance(event, Forgotten))
