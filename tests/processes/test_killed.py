@@ -127,7 +127,7 @@ async def bot(tmp_path: Path, comfy: str, studio: str) -> AsyncIterator[Bot]:
 async def ask(bot: Bot, words: str) -> None:
     async with bot.page() as page:
         await page.say(words)
-        await page.next("said")
+        await page.next("taken")
 
 
 async def shown(bot: Bot, words: str) -> dict[str, Any]:
