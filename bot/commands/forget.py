@@ -2,6 +2,7 @@
 
 from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command, Param, ParamKind
+from bot.platforms.web_log import ChatLog
 from bot.records import Origin
 from queueing.jobs import Job
 from queueing.requests import Chat
@@ -34,7 +35,7 @@ async def handle(context: Context, call: Call) -> Answer:
     log = context.chat_logs.get(call.invocation.platform)
     if log is not None:
         await log.clear(chat)
-    return reply(call.say("forget.me", count=count))
+    return _told(call, "forget.me", count, log)
 
 
 async def _forget_conversation(context: Context, call: Call) -> Answer:
@@ -47,7 +48,13 @@ async def _forget_conversation(context: Context, call: Call) -> Answer:
     if log is not None:
         for message in (each for some in messages for each in some):
             await log.delete(call.invocation.chat, message)
-    return reply(call.say("forget.conversation", count=count))
+    return _told(call, "forget.conversation", count, log)
+
+
+def _told(call: Call, key: str, count: int, log: ChatLog | None) -> Answer:
+    """Say what is gone, and what is not: the messages in chats that others keep."""
+    body = call.say(key, count=count)
+    return reply(body if log is not None else (*body, " ", *call.say("forget.chat_stays")))
 
 
 async def _asked_here(context: Context, call: Call) -> list[Job]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.platforms.base import ContentRefused, MessageRef
+from bot.platforms.web_log import MemoryLog, Shown, TextPart
 from bot.texts import plain
 from queueing.jobs import JobState
 from tests.bot.test_admin_commands import say
@@ -16,7 +17,7 @@ from tests.simulation.house import House, host, image_model, until
 from tests.simulation.loop import run
 
 
-def in_bot(story: Any, url: str = "sqlite://") -> FakeChat:
+def in_bot(story: Any, url: str = "sqlite://", **fields: Any) -> FakeChat:
     """Play a story in the bot and return the chat."""
     models = [image_model("flux", vram_mb=8000), image_model("llm", vram_mb=8000)]
     models[1] = type(models[1])(
@@ -30,7 +31,7 @@ def in_bot(story: Any, url: str = "sqlite://") -> FakeChat:
     house, chat = House.of(models, [host("gpu-1", "comfy")], url=url), FakeChat()
 
     async def play() -> None:
-        async with bot(house, chat) as running:
+        async with bot(house, chat, **fields) as running:
             await story(running, house)
             await asyncio.sleep(5)
 
@@ -151,7 +152,8 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
         await say(running, "/show 1", "fake:1")
 
     _, forgotten, history, settings, shown = answers(in_bot(story, f"sqlite:///{path}"))
-    assert forgotten.startswith("Everything stored of you is deleted: 2 jobs")
+    assert forgotten.startswith("Everything stored of you is deleted: your jobs (2)")
+    assert forgotten.endswith("in chats you can delete yourself.")
     assert history == "There are no jobs of yours."
     assert "3:2" not in settings
     assert shown == "There is no job 1 of yours."
@@ -232,7 +234,31 @@ def test_a_forgotten_conversation_leaves_pictures_and_other_chats_alone() -> Non
         ]
         assert len(await running.queue.history("fake:2", limit=9)) == 1
 
-    assert answers(in_bot(story))[-1].startswith("1 questions you asked in this chat are deleted")
+    assert answers(in_bot(story))[-1].startswith("The questions you asked in this chat (1) are")
+
+
+def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
+    """The web chat would show for ever what its person had deleted."""
+    log = MemoryLog()
+
+    async def story(running: Bot, house: House) -> None:
+        for chat in ("1", "2"):
+            for message in ("asked", "answered", "other"):
+                shown = Shown(author="usher", body=(TextPart(text=message),))
+                await log.put(chat, message, 1.0, shown, ())
+        asked = MessageRef(platform="fake", chat="1", message="asked")
+        await say(running, "/ask llm why", "fake:1", request=asked)
+        await asyncio.sleep(60)
+        ref = MessageRef(platform="fake", chat="1", message="answered")
+        await running.records.note_message(1, ref, 1.0)
+        await say(running, "/forget conversation", "fake:1")
+        assert [entry.message for entry in await log.since("1", 0, 9)] == ["other"]
+        await say(running, "/forget me", "fake:1")
+        assert await log.since("1", 0, 9) == []
+        assert len(await log.since("2", 0, 9)) == 3
+
+    chat = in_bot(story, chat_logs={"fake": log})
+    assert not any("delete yourself" in text for text in answers(chat))
 
 
 def test_a_forgotten_word_is_needed() -> None:

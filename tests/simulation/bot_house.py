@@ -1,7 +1,7 @@
 """The whole bot in virtual time: real queue, store, presenter and door, fake servers and chats."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from bot.commands.registry import COMMANDS
 from bot.door import Gate
 from bot.enhance import Enhancer
 from bot.people import People
+from bot.platforms.web_log import ChatLog
 from bot.presenter import Presenter
 from bot.records import MIGRATIONS, Records
 from queueing.jobqueue import JobQueue
@@ -42,10 +43,12 @@ async def bot(
     chat: FakeChat | None = None,
     *others: FakeChat,
     limits: Limits | None = None,
+    chat_logs: Mapping[str, ChatLog] | None = None,
 ) -> AsyncIterator[Bot]:
     """Run the bot on a house's servers and database until the block ends.
 
-    It speaks to `chat`, by default a new one, and to the others.
+    It speaks to `chat`, by default a new one, and to the others; `chat_logs` are those of
+    platforms whose messages we keep ourselves.
     """
     chat = chat or FakeChat()
     clock = VirtualClock()
@@ -72,6 +75,7 @@ async def bot(
             clock=clock,
             defaults=Defaults(),
             commands=COMMANDS,
+            chat_logs=chat_logs or {},
         )
         serving = [
             asyncio.ensure_future(presenter.run()),
