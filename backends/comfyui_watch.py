@@ -19,7 +19,7 @@ from queueing.requests import File, Progress
 
 log = logging.getLogger(__name__)
 
-CONNECT_S = 2.0
+CONNECT_S = 0.5  # then asking begins, and the websocket may come later
 RECONNECT_S = 1.0
 SILENCE_S = 15.0  # of a connection, before a new one is tried; a slow step may take longer
 MESSAGE_LIMIT = 64 * 1024 * 1024  # results can come as frames too; aiohttp's 4 MiB ends the socket

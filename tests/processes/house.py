@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,6 +157,12 @@ async def set_faults(url: str, **faults: Any) -> None:
     """Say what goes wrong from now on with a fake server in another process."""
     async with httpx.AsyncClient(trust_env=False) as client:
         (await client.post(f"{url}/_faults", json=faults)).raise_for_status()
+
+
+async def die(url: str) -> None:
+    """Have a fake server in another process die at once; `respawning` starts it again."""
+    with suppress(httpx.HTTPError):
+        await set_faults(url, die=True)
 
 
 async def until(holds: Callable[[], Any], *, within_s: float = PATIENCE_S) -> None:

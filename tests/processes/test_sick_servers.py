@@ -1,0 +1,147 @@
+"""Servers that answer late, or accept work and never do it: taken out, and taken back by themselves.
+
+The servers are processes of their own and the queue speaks to them over sockets.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queueing.catalog import HostSpec, ModelSpec, Timeouts
+from queueing.jobs import Job, JobState
+from queueing.reasons import sentence
+from queueing.world import Blocked
+from tests.fakes.process import respawning
+from tests.processes.house import (
+    House,
+    backend,
+    die,
+    house,
+    image,
+    image_model,
+    set_faults,
+    told,
+    until,
+)
+
+IMPATIENT = Timeouts(load_s=1.5, first_s=1.5, idle_s=1.5, total_s=20.0)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait less between two looks and after failures; everything else is as it runs for people."""
+    monkeypatch.setattr("queueing.health.EVERY_S", 0.5)
+    monkeypatch.setattr("queueing.health.ANSWER_S", 0.5)
+    monkeypatch.setattr("queueing.health.FIRST_DOWN_S", 0.2)
+    monkeypatch.setattr("queueing.retry.FIRST_PAUSE_S", 0.5)
+
+
+@asynccontextmanager
+async def servers(
+    folder: Path, count: int, **fields: Any
+) -> AsyncIterator[tuple[House, list[str]]]:
+    """Run that many ComfyUI processes, each on a host of its own, and a queue."""
+    given: dict[str, Any] = {"timeouts": IMPATIENT} | fields
+    async with (
+        respawning("comfyui", "--step-s", "0.02") as first,
+        respawning("comfyui", "--step-s", "0.02") as second,
+    ):
+        urls = [first, second][:count]
+        hosts = [
+            HostSpec(name=f"gpu-{n}", vram_mb=24_000, backends=(backend("comfyui", f"c{n}", url),))
+            for n, url in enumerate(urls, 1)
+        ]
+        model: ModelSpec = image_model("sdxl", *(f"c{n}" for n in range(1, count + 1)), **given)
+        async with house(folder, hosts, [model]) as running:
+            yield running, urls
+
+
+async def waits_because(running: House, job: Job, why: Blocked) -> str:
+    """Return the sentence a waiting job shows, once it is for that reason."""
+    said: list[str] = []
+
+    async def holds() -> bool:
+        standing = (await running.queue.standings([job]))[job.id]
+        if standing.reason is not None and standing.reason.why is why:
+            said.append(sentence(standing.reason))
+        return bool(said)
+
+    await until(holds)
+    return said[0]
+
+
+def is_up(running: House, name: str) -> bool:
+    return next(one for one in running.queue.backends() if one.name == name).up
+
+
+@pytest.mark.parametrize("loaded", [True, False], ids=["while it ran jobs", "before its load"])
+async def test_jobs_of_a_wedged_server_go_elsewhere(tmp_path: Path, *, loaded: bool) -> None:
+    """If this fails a hung worker with healthy HTTP swallows the jobs of everybody."""
+    async with servers(tmp_path, 2) as (running, (wedged, healthy)):
+        await until(lambda: is_up(running, "c1") and is_up(running, "c2"))
+        if loaded:
+            await running.done(image("sdxl"))
+            assert (await told(wedged))["ran"], "the first server in the model's order was used"
+        await set_faults(wedged, wedged=True)
+        ended = await running.done(image("sdxl"), image("sdxl"))
+        assert [job.state for job in ended] == [JobState.COMPLETED] * 2
+        assert {job.backend for job in ended} == {"c2"}
+        assert (await told(healthy))["ran"]
+
+
+async def test_jobs_of_the_only_server_wait_while_it_is_wedged_and_go_on_after_its_restart(
+    tmp_path: Path,
+) -> None:
+    """If this fails a restart of ComfyUI does not help, or its jobs fail instead of waiting."""
+    async with servers(tmp_path, 1, max_attempts=4) as (running, (url,)):
+        await running.done(image("sdxl"))
+        await set_faults(url, wedged=True)
+        (job,) = await running.submit(image("sdxl"))
+        await until(lambda: not is_up(running, "c1"))
+        said = await waits_because(running, job, Blocked.OFFLINE)
+        assert said.startswith("gpu-1 is offline since ")
+        await die(url)
+        (ended,) = await running.ends.of([job])
+        assert ended.state is JobState.COMPLETED
+        assert is_up(running, "c1")
+
+
+async def test_a_server_that_answers_late_is_taken_out_and_taken_back(tmp_path: Path) -> None:
+    """If this fails people wait for a server that is not really there, or for ever after it is."""
+    async with servers(tmp_path, 1) as (running, (url,)):
+        await running.done(image("sdxl"))
+        await set_faults(url, hang="/system_stats")
+        await until(lambda: not is_up(running, "c1"))
+        (job,) = await running.submit(image("sdxl"))
+        await waits_because(running, job, Blocked.OFFLINE)
+        assert not (await told(url))["running"]
+        await set_faults(url, hang="")
+        (ended,) = await running.ends.of([job])
+        assert (ended.state, ended.attempt) == (JobState.COMPLETED, 1)
+
+
+async def test_a_server_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+    """If this fails jobs fail because a server was restarted."""
+    async with servers(tmp_path, 1) as (running, (url,)):
+        await running.done(image("sdxl"))
+        (job,) = await running.submit(image("sdxl", steps=50))
+
+        async def runs() -> bool:
+            return bool((await told(url))["running"])
+
+        await until(runs)
+        await die(url)
+        (ended,) = await running.ends.of([job])
+        assert (ended.state, ended.attempt) == (JobState.COMPLETED, 2)
+
+
+async def test_a_deaf_websocket_costs_no_picture(tmp_path: Path) -> None:
+    """If this fails a proxy that swallows websockets makes every picture time out."""
+    async with servers(tmp_path, 1, timeouts=Timeouts()) as (running, (url,)):
+        await set_faults(url, deaf=True)
+        ended = await running.done(image("sdxl"), image("sdxl"))
+        assert [job.attempt for job in ended] == [1, 1]
+        assert [job.state for job in ended] == [JobState.COMPLETED] * 2
