@@ -7,9 +7,9 @@ look, in reading order:
 - deciding, pure: a `world` goes into `planning` and a plan comes out; `retry`, `estimates`,
   `forecast`, `reasons`
 - doing: `jobqueue` is the front door; `router` carries out plans with `loader` and `processor`,
-  which uses `watch` and `outcomes`; `recovery` takes up what an earlier run left; `preloads` are
-  an admin's wishes
+  which uses `watch` and `outcomes`; `recovery` takes up what an earlier run left; `preloads`,
+  `control` (with the value `paused`) and `erasure` do what admins and owners wish
 - knowing: `fleet` with `budget`, `vitals` and `setbacks` (memory, servers, failed loads), kept
-  true by `health`; `times` and `outlook` (how long things take)
+  true by `health`; `times` and `outlook` (how long things take); `reports` tells people
 - remembering: `store`, and `ledger`, which writes down what the fleet and the times know
 """

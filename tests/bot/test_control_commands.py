@@ -186,7 +186,7 @@ def test_a_line_is_cleared_with_its_back_rows_while_running_work_goes_on() -> No
         assert done is not None
         assert done.state is JobState.COMPLETED
 
-    assert answers(in_bot(story)) == ["3 waiting jobs for flux are cancelled."]
+    assert answers(in_bot(story)) == ["Cancelled: the jobs that waited for flux (3)."]
 
 
 def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
@@ -263,7 +263,7 @@ def test_every_act_is_in_the_audit_log() -> None:
         "unload sdxl",
         "pause flux",
         "move flux 2 (first)",
-        "clear flux (1 jobs)",
+        "clear flux (jobs=1)",
         "drain gpu-2",
     ]
 
