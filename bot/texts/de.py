@@ -7,6 +7,7 @@ TEXTS: Mapping[str, str] = {
     "status.pending": "⏳ {model} · angenommen",
     "status.in_line": "⏳ {model} · Platz {position} in der Schlange",
     "status.back_row": "⏳ {model} · in deiner eigenen hinteren Reihe: rückt nach, sobald einer deiner Aufträge endet",
+    "status.give_or_take": " ± {minutes} min",
     "status.ready_at": " · fertig {moment}",
     "status.loading": "📦 {model} wird auf {host} geladen",
     "status.drawing": "🎨 {model} zeichnet",

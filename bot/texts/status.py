@@ -17,6 +17,7 @@ from queueing.world import Blocked, Reason
 
 PROMPT_SHOWN = 256
 _BAR = 5
+_SPREADS_S = (60, 120, 300, 600, 1200, 1800, 3600)
 
 _SENTENCES: Mapping[str, Callable[[Reason], str]] = {
     "en": reasons.sentence,
@@ -43,9 +44,21 @@ def waiting(standing: Standing, language: str) -> Body:
         body = say(language, "status.in_line", model=job.model, position=standing.position)
     if standing.done_at is not None:
         body += say(language, "status.ready_at", moment=Moment(standing.done_at))
+        body += _give_or_take(standing.done_spread_s or 0.0, language)
     if reason is not None and not already_said:
         body += ("\n", because(reason, language))
     return join(body)
+
+
+def _give_or_take(spread_s: float, language: str) -> Body:
+    """Return how far off a moment may be, where that is a minute or more.
+
+    In a few steps only: every change of the words is an edit of the message.
+    """
+    if spread_s <= _SPREADS_S[0]:
+        return ()
+    spread = next((step for step in _SPREADS_S if step >= spread_s), _SPREADS_S[-1])
+    return say(language, "status.give_or_take", minutes=spread // 60)
 
 
 def because(reason: Reason, language: str) -> str:
