@@ -152,6 +152,12 @@ class Store(Protocol):
     async def lines(self, now: float, *, per_line: int) -> list[Line]:
         """Return every line that has waiting jobs; cost does not grow with their number."""
 
+    def take_entered(self) -> frozenset[str]:
+        """Return the models whose lines a back-row job has entered since the last call.
+
+        No event tells of it: the job did nothing, another one of its owner's ended.
+        """
+
     async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
         """Return 1 + the number of jobs waiting ahead in the same model and lane.
 

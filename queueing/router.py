@@ -136,6 +136,7 @@ class Router:
             old, new = before.get(model), reasons.get(model)
             if _gist(old) != _gist(new):
                 self._moved.add(model)
+        self._moved |= self._store.take_entered()
         self._log_reasons()
         if self._moved:
             self._publish(LinesMoved(models=frozenset(self._moved)))

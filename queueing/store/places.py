@@ -119,6 +119,10 @@ class Places:
         line.enter(move.seq)
         self._place_of[move.job_id] = move.seq * _MAX_LINES + line.number
 
+    def stands_back(self, job_id: int) -> bool:
+        """Tell whether a job waits in its owner's back row."""
+        return job_id in self._back_row_of
+
     def position(self, job_id: int) -> int | None:
         """Return 1 + the number of jobs ahead, None when the job waits no longer."""
         place = self._place_of.get(job_id)

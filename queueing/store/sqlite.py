@@ -44,6 +44,7 @@ class SqliteStore:
         self._submit = database.submit
         self._books = Books()
         self._places: Places | None = None
+        self._entered: set[str] = set()
         self._loading = asyncio.Lock()
         self._heads = Heads()
         self._accepting = Kind(
@@ -160,6 +161,11 @@ class SqliteStore:
             )
         return self._heads.lines(places)
 
+    def take_entered(self) -> frozenset[str]:
+        """Return the models whose lines a back-row job has entered since the last call."""
+        entered, self._entered = frozenset(self._entered), set()
+        return entered
+
     async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
         """Return each waiting job's position, from memory."""
         places = self._places or await self._load()
@@ -262,6 +268,18 @@ class SqliteStore:
             lambda connection: connection.executemany(queries.LEARN, rows).close()
         )
 
+    async def sizes(self) -> Mapping[str, int]:
+        """Return the memory models were seen to take, in MB."""
+        return await self._database.read(
+            lambda connection: dict(connection.execute(queries.SIZES).fetchall())
+        )
+
+    async def note_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Replace the memory these models were seen to take, in MB."""
+        await self._database.write(
+            lambda connection: connection.executemany(queries.NOTE_SIZE, sizes.items()).close()
+        )
+
     async def residency(self) -> list[tuple[str, str, bool]]:
         """Return (model, backend, pinned) of the copies noted last."""
         rows = await self._database.read(
@@ -293,5 +311,7 @@ class SqliteStore:
     def _follow(self) -> None:
         if self._places is not None:
             for move in self._books.moves:
+                if move.seq is not None and move.line and self._places.stands_back(move.job_id):
+                    self._entered.add(move.line[0])
                 self._places.move(move)
         self._books.moves.clear()

@@ -346,6 +346,29 @@ def test_one_persons_flood_waits_in_the_back_row_and_enters_job_by_job() -> None
     run(story())
 
 
+def test_a_person_is_told_when_a_job_leaves_their_back_row() -> None:
+    """If this fails a message says "in your own back row" of a job that stands in line."""
+
+    async def story() -> None:
+        house = two_hosts()
+        async with house.queue() as queue:
+            await queue.pause(model="sdxl")  # so nothing else moves that line
+            limits = Admission(max_in_line=1)
+            await queue.submit(house.new("sdxl", "c", owner="bob"), limits=limits)
+            first = await queue.submit(house.new("flux", "a", owner="ada"), limits=limits)
+            second = await queue.submit(house.new("sdxl", "b", owner="ada"), limits=limits)
+            await asyncio.sleep(1)
+            house.events.clear()
+            await ended(queue, first)
+            await asyncio.sleep(0.1)
+            moved = [event for event in house.events if isinstance(event, LinesMoved)]
+            assert any("sdxl" in event.models for event in moved)
+            standing = (await queue.standings([second]))[second.id]
+            assert (standing.back_row, standing.position) == (False, 2)
+
+    run(story())
+
+
 def test_lanes_share_a_model_by_their_weights_and_none_starves() -> None:
     """If this fails a lane costs nothing and gives nothing, or shuts the others out."""
 
