@@ -18,7 +18,15 @@ import aiohttp
 
 from backends.comfyui_answers import Ended, Prompt, ServerFile, Stage
 from backends.comfyui_errors import accepted_in_part, failure, is_loader, refusal
-from backends.comfyui_models import Templates, check_offered, discovered, read_templates
+from backends.comfyui_models import (
+    Templates,
+    check_offered,
+    choices_of,
+    discovered,
+    lora_name,
+    lora_named,
+    read_templates,
+)
 from backends.comfyui_pictures import as_upload, blank
 from backends.comfyui_server import Server
 from backends.comfyui_watch import Watch
@@ -64,7 +72,9 @@ class ComfyUI:
     max_models: ClassVar[int | None] = 1
     parallel: ClassVar[int] = 1
 
-    capabilities = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
+    capabilities = frozenset(
+        {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE, Capability.UPSCALE}
+    )
     unloads_together = True
     can_unload = True
 
@@ -120,11 +130,25 @@ class ComfyUI:
         """Return a model for each checkpoint, drawn by the shipped SDXL templates."""
         return discovered(await self._server.node_type("CheckpointLoaderSimple"), self._name)
 
+    async def loras(self, model: ModelSpec) -> tuple[str, ...]:
+        """Return the names of the LoRAs the server has; none where no template takes one."""
+        workflows = self._templates(model).all
+        taking = next((workflow for workflow in workflows if workflow.lora_loader), None)
+        files = await self._loras(taking) if taking else ()
+        return tuple(lora_name(file) for file in files)
+
+    async def _loras(self, workflow: Workflow) -> tuple[str, ...]:
+        class_type, name = workflow.lora_loader or ("", "")
+        return choices_of(await self._server.node_type(class_type), class_type, name)
+
     # ---------------------------------------------------------------- running
 
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         """Send one prompt and see it through."""
         request, workflow = self._request(model, work)
+        if request.lora and workflow.lora_loader:
+            lora = lora_named(request.lora, await self._loras(workflow))
+            request = request.model_copy(update={"lora": lora})
         picture = None
         if work.files:
             picture, request = await self._upload(work.files[0], request, workflow)
@@ -358,9 +382,8 @@ class ComfyUI:
     def _request(self, model: ModelSpec, work: Work) -> tuple[TextToImage, Workflow]:
         if not isinstance(work.request, TextToImage):
             raise Rejected("a chat for an image model", user_text="This model draws pictures only.")
-        templates = self._templates(model)
-        wanted = templates.picture if work.files else templates.plain
-        return work.request, wanted or templates.all[0]  # `fill` says what does not fit
+        workflow = self._templates(model).serving(work.request, has_picture=bool(work.files))
+        return work.request, workflow
 
 
 def _refused(refused: HttpRefused, workflow: Workflow, request: TextToImage) -> BackendError:

@@ -3,8 +3,9 @@
 Reads template files of this machine; never speaks to a server.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 
@@ -14,11 +15,12 @@ from backends.naming import catalog_names
 from backends.options import read_options
 from backends.workflow import Graph, Workflow, parse_workflow, prepare, words_in
 from queueing.catalog import ModelSpec
-from queueing.errors import BadModel
-from queueing.requests import Capability, Record
+from queueing.errors import BadModel, Rejected
+from queueing.requests import Capability, Record, TextToImage
 
 _SHIPPED = resources.files("backends") / "workflows"
 _LISTED = 10  # names of files in an error text
+_NEAR = 3
 
 
 class ModelOptions(Record):
@@ -36,15 +38,25 @@ class ModelOptions(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Templates:
-    """The templates of a model: for requests without and with a picture; at least one is there."""
+    """The templates of a model; at least one is there.
+
+    For requests without and with a picture to start from, and for making a picture larger.
+    """
 
     plain: Workflow | None
     picture: Workflow | None
+    upscale: Workflow | None
 
     @property
     def all(self) -> tuple[Workflow, ...]:
         """Those that are there, the plain one first."""
-        return tuple(workflow for workflow in (self.plain, self.picture) if workflow)
+        mine = (self.plain, self.picture, self.upscale)
+        return tuple(workflow for workflow in mine if workflow)
+
+    def serving(self, request: TextToImage, *, has_picture: bool) -> Workflow:
+        """Return the template for a request; where none is meant for it, filling one will say so."""
+        drawing = self.picture if has_picture else self.plain
+        return (self.upscale if request.upscale else drawing) or self.all[0]
 
     @property
     def options(self) -> frozenset[str]:
@@ -66,10 +78,50 @@ def read_templates(model: ModelSpec) -> Templates:
     workflows = [prepare(graph, options.values, name=name) for name, graph in graphs.items()]
     templates = Templates(
         plain=next((found for found in workflows if not found.takes_picture), None),
-        picture=next((found for found in workflows if found.takes_picture), None),
+        picture=next((found for found in workflows if _redraws(found)), None),
+        upscale=next((found for found in workflows if found.upscales), None),
     )
     _check_capabilities(where, model, templates)
     return templates
+
+
+def _redraws(workflow: Workflow) -> bool:
+    return workflow.takes_picture and not workflow.upscales
+
+
+def choices_of(offered: JsonValue, class_type: str, name: str) -> tuple[str, ...]:
+    """Return what an input of a type of node can be chosen from; nothing where it is free."""
+    info = offered.get(class_type) if isinstance(offered, dict) else None
+    inputs = dict(_inputs(info, "required")) if isinstance(info, dict) else {}
+    return tuple(_choices(inputs.get(name)) or ())
+
+
+def lora_named(word: str, files: Sequence[str]) -> str:
+    """Return the LoRA file a person means: by its path, or by its name without folder and ending.
+
+    Raises `Rejected` with the names there are.
+    """
+    wanted = word.casefold()
+    called = ((file, {file, _base_name(file), lora_name(file)}) for file in files)
+    found = [file for file, names in called if wanted in {name.casefold() for name in names}]
+    if found:
+        return found[0]
+    near = get_close_matches(wanted, [lora_name(file).casefold() for file in files], n=_NEAR)
+    there = ", ".join(near or [lora_name(file) for file in files[:_LISTED]]) or "none"
+    raise Rejected(
+        f"no LoRA is called {word!r}",
+        user_text=f"This server has no LoRA named {word}; it has: {there}.",
+    )
+
+
+def lora_name(file: str) -> str:
+    """Return what people call a LoRA: its file's name without folder and ending."""
+    name = _base_name(file)
+    return name.rpartition(".")[0] or name
+
+
+def _base_name(file: str) -> str:
+    return file.replace("\\", "/").rpartition("/")[2]  # servers on Windows tell their own slashes
 
 
 def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
@@ -95,9 +147,7 @@ def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
 
 def discovered(offered: JsonValue, backend: str) -> tuple[ModelSpec, ...]:
     """Return a model for each checkpoint a server offers, named after its file."""
-    info = offered.get("CheckpointLoaderSimple") if isinstance(offered, dict) else None
-    inputs = dict(_inputs(info, "required")) if isinstance(info, dict) else {}
-    files = _choices(inputs.get("ckpt_name")) or []
+    files = choices_of(offered, "CheckpointLoaderSimple", "ckpt_name")
     return tuple(
         ModelSpec(
             name=name,
@@ -142,6 +192,10 @@ def _check_capabilities(where: str, model: ModelSpec, templates: Templates) -> N
         raise BadModel(
             f"{where}.picture_workflow: without a template that holds {{{{picture}}}} the model "
             "cannot do image-to-image"
+        )
+    if Capability.UPSCALE in model.capabilities and not templates.upscale:
+        raise BadModel(
+            f"{where}.workflow: it holds {{{{prompt}}}} and draws, so the model cannot upscale"
         )
 
 

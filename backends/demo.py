@@ -18,7 +18,7 @@ from backends.demo_text import answer
 from backends.options import read_options
 from backends.pictures import as_jpeg, as_png, open_picture
 from queueing.catalog import BackendSpec, ModelSpec
-from queueing.errors import NotLoaded, OutOfMemory, Unavailable
+from queueing.errors import NotLoaded, OutOfMemory, Rejected, Unavailable
 from queueing.ports import Fetch, Report, ServerInfo
 from queueing.requests import (
     Capability,
@@ -34,6 +34,7 @@ from queueing.requests import (
 SIDE = 768  # pixels, where neither the request nor its picture says more
 STEPS = 20
 PREVIEWS = 8  # per picture
+UPSCALE, UPSCALE_STEPS = 2, 4
 DRAWS = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
 
 
@@ -99,6 +100,10 @@ class Demo:
             for name, able in (("demo-painter", DRAWS), ("demo-writer", writes))
         )
 
+    async def loras(self, model: ModelSpec) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
+        """Return nothing: the demo has no LoRAs."""
+        return ()
+
     async def load(self, model: ModelSpec) -> None:
         """Take the time of a load; with `oom_rate`, sometimes run out of memory."""
         options = self._options(model)
@@ -125,6 +130,8 @@ class Demo:
             raise NotLoaded(f"{model.name} is not loaded in the demo")
         fails = _chance(work.key) < self._options(model).fail_rate
         match work.request:
+            case TextToImage(upscale=True):
+                return await self._enlarge(model, work, partial(_failing, report, fails))
             case TextToImage() as request:
                 return await self._draw(model, request, work, partial(_failing, report, fails))
             case Chat() as request:
@@ -156,6 +163,15 @@ class Demo:
                 fraction = (number * steps + step) / (steps * request.count)
                 report(Progress(fraction=fraction, step=(step, steps), preview=preview))
         return partial(_pictures, work.key, paintings)
+
+    async def _enlarge(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
+        if not work.files:
+            raise Rejected("nothing to enlarge", user_text="There is no picture to enlarge.")
+        step_s = self._step_s(model, UPSCALE_STEPS)
+        for step in range(1, UPSCALE_STEPS + 1):
+            await asyncio.sleep(step_s)
+            report(Progress(fraction=step / UPSCALE_STEPS, step=(step, UPSCALE_STEPS)))
+        return partial(_enlarged, work.key, work.files[0])
 
     async def _write(self, model: ModelSpec, request: Chat, work: Work, report: Report) -> Fetch:
         pictures = [await asyncio.to_thread(open_picture, file) for file in work.files]
@@ -228,6 +244,17 @@ async def _pictures(key: str, paintings: Sequence[Painting]) -> Output:
 
 def _finished(painting: Painting) -> bytes:
     return as_png(painting.finish())
+
+
+async def _enlarged(key: str, file: File) -> Output:
+    data = await asyncio.to_thread(_twice, file)
+    return Output(files=(File(name=f"demo-{key[:8]}.png", mime="image/png", data=data),))
+
+
+def _twice(file: File) -> bytes:
+    picture = open_picture(file)
+    size = picture.width * UPSCALE, picture.height * UPSCALE
+    return as_png(picture.resize(size, Image.Resampling.LANCZOS))
 
 
 async def _text(text: str) -> Output:

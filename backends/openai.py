@@ -119,6 +119,10 @@ class OpenAI:
         names = catalog_names([served.id for served in offered])
         return tuple(self._offer(name, served) for name, served in zip(names, offered, strict=True))
 
+    async def loras(self, model: ModelSpec) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
+        """Return nothing: texts know no LoRAs."""
+        return ()
+
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
         """Return which models are in memory; None where the server does not tell."""
         with classified():

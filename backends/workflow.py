@@ -79,6 +79,20 @@ class Workflow:
         return "picture" in self.placeholders
 
     @property
+    def upscales(self) -> bool:
+        """Whether it only makes a picture larger: it has no place for a prompt."""
+        return self.takes_picture and "prompt" not in self.placeholders
+
+    @property
+    def lora_loader(self) -> tuple[str, str] | None:
+        """The type of node and the input that take the LoRA, None without a place for one."""
+        for node in self.nodes.values():
+            for name, value in node.inputs.items():
+                if "lora" in _names(value):
+                    return node.class_type, name
+        return None
+
+    @property
     def grid(self) -> int:
         """What widths and heights are multiples of, in pixels."""
         sized = [node for node in self.nodes.values() if "width" in _names(node.inputs)]
@@ -124,7 +138,7 @@ def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Work
     defaults = _defaults(nodes, name) | dict(values)
     _check_values(defaults, name)
     used = words_in(nodes)
-    if "prompt" not in used:
+    if not used & {"prompt", "picture"}:
         raise BadModel(f"{name}: no node holds {{{{prompt}}}}")
     for key, node in nodes.items():
         for word in sorted(_names(node.inputs)):

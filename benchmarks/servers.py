@@ -98,6 +98,10 @@ class TraceServer:
         """Take every option."""
         return None
 
+    async def loras(self, _model: ModelSpec) -> tuple[str, ...]:
+        """Offer none."""
+        return ()
+
     async def probe(self) -> ServerInfo:
         """Answer at once."""
         return ServerInfo(description="trace")

@@ -51,6 +51,12 @@ models:
     parallel: 1
     load_s: {load_s}
     service_s: {quick_s}
+  lens:
+    backends: [workshop, studio]
+    capabilities: [upscale]
+    vram: 2GB
+    load_s: {load_s}
+    service_s: {quick_s}
   llama:
     aliases: [chat]
     backends: [workshop]
@@ -66,6 +72,9 @@ models:
     parallel: 2
     load_s: {load_s}
     service_s: {text_s}
+styles:
+  noir: {{prompt: "{{prompt}}, film noir, hard shadows", size: "3:2"}}
+  sketch: {{prompt: pencil sketch}}
 defaults: {{image: flux, ask: llama}}
 chats: {{web: {{port: {port}}}}}
 admins: ["web:local", "demo:you"]

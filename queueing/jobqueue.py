@@ -9,7 +9,7 @@ from queueing.at_hand import is_at_hand
 from queueing.catalog import Catalog, ModelSpec
 from queueing.control import Control
 from queueing.erasure import Erasure
-from queueing.errors import NotAccepting, Refused, StaleJob, UnknownModel
+from queueing.errors import NotAccepting, Refused, StaleJob, Unavailable, UnknownModel
 from queueing.fleet import Fleet
 from queueing.health import Health
 from queueing.jobs import Job, JobEvent, NewJob
@@ -303,6 +303,22 @@ class JobQueue:
         known = [self._backends[name].options(spec) for name in self._fleet.serving(spec)]
         limited = [options for options in known if options is not None]
         return frozenset.intersection(*limited) if limited else None
+
+    async def loras(self, model: str) -> tuple[str, ...]:
+        """Return the LoRAs the first server of a model has that can be reached.
+
+        Raises `UnknownModel`, and `Unavailable` when none can be.
+        """
+        spec = self.catalog.find(model)
+        if spec is None:
+            raise UnknownModel(model, self.catalog.nearest(model))
+        failure: Unavailable | None = None
+        for name in self._fleet.serving(spec):
+            try:
+                return await self._backends[name].loras(spec)
+            except Unavailable as error:
+                failure = error
+        raise failure or Unavailable(f"no server runs {spec.name}")
 
     async def history(self, owner: str, *, limit: int, before: int | None = None) -> list[Job]:
         """Return a person's jobs, open and ended, newest first.

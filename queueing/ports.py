@@ -291,6 +291,12 @@ class Backend(Protocol):
     async def discover(self) -> tuple[ModelSpec, ...]:
         """Return what the server offers, each with `backends=(its own name,)`."""
 
+    async def loras(self, model: ModelSpec) -> tuple[str, ...]:
+        """Return the names of the LoRAs the server has for a model, as requests may give them.
+
+        Empty where the model takes none. Raises `Unavailable`.
+        """
+
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         """Run one attempt; return when the server is done with it: the slot is free then."""
 

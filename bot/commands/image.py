@@ -3,7 +3,7 @@
 from bot import enhance
 from bot.commands import drawing, place
 from bot.commands.context import Answer, Call, Context, bounded, usual_model
-from bot.commands.parse import size
+from bot.commands.parse import BadCall, size
 from bot.commands.table import Command, Param, ParamKind
 from bot.styles import Style
 from queueing.requests import Capability
@@ -27,6 +27,8 @@ COMMAND = Command(
 async def handle(context: Context, call: Call) -> Answer:
     prompt = bounded(call.text("prompt"), drawing.PROMPT_LIMIT)
     files = await place.pictures(call, most=1)
+    if "strength" in call.args and not files:
+        raise BadCall("problem.no_picture")
     capability = Capability.IMAGE_TO_IMAGE if files else Capability.TEXT_TO_IMAGE
     style = drawing.style_of(context, call)
     named = call.text("model") or _model_of(style, context, capability)

@@ -356,7 +356,7 @@ async def test_a_lora_the_server_lacks_is_the_persons_mistake(
     """If this failed a typing mistake would be reported as a broken model."""
     with pytest.raises(Rejected) as caught:
         await drawn(comfy, attempt=work(SMALL.model_copy(update={"lora": "nope"})))
-    assert caught.value.user_text == "This server has no LoRA named nope."
+    assert caught.value.user_text == "This server has no LoRA named nope; it has: ink."
     assert len(
         await drawn(comfy, attempt=work(SMALL.model_copy(update={"lora": "sub/ink.safetensors"})))
     )
@@ -563,3 +563,38 @@ async def test_unloading_waits_until_the_worker_has_done_it(
     assert fake.memory is None
     await run
     await stranger.aclose()
+
+
+# ---------------------------------------------------------------- larger pictures, LoRAs
+
+
+async def test_a_picture_is_made_larger_by_the_template_for_that(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """If this failed the button that enlarges a picture would draw another one, or fail."""
+    spec = replace(
+        SDXL,
+        name="lens",
+        capabilities=frozenset({Capability.UPSCALE}),
+        options={"workflow": "upscale-model.json", "values": {"scale": 1}},
+    )
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(buffer, "PNG")
+    picture = File(name="a.png", mime="image/png", data=buffer.getvalue())
+    attempt = work(TextToImage(prompt="a cat", upscale=True), picture)
+    comfy.check(spec)
+    await comfy.verify(spec)
+    fetch = await comfy.run(spec, attempt, ignore)
+    assert (await fetch()).files
+    graph = fake.posts[-1]["prompt"]
+    assert graph["scale"]["inputs"]["scale_by"] == 1
+
+
+async def test_loras_are_listed_and_found_by_their_names(fake: FakeComfyUI, comfy: ComfyUI) -> None:
+    """If this failed people could not know what --lora takes, or would type a path."""
+    assert await comfy.loras(SDXL) == ("ink",)
+    attempt = work(SMALL.model_copy(update={"lora": "Ink"}))
+    await drawn(comfy, attempt=attempt)
+    assert fake.posts[-1]["prompt"]["lora"]["inputs"]["lora_name"] == "sub/ink.safetensors"
+    with pytest.raises(Rejected, match="no LoRA"):
+        await drawn(comfy, attempt=work(SMALL.model_copy(update={"lora": "oil"})))

@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from backends.comfyui_models import check_offered, discovered, read_templates
+from backends.comfyui_models import check_offered, discovered, lora_named, read_templates
 from queueing.catalog import ModelSpec
-from queueing.errors import BadModel
+from queueing.errors import BadModel, Rejected
 from queueing.requests import Capability
 from tests.fakes.comfyui_nodes import FILES, object_info
 
 TEXT, PICTURE = Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE
+UPSCALE = Capability.UPSCALE
+LORAS = ("sub/Ink.safetensors", "win\\pixel-art.safetensors", "detail.pt")
 
 
 def model(*able: Capability, **options: JsonValue) -> ModelSpec:
@@ -45,6 +47,8 @@ def test_a_model_takes_what_one_of_its_templates_takes() -> None:
         (model(TEXT, workflow="/"), "cannot be read"),
         (model(TEXT, workflow="sdxl-img2img.json"), "cannot do text-to-image"),
         (model(PICTURE, workflow="flux-schnell.json"), "cannot do image-to-image"),
+        (model(UPSCALE, workflow="sdxl.json"), "cannot upscale"),
+        (model(PICTURE, workflow="upscale.json"), "cannot do image-to-image"),
         (model(TEXT, workflow="sdxl.json", values={"unet": "x"}), "no placeholder.*named unet"),
         (model(TEXT, workflow="sdxl.json", values={"steps": 900}), r"default of \{\{steps\}\}"),
     ],
@@ -53,6 +57,31 @@ def test_wrong_options_are_refused_with_the_setting(spec: ModelSpec, says: str) 
     """If this failed the operator would not learn which line is wrong."""
     with pytest.raises(BadModel, match=says):
         read_templates(spec)
+
+
+@pytest.mark.parametrize(
+    ("word", "file"),
+    [
+        ("sub/Ink.safetensors", LORAS[0]),
+        ("ink.safetensors", LORAS[0]),
+        ("INK", LORAS[0]),
+        ("pixel-art", LORAS[1]),
+        ("detail.pt", LORAS[2]),
+    ],
+)
+def test_a_lora_is_known_by_its_path_its_file_or_its_name(word: str, file: str) -> None:
+    """If this failed people would have to type folders and endings, slashes of Windows included."""
+    assert lora_named(word, LORAS) == file
+
+
+def test_an_unknown_lora_is_refused_with_the_nearest_names() -> None:
+    """If this failed a person would only learn that something is not in a list."""
+    with pytest.raises(Rejected) as near:
+        lora_named("pixelart", LORAS)
+    with pytest.raises(Rejected) as none:
+        lora_named("cat", ())
+    assert near.value.user_text == "This server has no LoRA named pixelart; it has: pixel-art."
+    assert none.value.user_text.endswith("it has: none.")
 
 
 def test_an_operators_own_file_is_read(tmp_path: Path) -> None:

@@ -61,10 +61,20 @@ def shipped(name: str) -> tuple[Workflow, ...]:
     return read_templates(model).all
 
 
-SHIPPED = [*shipped("sdxl"), *shipped("flux"), *shipped("flux-schnell")]
+def upscaling(name: str) -> Workflow:
+    able = frozenset({Capability.UPSCALE})
+    spec = ModelSpec(
+        name="m", backends=("b",), capabilities=able, options={"workflow": f"{name}.json"}
+    )
+    return read_templates(spec).all[0]
 
 
-@pytest.mark.parametrize("template", SHIPPED, ids=lambda found: found.name)
+DRAWING = [*shipped("sdxl"), *shipped("flux"), *shipped("flux-schnell")]
+UPSCALING = [upscaling("upscale"), upscaling("upscale-model")]
+SHIPPED = [*DRAWING, *UPSCALING]
+
+
+@pytest.mark.parametrize("template", DRAWING, ids=lambda found: found.name)
 def test_shipped_templates_are_sound_on_the_server(template: Workflow) -> None:
     """If this failed a template that Usher brings along would be refused by the server."""
     picture = "usher/a.png" if template.takes_picture else None
@@ -80,10 +90,25 @@ def test_shipped_templates_are_sound_on_the_server(template: Workflow) -> None:
         assert verdict.node_errors == {}
 
 
+@pytest.mark.parametrize("template", UPSCALING, ids=lambda found: found.name)
+def test_shipped_templates_enlarge_a_picture_on_the_server(template: Workflow) -> None:
+    """If this failed the button that makes a picture larger would end in a refusal."""
+    request = TextToImage(prompt="what it shows", seed=7, upscale=True)
+    for graph in (
+        fill(template, request, prefix="usher/1", picture="usher/a.png"),
+        warm_up(template, seed=1, picture="usher/a.png"),
+    ):
+        verdict = judge(json.loads(json.dumps(as_json(graph))), {"usher/a.png"})
+        assert verdict.refusal is None
+        assert verdict.node_errors == {}
+    assert template.upscales
+    assert template.options == frozenset()
+
+
 def test_shipped_templates_honour_what_people_can_ask() -> None:
     """If this failed an option would be refused by a model that could honour it."""
     common = {"width", "height", "steps", "seed", "count", "lora"}
-    options = {template.name: template.options for template in SHIPPED}
+    options = {template.name: template.options for template in DRAWING}
     assert options == {
         "sdxl.json": common | {"negative", "guidance"},
         "sdxl-img2img.json": common | {"negative", "guidance", "strength"},

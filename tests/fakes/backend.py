@@ -119,6 +119,7 @@ class FakeServer:
         self.sizes: dict[str, int] = {}  # what models really take, where not what is configured
         self.broken = False
         self.options: frozenset[str] | None = None  # of requests for pictures; None: all
+        self.loras: tuple[str, ...] = ()
         self.answer_s = 0.0  # how old its answers about its memory are when they arrive
         self.stubborn = False  # goes on loading when its client has gone
         self.loads: list[tuple[float, str]] = []
@@ -295,6 +296,10 @@ class FakeBackend:
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:
         return self.server.options
+
+    async def loras(self, model: ModelSpec) -> tuple[str, ...]:
+        await self._reach()
+        return self.server.loras
 
     async def probe(self) -> ServerInfo:
         await self._reach()

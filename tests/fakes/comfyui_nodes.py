@@ -12,6 +12,7 @@ FILES: dict[str, list[str]] = {
     "clip_name2": ["t5xxl_fp16.safetensors", "clip_l.safetensors"],
     "vae_name": ["ae.safetensors"],
     "lora_name": ["sub/ink.safetensors"],
+    "model_name": ["RealESRGAN_x4plus.pth"],
 }
 
 _SIDE = ["INT", {"default": 512, "min": 16, "max": 16384}]
@@ -65,6 +66,13 @@ NODES: dict[str, dict[str, Any]] = {
         "height": ["INT", {"min": 0}],
         "crop": [["disabled", "center"]],
     },
+    "ImageScaleBy": {
+        "image": ["IMAGE"],
+        "upscale_method": [["nearest-exact", "area", "lanczos"]],
+        "scale_by": ["FLOAT", {"default": 1.0, "min": 0.01, "max": 8.0}],
+    },
+    "UpscaleModelLoader": {"model_name": [FILES["model_name"]]},
+    "ImageUpscaleWithModel": {"upscale_model": ["UPSCALE_MODEL"], "image": ["IMAGE"]},
     "VAEEncode": {"pixels": ["IMAGE"], "vae": ["VAE"]},
     "VAEDecode": {"samples": ["LATENT"], "vae": ["VAE"]},
     "RandomNoise": {"noise_seed": _SEED},
