@@ -222,14 +222,15 @@ async def _status_error(
 
 async def _body(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:
     """Read a body; more than `limit` bytes are an error, or left unread with `cut`."""
-    parts = bytearray()
+    chunks, size = [], 0  # joined once: growing one buffer copies a picture again and again
     async for chunk in response.aiter_bytes():
-        parts += chunk
-        if len(parts) > limit:
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit:
             if cut:
-                break
+                return b"".join(chunks)[:limit]
             raise Unavailable(f"the server's answer is larger than {limit} bytes")
-    return bytes(parts[:limit])
+    return b"".join(chunks)
 
 
 async def _lines(response: httpx.Response) -> AsyncIterator[str]:
