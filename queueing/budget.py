@@ -3,7 +3,7 @@
 Memory only; told by measurements, and never measures itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from queueing.catalog import HostSpec, ModelSpec
 
@@ -14,6 +14,8 @@ class Budget:
     def __init__(self) -> None:
         self._other_mb: dict[str, int] = {}  # by host
         self._learned_mb: dict[str, int] = {}  # by model
+        self._restored: set[str] = set()  # models not measured since the start
+        self._unsaved: set[str] = set()
 
     def measured(self, host: str, *, used_mb: int, ours_mb: int, quiet: bool) -> bool:
         """Take a measurement into account; tell whether it changed anything.
@@ -37,9 +39,27 @@ class Budget:
         tolerated = (host.vram_mb - host.usable_mb) // 2
         return max(0, host.usable_mb - max(0, self._other_mb.get(host.name, 0) - tolerated))
 
+    def restore(self, sizes: Mapping[str, int]) -> None:
+        """Begin with what earlier runs saw models take."""
+        self._learned_mb = dict(sizes)
+        self._restored = set(sizes)
+
     def learn(self, model: str, vram_mb: int) -> None:
-        """Correct what a model is believed to take, upwards only."""
-        self._learned_mb[model] = max(vram_mb, self._learned_mb.get(model, 0))
+        """Correct what a model is believed to take, upwards only.
+
+        The first measurement of a run replaces what earlier runs saw: the operator may have put a
+        smaller model behind the name since.
+        """
+        believed = 0 if model in self._restored else self._learned_mb.get(model, 0)
+        self._restored.discard(model)
+        self._learned_mb[model] = max(vram_mb, believed)
+        self._unsaved.add(model)
+
+    def take_unsaved(self) -> Mapping[str, int]:
+        """Return the sizes learned since the last call, for the store."""
+        sizes = {model: self._learned_mb[model] for model in sorted(self._unsaved)}
+        self._unsaved.clear()
+        return sizes
 
     def known_mb(self, model: ModelSpec) -> int | None:
         """Return what a copy takes as configured or learned; None until it is measured."""

@@ -52,7 +52,7 @@ class Fleet:
         self._draining: set[tuple[str, str]] = set()
         self._slots: dict[int, Slot] = {}
         self._left_at: dict[str, float] = {}
-        self._budget = Budget()
+        self.budget = Budget()
 
     # ------------------------------------------------------------ copies
 
@@ -281,25 +281,21 @@ class Fleet:
         """Take a measurement of a host's card into account."""
         ours_mb = sum(c.vram_mb for c in self.copies if self.catalog.host_of[c.backend] == host)
         used_mb, quiet = total_mb - free_mb, self.quiet(host)
-        if self._budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
+        if self.budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
             self._changed()
 
     def usable_mb(self, host: str) -> int:
         """Return what models may take together on a host now."""
-        return self._budget.usable_mb(self.catalog.hosts[host])
+        return self.budget.usable_mb(self.catalog.hosts[host])
 
     def vram_mb(self, spec: ModelSpec) -> int:
         """Return what a copy takes; one of unknown size takes a whole host until it is measured."""
         hosts = (self.catalog.hosts[self.catalog.host_of[name]] for name in self.serving(spec))
-        return self._budget.vram_mb(spec, hosts)
+        return self.budget.vram_mb(spec, hosts)
 
     def known_vram_mb(self, spec: ModelSpec) -> int | None:
         """Return what a copy takes, None until it is measured."""
-        return self._budget.known_mb(spec)
-
-    def learn_vram(self, model: str, vram_mb: int) -> None:
-        """Correct what a model is believed to take, upwards only."""
-        self._budget.learn(model, vram_mb)
+        return self.budget.known_mb(spec)
 
     # ------------------------------------------------------------ views for the planner
 

@@ -4,18 +4,20 @@ import asyncio
 
 from queueing.errors import StoreError
 from queueing.fleet import Fleet
-from queueing.ports import Store
+from queueing.ports import Learned, Store
 from queueing.times import Times
 
 
 class Ledger:
-    """Keeps the store's tables of copies and learned times up to date."""
+    """Keeps the store's tables of copies, learned times and sizes up to date."""
 
     def __init__(self, *, store: Store, fleet: Fleet, times: Times) -> None:
         self._store = store
         self._fleet = fleet
         self._times = times
         self._writing = asyncio.Lock()
+        self._learned: list[Learned] = []  # what the store has not got yet
+        self._sizes: dict[str, int] = {}
 
     async def write(self) -> None:
         """Write what has changed; when it returns, all changes before the call are durable.
@@ -30,5 +32,11 @@ class Ledger:
                 except StoreError:
                     self._fleet.copies_changed = True
                     raise
-            if learned := self._times.take_unsaved():
-                await self._store.learn(learned)
+            self._learned += self._times.take_unsaved()
+            if self._learned:
+                await self._store.learn(self._learned)
+                self._learned.clear()
+            self._sizes |= self._fleet.budget.take_unsaved()
+            if self._sizes:
+                await self._store.note_sizes(self._sizes)
+                self._sizes.clear()

@@ -126,7 +126,7 @@ class Loader:
             return
         after_mb = await self._measure(host)
         if after_mb is not None and before_mb > after_mb:
-            self._fleet.learn_vram(spec.name, before_mb - after_mb)
+            self._fleet.budget.learn(spec.name, before_mb - after_mb)
 
     async def _room(self, host: str, need_mb: int) -> int | None:
         """Wait until the memory is really free and return it; None where nothing measures it."""

@@ -177,6 +177,12 @@ class Store(Protocol):
     async def processing(self) -> list[Job]:
         """Return the jobs in state processing, oldest start first (after a restart: orphans)."""
 
+    async def abandoned(self) -> list[Job]:
+        """Return the jobs that were cancelled after a start and are not yet acknowledged.
+
+        After a restart the server of such a job may not have been told.
+        """
+
     async def unacknowledged(self) -> list[Job]:
         """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
 
@@ -209,6 +215,12 @@ class Store(Protocol):
 
     async def learn(self, learned: Sequence[Learned]) -> None:
         """Replace learned durations."""
+
+    async def sizes(self) -> Mapping[str, int]:
+        """Return the memory models were seen to take, in MB."""
+
+    async def note_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Replace the memory these models were seen to take, in MB; others keep theirs."""
 
     async def residency(self) -> list[tuple[str, str, bool]]:
         """Return (model, backend, pinned) of the copies noted last."""

@@ -15,7 +15,7 @@ from queueing.fleet import Fleet
 from queueing.jobs import Job, JobEvent
 from queueing.outcomes import Outcomes
 from queueing.ports import Backend, Clock, Fetch, JobChanged, Progressed, Report, Store
-from queueing.requests import Output, Work
+from queueing.requests import Output, Progress, Work
 from queueing.retry import FIRST_PAUSE_S, NEUTRAL_TEXT, Fail, after_failure, pause_s
 from queueing.watch import NeverBegan, watched
 from queueing.world import Start
@@ -23,6 +23,7 @@ from queueing.world import Start
 log = logging.getLogger(__name__)
 
 FETCH_TRIES = 5
+ABANDON_S = 5.0  # long enough to ask whether a server still works on a cancelled job
 RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it finished meanwhile
 
 LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
@@ -101,6 +102,22 @@ class Processor:
         self._spawn(
             job, lambda: self._run(job, backend, lambda r: self._resumed(job, backend, r)), work
         )
+
+    async def abandon(self, job: Job) -> None:
+        """Stop what a server may still do for a job that was cancelled as the last run ended.
+
+        Takes `ABANDON_S` at most and never fails. Idempotent.
+        """
+        spec = self._fleet.catalog.models.get(job.model)
+        if spec is None or job.backend is None or job.backend not in self._fleet.serving(spec):
+            return
+        try:
+            async with asyncio.timeout(ABANDON_S):  # to give up on an attempt is to stop it
+                await self._backends[job.backend].resume(spec, await self._work(job), _unheard)
+        except TimeoutError:
+            log.info("job %d was cancelled: stopped on %s", job.id, job.backend)
+        except Exception as error:  # noqa: BLE001 - a courtesy to the server; nobody waits for it
+            log.info("job %d was cancelled: %s: %s", job.id, job.backend, error)
 
     def cancel(self, job_id: int) -> None:
         """Stop the work on a job whose end is already written down. Idempotent."""
@@ -288,6 +305,10 @@ class Processor:
             await self._outcomes.conclude(job, JobEvent.FAIL, error=LOST_TEXT)
         else:
             await self._outcomes.conclude(job, JobEvent.RELEASE, not_before=self._clock.now())
+
+
+def _unheard(_progress: Progress) -> None:
+    """Take progress that nobody waits for."""
 
 
 def _resolve(started: asyncio.Future[None]) -> None:

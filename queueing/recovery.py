@@ -26,17 +26,20 @@ async def recover(
     health: Health,
     work: asyncio.TaskGroup,
 ) -> None:
-    """Bring back pauses, learned times, pins, running jobs and what is known to be in memory.
+    """Bring back pauses, what was learned, pins, running jobs and what is known to be in memory.
 
     Waiting jobs need nothing: the store has their places. Raises `StoreError`.
     """
     fleet.pause(await store.paused())
     times.restore(await store.learned())
+    fleet.budget.restore(await store.sizes())
     noted = await _noted_copies(store, fleet)
     _pin_configured(fleet)
     for job in await store.processing():
         log.info("job %d was running on %s; asking there for it", job.id, job.backend)
         processor.recover(job, work)
+    for job in await store.abandoned():
+        work.create_task(processor.abandon(job), name=f"abandoned job {job.id}")
     await health.first_look(noted)
     _clear_half_loads(fleet, noted)
 

@@ -140,7 +140,7 @@ class Reports:
         )
 
     def _standing_of_waiting(self, job: Job, position: int | None) -> Standing:
-        reason = self._router.plan.reasons.get(job.model)
+        reason = self._reason(job.model)
         expected = None if position is None else self._outlook.of_waiting(job, position)
         back_row = job.seq is None
         return Standing(
@@ -152,6 +152,11 @@ class Reports:
             done_at=None if expected is None else expected.done_at,
             done_spread_s=None if expected is None else expected.spread_s,
         )
+
+    def _reason(self, model: str) -> Reason | None:
+        if model not in self._fleet.catalog.models:  # it left the configuration, or its server
+            return Reason(why=Blocked.OFFLINE, model=model)
+        return self._router.plan.reasons.get(model)
 
     def _shown(self, model: str, reason: Reason | None) -> str:
         if any(copy.residency is Residency.READY for copy in self._fleet.copies_of(model)):

@@ -94,12 +94,16 @@ PROCESSING = f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'processing' ORDER B
 UNDELIVERED = (
     f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NOT NULL AND acknowledged = 0 ORDER BY id"
 )
+ABANDONED = (
+    f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NOT NULL AND acknowledged = 0"
+    " AND state = 'cancelled' AND backend IS NOT NULL ORDER BY id"
+)
 AFTER_ALL = 2**63 - 1  # no job has a greater id
 HISTORY = f"SELECT {JOB_COLUMNS} FROM jobs WHERE owner = ? AND id < ? ORDER BY id DESC LIMIT ?"
 INPUTS = "SELECT name, mime, data FROM inputs WHERE job_id = ? ORDER BY number"
 OUTPUTS = "SELECT number, name, mime, data FROM outputs WHERE job_id = ? ORDER BY number"
 
-# ---------------------------------------------------------------- models, times and pauses
+# ---------------------------------------------------------------- models, times, sizes, pauses
 
 PAUSES = "SELECT kind, name FROM pauses"
 FORGET_PAUSES = "DELETE FROM pauses"
@@ -115,6 +119,9 @@ LEARN = (
     "INSERT OR REPLACE INTO estimates (kind, model, host, size, samples, median_s, spread_s)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
+
+SIZES = "SELECT model, vram_mb FROM sizes"
+NOTE_SIZE = "INSERT OR REPLACE INTO sizes (model, vram_mb) VALUES (?, ?)"
 
 # ---------------------------------------------------------------- retention
 

@@ -197,6 +197,10 @@ class SqliteStore:
         """Return the jobs in state processing, oldest start first."""
         return await self._many(queries.PROCESSING)
 
+    async def abandoned(self) -> list[Job]:
+        """Return the jobs cancelled after a start and not yet acknowledged, oldest first."""
+        return await self._many(queries.ABANDONED)
+
     async def unacknowledged(self) -> list[Job]:
         """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
 

@@ -600,6 +600,31 @@ async def test_learned_times_are_replaced_one_by_one(store: Store) -> None:
     assert sorted(await store.learned(), key=lambda one: one.kind) == [newer, service]
 
 
+async def test_sizes_are_kept_model_by_model(store: Store, reopen: Open) -> None:
+    """A model of unknown size would get a card alone again after every restart."""
+    await store.note_sizes({"flux": 17000, "sdxl": 8000})
+    await store.note_sizes({"flux": 16000})
+    await store.aclose()
+    again = await reopen()
+    assert await again.sizes() == {"flux": 16000, "sdxl": 8000}
+    await again.aclose()
+
+
+async def test_only_cancelled_jobs_that_had_started_and_are_untold_are_abandoned(
+    store: Store,
+) -> None:
+    """A restart would ask servers for jobs they never had, or leave one drawing for nobody."""
+    waiting, running, told, done = [await add(store) for _ in range(4)]
+    await store.apply(waiting, JobEvent.CANCEL, 2.0)
+    await end(store, done)
+    cancelled = []
+    for job in (running, told):
+        started = await store.apply(job, JobEvent.START, 2.0, runner="r", backend="comfy")
+        cancelled.append(await store.apply(started, JobEvent.CANCEL, 3.0))
+    await store.acknowledge(cancelled[1], 4.0)
+    assert await store.abandoned() == [cancelled[0]]
+
+
 async def test_pauses_are_replaced_whole_and_kept(store: Store, reopen: Open) -> None:
     """What an admin stopped would go on after a restart, or stay stopped after a resume."""
     assert await store.paused() == Paused()

@@ -107,8 +107,8 @@ def test_the_usable_memory_never_exceeds_the_budget(free_mb: int) -> None:
 
 def test_a_learned_size_only_grows(fleet: Fleet) -> None:
     """If this fails a lucky measurement overfills the card the next time."""
-    fleet.learn_vram("flux", 9000)
-    fleet.learn_vram("flux", 5000)
+    fleet.budget.learn("flux", 9000)
+    fleet.budget.learn("flux", 5000)
     assert fleet.vram_mb(FLUX) == 9000
 
 

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from queueing.catalog import Catalog
 from queueing.errors import NotAccepting
 from queueing.jobs import JobEvent, JobState
 from queueing.processor import LOST_MOST
 from queueing.store import SqliteStore, open_database
+from queueing.world import Blocked, Reason
+from tests.fakes.backend import FakeProbe
 from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
 from tests.simulation.loop import run
 
@@ -255,6 +258,75 @@ def test_learned_times_survive_a_restart(tmp_path: Path) -> None:
         async with house.queue() as queue:
             await asyncio.sleep(1)
             assert queue.models()[0].service_s == pytest.approx(77.0, abs=1.0)
+
+    run(story())
+
+
+def test_a_learned_size_survives_a_restart_until_it_is_measured_again(tmp_path: Path) -> None:
+    """If this fails a model of unknown size takes a card alone again after every restart."""
+
+    async def story() -> None:
+        models = [image_model("flux", vram_mb=None), image_model("sdxl")]
+        house = House.of(models, [host("gpu", "comfy")], url=f"sqlite:///{tmp_path / 'usher.db'}")
+        house.memory = FakeProbe(house.cards)
+        server = house.servers["comfy"]
+        for mb in (9000, 7000):  # the operator put a smaller one behind the name meanwhile
+            server.sizes["flux"] = mb
+            async with house.queue() as queue:
+                await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+                assert queue.models()[0].vram_mb == mb
+                await asyncio.sleep(1)
+            server.die(restart_s=0.0)
+            await asyncio.sleep(1)
+            async with house.queue() as queue:
+                await asyncio.sleep(1)
+                assert queue.models()[0].vram_mb == mb
+
+    run(story())
+
+
+def test_a_job_cancelled_as_we_died_does_not_run_on(tmp_path: Path) -> None:
+    """If this fails a server draws for nobody while others wait for it."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        server = house.servers["comfy"]
+        server.service_s = 500.0
+        (job_id,) = await submitted(house, "cat")
+        await killed_while(house, lambda: server.running)
+        store = SqliteStore(await open_database(house.url, inline=True))
+        running = await store.get(job_id)
+        assert running is not None
+        await store.apply(running, JobEvent.CANCEL, 1.0)
+        await store.aclose()
+        assert server.running
+        async with house.queue() as queue:
+            await asyncio.sleep(10)
+            assert not server.running
+            assert await queue.unacknowledged()
+
+    run(story())
+
+
+def test_jobs_of_a_model_that_left_the_configuration_say_so_and_go_on_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    """If this fails people wait for a model that is gone and are not told why."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        (job_id,) = await submitted(house, "cat")
+        whole = house.catalog
+        house.catalog = Catalog([whole.models["sdxl"]], whole.hosts.values())
+        async with house.queue() as queue:
+            await asyncio.sleep(10)
+            standing = (await queue.standings(await queue.open_jobs()))[job_id]
+            assert standing.reason == Reason(why=Blocked.OFFLINE, model="flux")
+            assert (standing.position, standing.done_at) == (1, None)
+        house.catalog = whole
+        async with house.queue() as queue:
+            (job,) = await queue.open_jobs()
+            assert (await ended(queue, job)).state is JobState.COMPLETED
 
     run(story())
 
