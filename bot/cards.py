@@ -1,14 +1,13 @@
-"""A card is what the presenter knows of one job's status message; a desk holds a chat's cards.
+"""A card is what the presenter knows of one job's status message, and when it is due.
 
-Which card of a chat is served next, and when, is decided here; nothing here sends.
+Nothing here sends.
 """
 
-import asyncio
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from bot.pacer import Pace, patience_s, stretch
+from bot.parcels import Rung
 from bot.platforms.base import Content, MessageRef, Respond
 from bot.records import Origin
 from queueing.jobs import Job, JobState
@@ -35,7 +34,9 @@ class Card:
 
     `changed` asks for an edit soon (a new state, a new reason), `advanced` as often as its chat
     and the crowd allow (a step), `moved` when convenient (a place in line).
-    `written` is as far as an answer has come; a stopped one stays to be read.
+    `written` is as far as an answer has come; a stopped one stays to be read. `muted`: its message
+    was deleted, only its end makes a new one. `rung` is how far a refused result was cut down.
+    `dropped`: nothing more is to be shown.
     """
 
     job: Job
@@ -56,24 +57,43 @@ class Card:
     advanced: bool = False
     moved: bool = False
     muted: bool = False
+    dropped: bool = False
+    rung: Rung = Rung.WHOLE
     hold_until: float = 0.0
     failures: int = 0
+
+    def take_marks(self) -> tuple[bool, bool, bool]:
+        """Return what asks for an edit, and clear it: what comes from now on asks anew."""
+        marks = (self.changed, self.advanced, self.moved)
+        self.changed = self.advanced = self.moved = False
+        return marks
+
+    def mark(self, marks: tuple[bool, bool, bool]) -> None:
+        """Ask again for what was taken and not shown."""
+        changed, advanced, moved = marks
+        self.changed |= changed
+        self.advanced |= advanced
+        self.moved |= moved
 
     @property
     def out_of_date(self) -> bool:
         """Whether the message may no longer show what is true."""
         return self.changed or ((self.advanced or self.moved) and not self.job.state.final)
 
+    def free(self, pace: Pace) -> bool:
+        """Tell whether the next request for this card is on nobody's account."""
+        return self.ref is None and self.respond is not None and pace.free_answers
+
     def due(self, now: float, pace: Pace, turn_s: float, crowd: int) -> float:
         """Return when this card may be served next.
 
         `turn_s` is its share of the chat's budget, `crowd` how many jobs are open everywhere.
         """
-        final = self.job.state.final
-        if self.respond is not None and pace.free_answers:
+        if self.free(pace):
             return self.hold_until
-        at = max(self.hold_until, pace.earliest(now, final=final))
-        if final or (self.ref is None and self.shown is None):
+        urgent = self.job.state.final or (self.ref is None and self.shown is None)
+        at = max(self.hold_until, pace.earliest(now, urgent=urgent))
+        if urgent:
             return at
         age = None if self.sent_at is None else now - self.sent_at
         least_s = pace.edit_gap_s(age)
@@ -131,27 +151,3 @@ class Card:
         if moment is None or old is None or old <= now or _wandered(old, moment, now):
             self.moment = moment
         return self.moment
-
-
-@dataclass(eq=False, kw_only=True, slots=True)
-class Desk:
-    """The cards of one chat and their common budget."""
-
-    pace: Pace
-    cards: dict[int, Card] = field(default_factory=dict)
-    wake: asyncio.Event = field(default_factory=asyncio.Event)
-    served: bool = False
-
-    def next_card(self, now: float, crowd: int) -> tuple[Card, float] | None:
-        """Return the card to serve next and when; None when every message is up to date."""
-        turn_s = self.pace.turn_s(len(self.cards))
-        waiting = [(card, card.due(now, self.pace, turn_s, crowd)) for card in self._stale()]
-        if not waiting:
-            return None
-        due_now = [card for card, at in waiting if at <= now]
-        if due_now:
-            return min(due_now, key=Card.urgency), now
-        return min(waiting, key=lambda each: each[1])
-
-    def _stale(self) -> Iterable[Card]:
-        return (card for card in self.cards.values() if card.out_of_date)

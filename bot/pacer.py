@@ -9,8 +9,8 @@ from collections import deque
 from bot.platforms.base import Limits
 
 _MINUTE_S = 60.0
-_FOR_UPDATES = 0.6  # of a group's minute; the rest is kept for final states and answers
-_FOR_FINALS = 0.9
+_FOR_UPDATES = 0.6  # of a group's minute; the rest is kept for what is urgent
+_FOR_ALL = 0.9  # the last requests are left to what nobody here counts
 _CALM_S = 120.0  # after so long without a penalty, a chat is trusted again
 _SLOWEST = 8.0
 _OLD_MESSAGE_S = 300.0  # between updates of a message the platform no longer edits freely
@@ -69,13 +69,17 @@ class Pace:
         """Whether first answers to calls are on nobody's account."""
         return self._limits.free_answers
 
-    def earliest(self, now: float, *, final: bool) -> float:
-        """Return the first moment the budget allows a request; updates wait longer than finals."""
+    def earliest(self, now: float, *, urgent: bool, burst: bool = False) -> float:
+        """Return the first moment the budget allows a request.
+
+        Ends and first answers are urgent: a part of a group's minute is kept for them. What a
+        person has just asked for may come in a `burst`, which the platforms bear when it is short.
+        """
         at = max(now, self._held_until)
-        if self._sent:
+        if self._sent and not burst:
             at = max(at, self._sent[-1] + self._limits.chat_every_s * self._slow(now))
         if self._per_minute is not None:
-            share = _FOR_FINALS if final else _FOR_UPDATES
+            share = _FOR_ALL if urgent else _FOR_UPDATES
             room = max(1, int(self._per_minute * share))
             self._forget(now)
             if len(self._sent) >= room:

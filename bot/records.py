@@ -5,6 +5,7 @@ reached, and small notes of the platforms.
 """
 
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -221,6 +222,34 @@ class Records:
             )
 
         await self._database.write(change)
+
+    async def unclear_parts(self, job_id: int) -> frozenset[str]:
+        """Return the parts of which nobody knows whether they were sent.
+
+        Those that a crash interrupted are among them, so ask only when nothing is being sent.
+        """
+
+        def query(connection: sqlite3.Connection) -> frozenset[str]:
+            rows = connection.execute(
+                "SELECT part FROM deliveries WHERE job_id = ? AND state <> 'sent'", (job_id,)
+            )
+            return frozenset(row[0] for row in rows)
+
+        return await self._database.read(query)
+
+    async def unreachable(self) -> Mapping[int, Unreachable]:
+        """Return the ended jobs whose chats could not be reached and are still tried, by job id."""
+
+        def query(connection: sqlite3.Connection) -> Mapping[int, Unreachable]:
+            rows = connection.execute(
+                "SELECT job_id, since, tries, given_up FROM unreachable WHERE NOT given_up"
+            )
+            return {
+                row[0]: Unreachable(since=row[1], tries=row[2], given_up=bool(row[3]))
+                for row in rows
+            }
+
+        return await self._database.read(query)
 
     async def note_unreachable(self, job_id: int, now: float, *, given_up: bool) -> Unreachable:
         """Count one more vain try to deliver a finished job and return the count so far."""

@@ -11,12 +11,15 @@ TEXTS: Mapping[str, str] = {
     "button.vary_subtle": "🎲 Leicht",
     "button.upscale": "⬆️ Vergrößern",
     "button.delete": "🗑️ Löschen",
+    "button.send_again": "Noch einmal schicken",
     "menu.describe": "Beschreiben",
     "menu.vary": "Variieren",
     "menu.ask_about": "Dazu fragen",
     # ---- Ergebnisse
     "status.stopped": "⏹ Hier angehalten.",
     "status.deleted": "Gelöscht.",
+    "result.files_refused": "Dieser Chat nimmt die Dateien dieses Ergebnisses nicht an. Sie sind aufbewahrt: /show {job} in einem anderen Chat.",
+    "result.refused": "❌ Dieser Chat nimmt das Ergebnis nicht an. Es ist aufbewahrt: /show {job} in einem anderen Chat.",
     "result.enlarged": "{model} · vergrößert auf {size} · {seconds} s",
     # ---- Formulare
     "form.edit_picture": "Anders zeichnen",

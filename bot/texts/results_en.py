@@ -11,12 +11,15 @@ TEXTS: Mapping[str, str] = {
     "button.vary_subtle": "🎲 Subtle",
     "button.upscale": "⬆️ Upscale",
     "button.delete": "🗑️ Delete",
+    "button.send_again": "Send again",
     "menu.describe": "Describe",
     "menu.vary": "Vary",
     "menu.ask_about": "Ask about this",
     # ---- results
     "status.stopped": "⏹ Stopped here.",
     "status.deleted": "Deleted.",
+    "result.files_refused": "This chat does not take the files of this result. They are kept: /show {job} in another chat.",
+    "result.refused": "❌ This chat does not take the result. It is kept: /show {job} in another chat.",
     "result.enlarged": "{model} · enlarged to {size} · {seconds} s",
     # ---- forms
     "form.edit_picture": "Draw it differently",

@@ -15,7 +15,7 @@ def test_a_group_never_sees_more_than_its_minute(steps: list[tuple[float, bool]]
     """The platform would answer with penalties that grow."""
     pace, now, sent = Pace(LIMITS, group=True), 0.0, list[float]()
     for pause, final in steps:
-        now = max(now + pause, pace.earliest(now + pause, final=final))
+        now = max(now + pause, pace.earliest(now + pause, urgent=final))
         pace.spend(now)
         sent.append(now)
     for at in sent:
@@ -28,8 +28,8 @@ def test_an_end_never_waits_longer_than_an_update(steps: list[tuple[float, bool]
     pace, now = Pace(LIMITS, group=True), 0.0
     for pause, final in steps:
         now += pause
-        assert pace.earliest(now, final=True) <= pace.earliest(now, final=False)
-        now = max(now, pace.earliest(now, final=final))
+        assert pace.earliest(now, urgent=True) <= pace.earliest(now, urgent=False)
+        now = max(now, pace.earliest(now, urgent=final))
         pace.spend(now)
 
 
@@ -38,11 +38,11 @@ def test_a_penalty_is_waited_out_and_remembered_for_a_while() -> None:
     pace = Pace(LIMITS, group=False)
     pace.spend(0.0)
     pace.slow_down(0.0, 30.0)
-    assert pace.earliest(1.0, final=True) == 30.0
+    assert pace.earliest(1.0, urgent=True) == 30.0
     pace.spend(30.0)
-    assert pace.earliest(30.0, final=True) == 32.0
+    assert pace.earliest(30.0, urgent=True) == 32.0
     pace.spend(200.0)
-    assert pace.earliest(200.0, final=True) == 201.0
+    assert pace.earliest(200.0, urgent=True) == 201.0
 
 
 def test_a_whole_bots_requests_are_spaced() -> None:

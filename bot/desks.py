@@ -1,0 +1,134 @@
+"""A desk is one chat: its cards, its budget, and whether it can be reached.
+
+Which card of a chat is served next, and when, is decided here; nothing here sends.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from bot.cards import Card
+from bot.pacer import Overall, Pace
+from bot.platforms.base import ChatPlatform
+from queueing.ports import Clock
+
+_FIRST_PAUSE_S = 2.0
+LONGEST_PAUSE_S = 3600.0
+
+
+def pause_s(failures: int) -> float:
+    """Return how long to wait after so many failures in a row, in seconds."""
+    return min(_FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30), LONGEST_PAUSE_S)
+
+
+def paused_until(since: float, tries: int) -> float:
+    """Return when a chat may be tried again that failed so often since that moment."""
+    return since + sum(pause_s(number) for number in range(1, tries + 1))
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Desk:
+    """The cards of one chat and their common budget.
+
+    A chat that cannot be reached is tried with one card at a time, at growing pauses.
+    """
+
+    pace: Pace
+    cards: dict[int, Card] = field(default_factory=dict)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    line: asyncio.Lock = field(default_factory=asyncio.Lock)
+    served: bool = False
+    failures: int = 0
+    paused_until: float = 0.0
+
+    def next_card(self, now: float, crowd: int) -> tuple[Card, float] | None:
+        """Return the card to serve next and when; None when every message is up to date.
+
+        `crowd` is the number of open jobs in all chats.
+        """
+        turn_s = self.pace.turn_s(len(self.cards))
+        waiting = [
+            (card, max(self.paused_until, card.due(now, self.pace, turn_s, crowd)))
+            for card in self._stale()
+        ]
+        if not waiting:
+            return None
+        due_now = [card for card, at in waiting if at <= now]
+        if due_now:
+            return min(due_now, key=Card.urgency), now
+        return min(waiting, key=lambda each: each[1])
+
+    def _stale(self) -> Iterable[Card]:
+        return (card for card in self.cards.values() if card.out_of_date)
+
+    def unreachable(self, now: float, longest_s: float) -> float:
+        """Note one more failure and return how long to leave the chat alone, in seconds."""
+        self.failures += 1
+        pause = min(pause_s(self.failures), longest_s)
+        self.paused_until = now + pause
+        return pause
+
+    def reached(self) -> None:
+        """Note that the chat was reached: everything may go out."""
+        self.failures, self.paused_until = 0, 0.0
+
+    def knocked(self) -> None:
+        """Note that somebody called from this chat: it is worth another try at once."""
+        self.paused_until = 0.0
+        self.wake.set()
+
+
+class Desks:
+    """All chats, and the budget of each platform's bot as a whole."""
+
+    def __init__(self, platforms: Mapping[str, ChatPlatform], clock: Clock) -> None:
+        self._platforms = platforms
+        self._clock = clock
+        self._desks: dict[tuple[str, str], Desk] = {}
+        self._overall = {
+            name: Overall(platform.limits.overall_per_s) for name, platform in platforms.items()
+        }
+
+    def now(self) -> float:
+        """Return UNIX seconds."""
+        return self._clock.now()
+
+    def find(self, platform: str, chat: str) -> Desk | None:
+        """Return a chat's desk where there is one."""
+        return self._desks.get((platform, chat))
+
+    def at(self, platform: str, chat: str) -> Desk:
+        """Return a chat's desk, made at its first use."""
+        place = (platform, chat)
+        if place not in self._desks:
+            chats = self._platforms[platform]
+            self._desks[place] = Desk(pace=Pace(chats.limits, group=chats.is_group(chat)))
+        return self._desks[place]
+
+    def of(self, card: Card) -> Desk:
+        """Return the desk of a card's chat."""
+        return self.at(card.origin.platform, card.origin.chat)
+
+    def remove(self, platform: str, chat: str) -> None:
+        """Forget a chat: it has a new notation."""
+        self._desks.pop((platform, chat), None)
+
+    async def admit(self, platform: str) -> None:
+        """Wait for a request's place among all of that platform's."""
+        await asyncio.sleep(self._overall[platform].reserve(self._clock.now()))
+
+    async def turn(self, platform: str, chat: str, *, burst: bool = False) -> None:
+        """Wait for an urgent request's place in the chat's budget, and take it.
+
+        With `burst` it follows others at once, as long as the chat bears it.
+        """
+        desk = self.at(platform, chat)
+        async with desk.line:
+            now = self._clock.now()
+            at = desk.pace.earliest(now, urgent=True, burst=burst)
+            while at > now:
+                await asyncio.sleep(at - now)
+                now = self._clock.now()
+                at = desk.pace.earliest(now, urgent=True, burst=burst)
+            desk.pace.spend(now)
+        await self.admit(platform)

@@ -1,0 +1,192 @@
+"""Makes one job's status message true: what it should show now, and how it gets there.
+
+The end of a job is an edit of its message and may be repeated after any crash. What went wrong is
+raised as a `ChatError`; who waits how long for another try is not decided here.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from bot.cards import Card
+from bot.delivery import Courier, Place
+from bot.desks import Desks
+from bot.parcels import Packer, Parcel, last_page
+from bot.people import People
+from bot.platforms.base import (
+    Button,
+    ChatPlatform,
+    ChatUnavailable,
+    Content,
+    ContentRefused,
+    MessageGone,
+    MessageRef,
+    TooLarge,
+)
+from bot.records import Records
+from bot.texts import status, word
+from queueing.jobqueue import JobQueue
+from queueing.jobs import JobState
+from queueing.ports import Clock
+from queueing.reports import Standing
+
+log = logging.getLogger(__name__)
+
+
+class Editor:
+    """One for all platforms."""
+
+    def __init__(
+        self,
+        *,
+        queue: JobQueue,
+        records: Records,
+        people: People,
+        platforms: Mapping[str, ChatPlatform],
+        clock: Clock,
+        desks: Desks,
+        packer: Packer,
+        courier: Courier,
+    ) -> None:
+        self._queue = queue
+        self._records = records
+        self._people = people
+        self._platforms = platforms
+        self._clock = clock
+        self._desks = desks
+        self._packer = packer
+        self._courier = courier
+
+    def draw(self, card: Card, standing: Standing) -> Content:
+        """Return what the message of an open job should show."""
+        standing = replace(standing, done_at=card.steady(standing.done_at, self._clock.now()))
+        limits = self._platform(card).limits
+        content = status.open_message(
+            standing, card.progress, card.origin.language, previews=limits.previews
+        )
+        return self._packer.hidden(card.job, card.origin, last_page(content, limits))
+
+    async def refresh(self, card: Card) -> bool:
+        """Make a card's message show its job as it is now; return whether all has been told.
+
+        Raises `ChatError`, `StoreError`.
+        """
+        if card.job.state.final:
+            return await self._finish(card)
+        if not card.muted:
+            await self._update(card)
+        return False
+
+    async def look_up(self, card: Card) -> None:
+        """Find the message an earlier run may have sent. Idempotent."""
+        if card.looked_up:
+            return
+        sent = await self._records.message(card.job.id)
+        if sent is not None:
+            card.ref, card.sent_at = sent.ref, sent.sent_at
+        card.looked_up = True
+
+    def _platform(self, card: Card) -> ChatPlatform:
+        return self._platforms[card.origin.platform]
+
+    # ------------------------------------------------------------ open jobs
+
+    async def _update(self, card: Card) -> None:
+        standing = (await self._queue.standings([card.job])).get(card.job.id)
+        if standing is None or standing.job.state.final:
+            return  # it ended just now: that event serves this card again
+        card.stand(standing)
+        content = self.draw(card, standing)
+        try:
+            await self._show(card, content)
+        except (ContentRefused, TooLarge) as refusal:
+            log.warning("job %s: a passing state was refused: %s", card.job.id, refusal)
+            card.shown = content  # not again; the next state may do
+
+    async def _show(self, card: Card, content: Content) -> None:
+        """Make the card's message show this; the first time, send it."""
+        if card.dropped:
+            return  # forgotten while its content was made
+        if content == card.shown and card.ref is not None:
+            return
+        pace = self._desks.of(card).pace
+        if not card.free(pace):
+            pace.spend(self._clock.now())
+        if card.ref is not None:
+            await self._platform(card).edit(card.ref, content)
+        else:
+            await self._begin(card, content)
+        card.shown, card.edited_at, card.why_shown = content, self._clock.now(), card.why
+
+    async def _begin(self, card: Card, content: Content) -> None:
+        """Send the message; its files come as an edit, which may be repeated."""
+        ref = await self._first(card, replace(content, files=()))
+        now = self._clock.now()
+        await self._records.note_message(card.job.id, ref, now)
+        card.ref, card.sent_at = ref, now
+        if content.files:
+            await self._desks.turn(card.origin.platform, card.origin.chat)
+            await self._platform(card).edit(ref, content)
+
+    async def _first(self, card: Card, content: Content) -> MessageRef:
+        respond, card.respond = card.respond, None
+        if respond is not None:
+            try:
+                ref = await respond(content, False)
+            except (ChatUnavailable, MessageGone) as error:
+                log.info("job %s: the call could not be answered (%s)", card.job.id, error)
+            else:
+                if ref is not None:
+                    return ref
+        return await self._platform(card).send(
+            card.origin.chat,
+            content,
+            reply_to=card.origin.request_ref(),
+            nonce=f"job-{card.job.id}" + ("" if card.sent_at is None else "-fresh"),
+        )
+
+    # ------------------------------------------------------------ ended jobs
+
+    async def _finish(self, card: Card) -> bool:
+        """Turn the message into the job's end, send what does not fit in it, acknowledge."""
+        if card.job.state is JobState.FAILED:
+            await self._people.give_back(card.job.id)
+        parcel = await self._show_end(card)
+        if card.ref is None:
+            return False
+        platform, chat = card.origin.platform, card.origin.chat
+        turn = partial(self._desks.turn, platform, chat)
+        place = Place(platform=self._platform(card), ref=card.ref, turn=turn)
+        if not await self._courier.send_rest(place, card.job, parcel):
+            await turn()
+            await self._show(card, _with_send_again(card, parcel.content))
+        await self._queue.acknowledge(card.job)
+        if self._platform(card).limits.pings:
+            await self._courier.ping(place, card.job, card.origin)
+        return True
+
+    async def _show_end(self, card: Card) -> Parcel:
+        """Show the result, or as much of it as the chat takes."""
+        limits = self._platform(card).limits
+        while True:
+            parcel = await self._packer.pack(
+                card.job, card.origin, limits, written=card.written, rung=card.rung
+            )
+            try:
+                await self._show(card, parcel.content)
+            except (ContentRefused, TooLarge) as refusal:
+                below = card.rung.below(too_large=isinstance(refusal, TooLarge))
+                if below is card.rung:
+                    raise
+                log.warning("job %s: %s was refused: %s", card.job.id, card.rung.name, refusal)
+                card.rung = below
+                await self._desks.turn(card.origin.platform, card.origin.chat)
+            else:
+                return parcel
+
+
+def _with_send_again(card: Card, content: Content) -> Content:
+    label = word(card.origin.language, "button.send_again")
+    button = Button(command="show", job_id=card.job.id, label=label)
+    return replace(content, buttons=(*content.buttons, (button,)))

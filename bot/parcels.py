@@ -1,0 +1,188 @@
+"""Packs a job's end into what a chat can show: pages, files that fit, words where nothing else goes.
+
+Decides what is said and shown; sends nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from bot.buttons import abilities_of
+from bot.pictures import dimensions, fitted
+from bot.platforms.base import Body, Content, Limits, Markdown
+from bot.records import Origin
+from bot.rooms import Rooms
+from bot.texts import join, plain, say, status
+from bot.texts.split import pages, utf16_length
+from queueing.jobqueue import JobQueue
+from queueing.jobs import Job, JobState
+from queueing.requests import File, Output, TextToImage
+
+_PAGES = 4  # longer answers come as a file as well
+_KEPT_DAYS = 7
+
+
+class Rung(IntEnum):
+    """How far down a result goes that a chat refuses."""
+
+    WHOLE = 0
+    HALF = 1  # of the size a file may have, because the platform found it too large all the same
+    EIGHTH = 2
+    WORDS = 3  # no files and no formatting
+    NOTE = 4  # one sentence of ours
+
+    def below(self, *, too_large: bool) -> "Rung":
+        """Return the next try; smaller files help only where size was the fault."""
+        return Rung(min(self + 1 if too_large else max(self + 1, Rung.WORDS), Rung.NOTE))
+
+
+_SHARE: Mapping[Rung, float] = {Rung.HALF: 1 / 2, Rung.EIGHTH: 1 / 8}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parcel:
+    """What the status message becomes, and what follows it in messages of their own."""
+
+    content: Content
+    rest: tuple[Content, ...] = ()
+
+
+class Packer:
+    """Makes parcels."""
+
+    def __init__(self, queue: JobQueue, rooms: Rooms) -> None:
+        self._queue = queue
+        self._rooms = rooms
+
+    async def pack(
+        self,
+        job: Job,
+        origin: Origin,
+        limits: Limits,
+        *,
+        written: str = "",
+        rung: Rung = Rung.WHOLE,
+    ) -> Parcel:
+        """Return what an ended job's owner is shown; `written` is as far as an answer had come."""
+        language = origin.language
+        if rung is Rung.NOTE:
+            return Parcel(content=Content(body=say(language, "result.refused", job=job.id)))
+        limits = replace(limits, upload=int(limits.upload * _SHARE.get(rung, 1.0)))
+        parcel = await self._whole(job, language, limits, written)
+        if rung is Rung.WORDS:
+            parcel = _in_words(parcel, say(language, "result.files_refused", job=job.id))
+        return Parcel(
+            content=self.hidden(job, origin, parcel.content),
+            rest=tuple(self.hidden(job, origin, each) for each in parcel.rest),
+        )
+
+    async def _whole(self, job: Job, language: str, limits: Limits, written: str) -> Parcel:
+        match job.state:
+            case JobState.FAILED:
+                return Parcel(content=status.failed(job, language))
+            case JobState.CANCELLED:
+                stopped = status.cancelled(job, language, written)
+                return self._pack_text(stopped, written, limits, language)
+        output = await self._queue.output(job)
+        if output is None:
+            body = say(language, "status.gone", job=job.id, days=_KEPT_DAYS)
+            return Parcel(content=Content(body=body))
+        return await self._pack_output(job, output, language, limits)
+
+    async def _pack_output(self, job: Job, output: Output, language: str, limits: Limits) -> Parcel:
+        files, note = await self._fit_files(output.files, limits, language)
+        size = await dimensions(output.files[0]) if output.files else None
+        content = status.result(
+            job,
+            output,
+            language,
+            files=files[: limits.files_per_edit],
+            abilities=abilities_of(job, self._queue.catalog),
+            size=size,
+            note=note,
+        )
+        parcel = self._pack_text(content, output.text, limits, language)
+        if len(files) > limits.files_per_edit:
+            further = Content(files=files[limits.files_per_edit :])
+            return replace(parcel, rest=(*parcel.rest, further))
+        return parcel
+
+    def _pack_text(self, content: Content, text: str, limits: Limits, language: str) -> Parcel:
+        room = limits.caption if content.files else limits.text
+        if _length(content.body) <= room:
+            return Parcel(content=content)
+        first, rest = self._paged(content, text, room, language)
+        return Parcel(content=first, rest=tuple(rest))
+
+    async def _fit_files(
+        self, files: tuple[File, ...], limits: Limits, language: str
+    ) -> tuple[tuple[File, ...], Body]:
+        made = [(file, await fitted(file, limits.upload)) for file in files]
+        fitting = tuple(file for _, file in made if file is not None)
+        if len(fitting) < len(files):
+            lost = len(files) - len(fitting)
+            return fitting, say(language, "result.files_left_out", count=lost)
+        if any(file is not original for original, file in made):
+            return fitting, say(language, "result.smaller")
+        return fitting, ()
+
+    def _paged(
+        self, content: Content, text: str, room: int, language: str
+    ) -> tuple[Content, list[Content]]:
+        """Split a long answer over several messages; a very long one comes as a file as well."""
+        facts = tuple(part for part in content.body if not isinstance(part, Markdown))
+        parts = pages(text, room - _length(facts) - 40)
+        if len(parts) <= _PAGES:
+            more = say(language, "status.continued")
+            first = replace(content, body=(Markdown(parts[0]), "\n", *more))
+            following = [Content(body=(Markdown(part),)) for part in parts[1:-1]]
+            following.append(Content(body=(Markdown(parts[-1]), *facts)))
+            return first, following
+        whole = File(name="answer.md", mime="text/markdown", data=text.encode())
+        body = (Markdown(parts[0]), "\n", *say(language, "status.cut"), *facts)
+        return replace(content, body=body, files=(*content.files, whole)), []
+
+    def hidden(self, job: Job, origin: Origin, content: Content) -> Content:
+        """Hide pictures where the chat's operator wants that."""
+        if not content.files or not isinstance(job.request, TextToImage):
+            return content
+        room = self._rooms.of(origin.platform, origin.chat)
+        return replace(content, spoiler=room.spoiler)
+
+
+def last_page(content: Content, limits: Limits) -> Content:
+    """Return an open job's message with a growing answer cut to its newest part."""
+    return _page(content, limits, -1)
+
+
+def first_page(content: Content, limits: Limits) -> Content:
+    """Return a message cut to what the chat can show at once."""
+    return _page(content, limits, 0)
+
+
+def in_words(content: Content) -> Content:
+    """Return a content without files and formatting."""
+    words = (part.text if isinstance(part, Markdown) else part for part in content.body)
+    return replace(content, body=join(tuple(words)), files=())
+
+
+def _in_words(parcel: Parcel, files_refused: Body) -> Parcel:
+    content = in_words(parcel.content)
+    if parcel.content.files or any(each.files for each in parcel.rest):
+        content = replace(content, body=(*content.body, "\n", *files_refused))
+    rest = (in_words(each) for each in parcel.rest)
+    return Parcel(content=content, rest=tuple(each for each in rest if each.body))
+
+
+def _page(content: Content, limits: Limits, index: int) -> Content:
+    room = (limits.caption if content.files else limits.text) - 8
+    if _length(content.body) <= room:
+        return content
+    answers = [part.text for part in content.body if isinstance(part, Markdown)]
+    if answers:
+        return replace(content, body=(Markdown(pages(answers[0], room)[index]),))
+    return replace(content, body=(pages(plain(content.body), room)[index],))
+
+
+def _length(body: Body) -> int:
+    return utf16_length(plain(body))
