@@ -22,6 +22,7 @@ from bot.commands.registry import COMMANDS
 from bot.config import Config
 from bot.door import Gate
 from bot.enhance import Enhancer
+from bot.invites import Invites
 from bot.people import People
 from bot.platforms.base import ChatPlatform, ChatRefused
 from bot.platforms.registry import Fittings, platforms
@@ -142,6 +143,8 @@ class App:
             runner=uuid4().hex,
             grace_s=_GRACE_S,
         )
+        web = config.chats.web
+        invites = await Invites.read(database, web.page()) if web and web.token else None
         access = config.access()
         chat_log = SqliteLog(database)
         fittings = Fittings(
@@ -150,6 +153,7 @@ class App:
             clock=self._clock,
             chat_log=chat_log,
             overview=lambda: _overview(queue),
+            web_people=invites,
         )
         made = self._make_platforms(fittings)
         rooms = Rooms(by_key={name: room.room() for name, room in config.rooms.items()})
@@ -177,6 +181,7 @@ class App:
             rooms=rooms,
             styles={name: style.style() for name, style in config.styles.items()},
             chat_logs={"web": chat_log},
+            invites=invites,
         )
         return Parts(
             queue=queue,

@@ -6,6 +6,7 @@ Each group is right in itself; what must fit together is checked in `bot.config_
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -151,13 +152,26 @@ class TelegramConfig(Section):
 class WebConfig(Section):
     """The web chat; beyond this machine it needs a token.
 
-    `names` are further host names it is reached by, such as a proxy's.
+    `url` is the address people reach it by, `names` are further host names, such as a proxy's.
     """
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    url: Url | None = None
     names: tuple[str, ...] = ()
     token: Annotated[Secret, AfterValidator(long_enough)] = None
+
+    def all_names(self) -> tuple[str, ...]:
+        """Return every host name it is reached by."""
+        own = urlsplit(self.url).hostname if self.url else None
+        return (*self.names, own) if own else self.names
+
+    def page(self) -> str:
+        """Return the page's address as far as it is known."""
+        if self.url:
+            return f"{self.url}/"
+        host = self.names[0] if self.names else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
 
 class ChatsConfig(Section):

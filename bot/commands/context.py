@@ -11,6 +11,7 @@ from bot.access import Access
 from bot.audit import Act, AuditLog
 from bot.commands.parse import Args, BadCall
 from bot.commands.table import Command
+from bot.invites import Invites
 from bot.people import People, Person
 from bot.platforms.base import Body, Button, Content, Form, Invocation, MessageRef
 from bot.platforms.web_log import ChatLog
@@ -37,7 +38,8 @@ class Defaults:
 class Context:
     """Everything a handler may use.
 
-    `chat_logs` are, by platform, the chats that no service keeps but we ourselves.
+    `chat_logs` are, by platform, the chats that no service keeps but we ourselves. `invites` is
+    None where the web chat has no token, so that everybody there is the same person.
     """
 
     queue: JobQueue
@@ -52,6 +54,7 @@ class Context:
     chat_logs: Mapping[str, ChatLog] = field(default_factory=dict)
     rooms: Rooms = field(default_factory=Rooms)
     styles: Mapping[str, Style] = field(default_factory=dict)
+    invites: Invites | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,6 +17,7 @@ from bot.commands import (
     forget,
     history,
     image,
+    invite,
     limit,
     loras,
     models,
@@ -30,6 +31,7 @@ from bot.commands import (
     status,
     styles,
     unban,
+    uninvite,
     unload,
     upscale,
     vary,
@@ -73,6 +75,8 @@ _MODULES = (
     limit,
     ban,
     unban,
+    invite,
+    uninvite,
     audit,
 )
 

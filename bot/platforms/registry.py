@@ -9,6 +9,7 @@ from bot.platforms.discord import Discord
 from bot.platforms.telegram import Telegram
 from bot.platforms.web import Web
 from bot.platforms.web_log import ChatLog
+from bot.platforms.web_people import People
 from bot.platforms.web_wire import ModelLine
 from bot.records import Records
 from bot.texts import describe
@@ -26,12 +27,14 @@ class Fittings:
         clock: Clock,
         chat_log: ChatLog | None,
         overview: Callable[[], tuple[ModelLine, ...]] | None,
+        web_people: People | None = None,
     ) -> None:
         self.records = records
         self.access = access
         self.clock = clock
         self.chat_log = chat_log
         self.overview = overview
+        self.web_people = web_people
 
 
 def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
@@ -61,8 +64,9 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
     return Web(
         host=chats.web.host,
         port=chats.web.port,
-        names=chats.web.names,
+        names=chats.web.all_names(),
         token=token.get_secret_value() if token else None,
+        people=fittings.web_people,
         log=fittings.chat_log,
         overview=fittings.overview,
         is_admin=fittings.access.is_admin,

@@ -29,7 +29,7 @@ from bot.platforms.web_calls import Calls
 from bot.platforms.web_content import shown_of
 from bot.platforms.web_guard import is_loopback
 from bot.platforms.web_log import ChatLog, MemoryLog, Shown
-from bot.platforms.web_people import LOCAL, FixedPeople, OnlyLocal, People, Person
+from bot.platforms.web_people import LOCAL, FixedPeople, OnlyLocal, People, Person, Together
 from bot.platforms.web_server import Server
 from bot.platforms.web_wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
 from queueing.errors import StoreError
@@ -51,8 +51,9 @@ class _SystemClock:
 class Web:
     """The web chat as a `ChatPlatform`. A chat's notation is its person's id.
 
-    Without `token` and `people` everybody who reaches the address is the person "local", which is
-    allowed on a loopback address only. `names` are further host names the page is reached by, such
+    With `token`, whoever has it is the person "local"; `people` are further ones, known by tokens
+    of their own. Without either, everybody who reaches the address is "local", which is allowed on
+    a loopback address only. `names` are further host names the page is reached by, such
     as a proxy's. `overview` gives the lines of the page's live overview, from memory; `is_admin`
     tells whom to offer the admins' commands (a user such as "web:local").
 
@@ -86,8 +87,6 @@ class Web:
         is_admin: Callable[[str], bool] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if token is not None and people is not None:
-            raise ValueError("the web chat takes a token or people with tokens, not both")
         if token is None and people is None and not is_loopback(host):
             raise ValueError(
                 f"the web chat at {host} is open to other machines: give it a token, "
@@ -97,7 +96,7 @@ class Web:
         self.started = asyncio.Event()
         self._host = host
         self._port = port
-        self._people = people or (FixedPeople({token: LOCAL}) if token else OnlyLocal())
+        self._people = _known(token, people)
         self._names = frozenset(word.casefold() for word in names) | {host.casefold()}
         self._log = log or MemoryLog()
         self._overview = overview
@@ -265,6 +264,13 @@ class Web:
     def _require_up(self) -> None:
         if self._server is None:
             raise ChatUnavailable("the web chat's server is not running")
+
+
+def _known(token: str | None, people: People | None) -> People:
+    if token is None:
+        return people or OnlyLocal()
+    owner = FixedPeople({token: LOCAL})
+    return Together(owner, people) if people else owner
 
 
 @contextmanager

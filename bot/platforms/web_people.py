@@ -51,6 +51,21 @@ class FixedPeople:
         return self._by_id.get(person)
 
 
+class Together:
+    """People of several kinds, each known as their own kind knows them."""
+
+    def __init__(self, *kinds: People) -> None:
+        self._kinds = kinds
+
+    def by_token(self, token: str) -> Person | None:
+        """Return whose token that is."""
+        return next(filter(None, (kind.by_token(token) for kind in self._kinds)), None)
+
+    def by_id(self, person: str) -> Person | None:
+        """Return the person of that id."""
+        return next(filter(None, (kind.by_id(person) for kind in self._kinds)), None)
+
+
 class OnlyLocal:
     """Everybody who reaches a loopback address without a token is one and the same person."""
 

@@ -143,19 +143,20 @@ class Server:
         elif sum(tab.person == person for tab in self.tabs) >= MAX_TABS:
             await socket.close(code=TOO_MANY_TABS)
         else:
-            await self._serve(socket, person, _language(request))
+            await self._serve(socket, person, request)
         return socket
 
     async def _serve(
-        self, socket: web.WebSocketResponse, person: Person, language: str | None
+        self, socket: web.WebSocketResponse, person: Person, request: web.Request
     ) -> None:
+        language = _language(request)
         tab = Tab(
             socket,
             person,
             self._calls,
             language=language,
             commands=self._commands(person, language),
-            known=lambda: self._people.by_id(person.id) is not None,
+            known=lambda: self._person(request) == person,
             overview=self._overview,
         )
         self.tabs.add(tab)

@@ -102,7 +102,7 @@ class Tab:
             if frame.type is not WSMsgType.TEXT or too_many or len(self._replies) > MAX_REPLIES:
                 await self._socket.close(code=WSCloseCode.POLICY_VIOLATION)
                 return
-            if not self._known():  # their token was taken back while the page was open
+            if not self._known():
                 await self._socket.close(code=NOT_KNOWN)
                 return
             await self._take(frame.data)
@@ -176,6 +176,9 @@ class Tab:
         while True:
             await self._woken.wait()
             self._woken.clear()
+            if not self._known():  # their token was taken back while the page was open
+                await self._socket.close(code=NOT_KNOWN)
+                return
             while self._replies:
                 await self._send(self._replies.popleft())
             if self._greeted:

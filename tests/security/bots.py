@@ -20,7 +20,8 @@ models:
   flux: {backends: [studio], capabilities: [text-to-image], load_s: 0.01, service_s: 0.05}
   llama: {backends: [studio], capabilities: [text-to-text], load_s: 0.01, service_s: 0.05}
 admins: ["telegram:1", "discord:1"]
-chats: {CHATS}
+chats:
+  CHATS
 """
 
 
