@@ -69,8 +69,9 @@ class Stopwatch:
 class Replay:
     """One trace on its way through a queue."""
 
-    def __init__(self, trace: Trace, rules: str) -> None:
+    def __init__(self, trace: Trace, rules: str, *, promises: bool = True) -> None:
         self.trace = trace
+        self.promises = promises
         self.rules = RULES[rules]
         self.watch = Stopwatch(serial_plan if rules == "serial" else plan)
         self.ledger = Ledger(trace)
@@ -132,7 +133,8 @@ class Replay:
             )
             for job in accepted:
                 self._ids[index_of(job.request)] = job.id
-            self.estimates.update(await _promises(queue, accepted))
+            if self.promises:
+                self.estimates.update(await _promises(queue, accepted))
 
     async def _cancel(self, queue: JobQueue) -> None:
         cancels = sorted(
@@ -173,7 +175,7 @@ class Replay:
             ready_s=None if run is None else run.ready_s,
             started_s=None if run is None else run.started_s,
             finished_s=None if run is None else run.finished_s,
-            estimate_s=self.estimates[index],
+            estimate_s=self.estimates.get(index),
             state=self.states[index].value,
         )
 
@@ -205,9 +207,9 @@ async def _sleep_until(moment: float) -> None:
         await reached
 
 
-def replay(trace: Trace, rules: str) -> Outcome:
-    """Replay a trace under the given rules in virtual time."""
-    run = Replay(trace, rules)
+def replay(trace: Trace, rules: str, *, promises: bool = True) -> Outcome:
+    """Replay a trace under the given rules in virtual time, with or without estimates."""
+    run = Replay(trace, rules, promises=promises)
     with patch.object(router, "plan", run.watch):  # the router asks; we measure
         return virtual.run(run.run())
 

@@ -1,0 +1,171 @@
+"""Checks a run of a trace against everything promised, from the trace and the output alone.
+
+`python benchmarks/check_run.py --trace TRACE --run OUTPUT [--kept 0.8]` prints the figures and every
+broken promise, and ends with status 1 where there is one. It knows nothing of how the run was
+made, so it judges any scheduler that writes this format.
+"""
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
+
+from benchmarks.check_timeline import Timeline
+from benchmarks.trace import JobOutcome, Outcome, Trace, TraceJob
+
+TOLERANCE_S = 1e-6
+
+
+@dataclass
+class Verdict:
+    """The figures of a run and the promises it broke."""
+
+    figures: dict[str, float] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+
+
+def check(trace: Trace, run: Outcome) -> Verdict:
+    """Return the figures of a run and every promise it broke."""
+    verdict = Verdict()
+    verdict.broken += _each_job(trace, run)
+    verdict.broken += _fifo(trace, run)
+    verdict.broken += _loads(trace, run)
+    timeline = Timeline(trace, run)
+    timeline.walk()
+    verdict.broken += timeline.broken
+    verdict.figures = figures(trace, run)
+    verdict.figures |= {"held_s": timeline.held_s, "starved": float(len(timeline.starved))}
+    if timeline.held_s > TOLERANCE_S:
+        verdict.broken.append(f"runnable heads were held for {timeline.held_s:.3f} s")
+    verdict.broken += timeline.starved
+    return verdict
+
+
+def figures(trace: Trace, run: Outcome) -> dict[str, float]:
+    """Return waits, makespan over its lower bound, and the share of kept promises."""
+    done = [(trace.jobs[job.index], job) for job in run.jobs if job.finished_s is not None]
+    waits = [job.started_s - asked.at for asked, job in done if job.started_s is not None]
+    makespan_s = max((job.finished_s or 0.0 for _, job in done), default=0.0)
+    kept = [_kept(asked, job) for asked, job in done]
+    return {
+        "mean_wait_s": sum(waits) / max(1, len(waits)),
+        "worst_wait_s": max(waits, default=0.0),
+        "makespan_s": makespan_s,
+        "makespan_over_bound": makespan_s / max(1e-9, shortest_makespan_s(trace, run)),
+        "loads": float(len(run.loads)),
+        "estimates_kept": sum(kept) / max(1, len(kept)),
+        "decision_us_mean": run.decision_us_mean,
+    }
+
+
+def _kept(asked: TraceJob, job: JobOutcome) -> bool:
+    if job.estimate_s is None or job.finished_s is None:
+        return False
+    return abs(job.estimate_s - job.finished_s) <= max(5.0, 0.2 * (job.finished_s - asked.at))
+
+
+def shortest_makespan_s(trace: Trace, run: Outcome) -> float:
+    """Return a moment before which no scheduler could have finished the same jobs.
+
+    The latest of: the last job's own end; all memory-seconds over all budgets; each model's work
+    over its slots; the work that only serial backends can do, over those.
+    """
+    models = {model.name: model for model in trace.models}
+    budget_mb = sum(host.vram_mb * host.margin for host in trace.hosts)
+    serial = {b.name for host in trace.hosts for b in host.backends if b.serial}
+    work_s: defaultdict[str, float] = defaultdict(float)
+    first_at: dict[str, float] = {}
+    bound_s, mb_s = 0.0, 0.0
+    for job in run.jobs:
+        asked, spec = trace.jobs[job.index], models[job.model]
+        if job.finished_s is None:
+            continue
+        bound_s = max(bound_s, asked.at + asked.service_s)
+        mb_s += asked.service_s * spec.vram_mb / spec.parallel
+        work_s[job.model] += asked.service_s
+        first_at[job.model] = min(asked.at, first_at.get(job.model, asked.at))
+    if not first_at:
+        return 0.0
+    bound_s = max(bound_s, min(first_at.values()) + mb_s / budget_mb)
+    for name, seconds in work_s.items():
+        slots = len(models[name].backends) * models[name].parallel
+        bound_s = max(bound_s, first_at[name] + seconds / slots)
+    one_by_one = [name for name in work_s if set(models[name].backends) <= serial]
+    if one_by_one:
+        servers = {backend for name in one_by_one for backend in models[name].backends}
+        seconds = sum(work_s[name] for name in one_by_one) / len(servers)
+        bound_s = max(bound_s, min(first_at[name] for name in one_by_one) + seconds)
+    return bound_s
+
+
+# ---------------------------------------------------------------- one thing at a time
+
+
+def _each_job(trace: Trace, run: Outcome) -> Iterator[str]:
+    if [job.index for job in run.jobs] != list(range(len(trace.jobs))):
+        yield "the jobs are not those of the trace, in its order"
+        return
+    for asked, job in zip(trace.jobs, run.jobs, strict=True):
+        name = f"job {job.index} of {job.model}"
+        if job.started_s is None or job.ready_s is None or job.finished_s is None:
+            if job.state != "cancelled" or asked.cancel_at is None:
+                yield f"{name} never ran and was not cancelled"
+            continue
+        if job.state != "completed":
+            yield f"{name} ran but is {job.state}"
+        if asked.cancel_at is not None and job.started_s > asked.cancel_at:
+            yield f"{name} started after it was cancelled"
+        if not asked.at <= job.ready_s <= job.started_s:
+            yield f"{name}: asked, ready and started are out of order"
+        if abs(job.finished_s - job.started_s - asked.service_s) > TOLERANCE_S:
+            yield f"{name} did not take its time"
+
+
+def _fifo(trace: Trace, run: Outcome) -> Iterator[str]:
+    """Compare neighbours of each line: model and lane."""
+    newest: dict[tuple[str, str], JobOutcome] = {}
+    for index, asked in sorted(enumerate(trace.jobs), key=lambda item: (item[1].at, item[0])):
+        job = run.jobs[index]
+        if job.started_s is None:
+            continue
+        before = newest.get((asked.model, asked.lane))
+        if before is not None and (before.started_s or 0.0) > job.started_s:
+            yield f"job {index} of {asked.model} started before job {before.index}"
+        else:
+            newest[asked.model, asked.lane] = job
+
+
+def _loads(trace: Trace, run: Outcome) -> Iterator[str]:
+    models = {model.name: model for model in trace.models}
+    for load in run.loads:
+        if abs(load.finished_s - load.started_s - models[load.model].load_s) > TOLERANCE_S:
+            yield f"a load of {load.model} at {load.started_s} did not take its time"
+        if load.backend not in models[load.model].backends:
+            yield f"{load.model} was loaded on {load.backend}, which cannot serve it"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; return 1 where a promise is broken."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--trace", type=Path, required=True)
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--kept", type=float, default=0.0, help="least share of kept estimates")
+    options = parser.parse_args(arguments)
+    trace = Trace.model_validate_json(options.trace.read_text(encoding="utf-8"))
+    run = Outcome.model_validate_json(options.run.read_text(encoding="utf-8"))
+    verdict = check(trace, run)
+    if verdict.figures["estimates_kept"] < options.kept:
+        verdict.broken.append(f"only {verdict.figures['estimates_kept']:.0%} of estimates kept")
+    for name, value in verdict.figures.items():
+        print(f"{name:<22}{value:12.3f}")
+    for line in verdict.broken:
+        print("BROKEN", line)
+    return 1 if verdict.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
