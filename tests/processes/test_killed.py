@@ -194,12 +194,12 @@ async def test_a_picture_its_server_has_forgotten_is_drawn_again(
         bot = Bot(tmp_path, comfy, studio)
         await bot.start()
         await ask(bot, "/image sdxl --steps 12 a cat")
-        key = await drawing(comfy)
+        await drawing(comfy)
         await bot.kill()
     async with serving(*arguments) as comfy:
         await bot.start()
         assert (await shown(bot, "a cat\n"))["shown"]["files"]
-        assert key not in (await told(comfy))["ran"], "an attempt has an id of its own"
+        assert len((await told(comfy))["ran"]) in {1, 2}, "the picture once, perhaps a warm-up"
     await bot.kill()
 
 
