@@ -19,7 +19,6 @@ from queueing.jobs import Job, JobState
 from queueing.requests import File, Output, TextToImage
 
 _PAGES = 4  # longer answers come as a file as well
-_KEPT_DAYS = 7
 
 
 class Rung(IntEnum):
@@ -85,7 +84,7 @@ class Packer:
                 return self._pack_text(stopped, written, limits, language)
         output = await self._queue.output(job)
         if output is None:
-            body = say(language, "status.gone", job=job.id, days=_KEPT_DAYS)
+            body = say(language, "status.gone", job=job.id)
             return Parcel(content=Content(body=body))
         return await self._pack_output(job, output, language, limits)
 
@@ -111,7 +110,7 @@ class Packer:
         room = limits.caption if content.files else limits.text
         if _length(content.body) <= room:
             return Parcel(content=content)
-        first, rest = self._paged(content, text, room, language)
+        first, rest = self._paged(content, text, limits, language)
         return Parcel(content=first, rest=tuple(rest))
 
     async def _fit_files(
@@ -127,19 +126,22 @@ class Packer:
         return fitting, ()
 
     def _paged(
-        self, content: Content, text: str, room: int, language: str
+        self, content: Content, text: str, limits: Limits, language: str
     ) -> tuple[Content, list[Content]]:
         """Split a long answer over several messages; a very long one comes as a file as well."""
         facts = tuple(part for part in content.body if not isinstance(part, Markdown))
-        parts = pages(text, room - _length(facts) - 40)
+        more, cut = say(language, "status.continued"), say(language, "status.cut")
+        room = limits.caption if content.files else limits.text
+        parts = pages(text, room - _length((*facts, *more)) - 1)
         if len(parts) <= _PAGES:
-            more = say(language, "status.continued")
             first = replace(content, body=(Markdown(parts[0]), "\n", *more))
             following = [Content(body=(Markdown(part),)) for part in parts[1:-1]]
             following.append(Content(body=(Markdown(parts[-1]), *facts)))
             return first, following
         whole = File(name="answer.md", mime="text/markdown", data=text.encode())
-        body = (Markdown(parts[0]), "\n", *say(language, "status.cut"), *facts)
+        # With the file the message becomes a caption, which holds less than a message.
+        first_part = pages(text, limits.caption - _length((*facts, *cut)) - 1)[0]
+        body = (Markdown(first_part), "\n", *cut, *facts)
         return replace(content, body=body, files=(*content.files, whole)), []
 
     def hidden(self, job: Job, origin: Origin, content: Content) -> Content:

@@ -4,6 +4,7 @@ from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command
 from bot.platforms.base import Body
 from bot.texts import join, plain, word
+from bot.texts.status import duration
 from queueing.catalog import ModelSpec
 from queueing.reports import ModelStatus
 from queueing.world import Residency
@@ -37,7 +38,7 @@ def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
         abilities=", ".join(abilities),
         place=_place(call, model),
         waiting=model.waiting,
-        seconds=f"{model.service_s:.0f}",
+        took=duration(call.language, model.service_s),
     )
     if model.vram_mb is not None:
         body += call.say("models.vram", vram=f"{model.vram_mb / 1024:.1f}")

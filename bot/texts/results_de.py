@@ -20,7 +20,7 @@ TEXTS: Mapping[str, str] = {
     "status.deleted": "Gelöscht.",
     "result.files_refused": "Dieser Chat nimmt die Dateien dieses Ergebnisses nicht an. Sie sind aufbewahrt: /show {job} in einem anderen Chat.",
     "result.refused": "❌ Dieser Chat nimmt das Ergebnis nicht an. Es ist aufbewahrt: /show {job} in einem anderen Chat.",
-    "result.enlarged": "{model} · vergrößert auf {size} · {seconds} s",
+    "result.enlarged": "{model} · vergrößert auf {size} · {took}",
     # ---- Formulare
     "form.edit_picture": "Anders zeichnen",
     "form.edit_question": "Anders fragen",

@@ -20,7 +20,7 @@ TEXTS: Mapping[str, str] = {
     "status.deleted": "Deleted.",
     "result.files_refused": "This chat does not take the files of this result. They are kept: /show {job} in another chat.",
     "result.refused": "❌ This chat does not take the result. It is kept: /show {job} in another chat.",
-    "result.enlarged": "{model} · enlarged to {size} · {seconds} s",
+    "result.enlarged": "{model} · enlarged to {size} · {took}",
     # ---- forms
     "form.edit_picture": "Draw it differently",
     "form.edit_question": "Ask it differently",

@@ -174,6 +174,13 @@ def ping(job: Job, language: str, user_id: str) -> Content:
     return Content(body=say(language, key, model=job.model), mention=user_id)
 
 
+def duration(language: str, seconds: float) -> str:
+    """Return a length of time as people read it, such as "12 s"; never "0 s"."""
+    if seconds < 1:
+        return word(language, "duration.none")
+    return word(language, "duration.seconds", seconds=f"{seconds:.0f}")
+
+
 def shortened(prompt: str, limit: int = PROMPT_SHOWN) -> str:
     """Return a prompt of at most `limit` characters, with an ellipsis where it was cut."""
     return prompt if len(prompt) <= limit else prompt[: limit - 1].rstrip() + "…"
@@ -181,11 +188,13 @@ def shortened(prompt: str, limit: int = PROMPT_SHOWN) -> str:
 
 def _facts(job: Job, language: str, size: tuple[int, int] | None) -> Body:
     took = (job.finished_at or 0.0) - (job.started_at or job.finished_at or 0.0)
-    values: dict[str, Value] = {"model": job.model, "seconds": f"{max(took, 0.0):.0f}"}
+    values: dict[str, Value] = {"model": job.model, "took": duration(language, took)}
     if not isinstance(job.request, TextToImage):
         return say(language, "result.text_facts", **values)
     values["seed"] = job.request.seed
     if size is None:
         return say(language, "result.facts_no_size", **values)
     values["size"] = f"{size[0]}×{size[1]}"
+    if job.request.upscale:
+        return say(language, "result.enlarged", **values)
     return say(language, "result.facts", **values)
