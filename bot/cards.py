@@ -125,7 +125,7 @@ class Card:
         if progress.preview is None and self.progress is not None:
             progress = replace(progress, preview=self.progress.preview)
         self.progress, self.advanced = progress, True
-        self.written = progress.text or ""
+        self.written = progress.text or self.written
 
     def urgency(self) -> tuple[int, float]:
         """Order cards of a chat: calls, ends, first messages, running jobs, then by place in line.

@@ -36,16 +36,22 @@ def new_seed() -> int:
 
 def style_of(context: Context, call: Call) -> Style:
     """Return the style named in the call, or else the caller's own. Raises `CallRefused`."""
-    named, styles = call.text("style"), context.styles
+    named = call.text("style")
     if named is None:
-        return styles.get(call.person.style or "", Style())
-    found = next((styles[name] for name in styles if name.casefold() == named.casefold()), None)
+        return context.styles.get(call.person.style or "", Style())
+    return context.styles[style_named(context, call, named)]
+
+
+def style_named(context: Context, call: Call, wanted: str) -> str:
+    """Return a style's own name, whatever its case. Raises `CallRefused`."""
+    styles = context.styles
+    found = next((name for name in styles if name.casefold() == wanted.casefold()), None)
     if found is not None:
         return found
     if not styles:
-        raise CallRefused("refused.no_styles")
+        raise CallRefused("styles.none")
     hint = word(call.language, "hint.models", names=", ".join(styles))
-    raise CallRefused("refused.unknown_style", name=named[:60], hint=hint)
+    raise CallRefused("refused.unknown_style", name=wanted[:60], hint=hint)
 
 
 def refuse_unsupported(call: Call, model: str, takes: Collection[str] | None) -> None:

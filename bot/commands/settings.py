@@ -1,6 +1,7 @@
-"""`/settings`: what a person wants when a call does not say: models, size, language."""
+"""`/settings`: what a person wants when a call does not say: models, size, style, language."""
 
 from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.drawing import style_named
 from bot.commands.table import Command, Param, ParamKind
 from bot.people import Person
 from bot.platforms.base import Body
@@ -17,6 +18,7 @@ COMMAND = Command(
         Param(name="image", kind=ParamKind.MODEL, help="param.my_image"),
         Param(name="ask", kind=ParamKind.MODEL, help="param.my_ask"),
         Param(name="size", kind=ParamKind.SIZE, help="param.my_size"),
+        Param(name="style", kind=ParamKind.STYLE, help="param.my_style"),
         Param(
             name="language",
             kind=ParamKind.CHOICE,
@@ -35,6 +37,8 @@ async def handle(context: Context, call: Call) -> Answer:
         changes["ask_model"] = _model(context, ask, Capability.TEXT_TO_TEXT)
     if (size := call.text("size")) is not None:
         changes["size"] = size
+    if (style := call.text("style")) is not None:
+        changes["style"] = None if style.casefold() == _RESET else style_named(context, call, style)
     if (language := call.text("language")) is not None:
         changes["language"] = None if language == _RESET else language
     person = call.person
@@ -63,6 +67,7 @@ def _shown(person: Person, language: str) -> Body:
         ("settings.image", person.image_model),
         ("settings.ask", person.ask_model),
         ("settings.size", person.size),
+        ("settings.style", person.style),
         ("settings.language", person.language),
     ):
         rows += ("\n", *say(language, key), ": ", *((value,) if value else usual))

@@ -166,7 +166,7 @@ TEXTS: Mapping[str, str] = {
     "settings.size": "Größe der Bilder",
     "settings.language": "Sprache",
     "settings.usual": "das Übliche",
-    "settings.hint": "Ändern mit /settings --image …, --ask …, --size …, --language …; der Wert „reset“ nimmt Modell oder Sprache zurück.",
+    "settings.hint": "Ändern mit /settings --image …, --ask …, --size …, --style …, --language …; der Wert „reset“ nimmt Modell, Stil oder Sprache zurück.",
     "status.host": "{host} · {used} von {vram} GB belegt",
     "status.host_paused": "{host} · {used} von {vram} GB belegt · ⏸️ angehalten",
     "status.up": "  🟢 {backend} · {server} · da seit {moment}",

@@ -166,7 +166,7 @@ TEXTS: Mapping[str, str] = {
     "settings.size": "size of pictures",
     "settings.language": "language",
     "settings.usual": "the usual",
-    "settings.hint": "Change it with /settings --image …, --ask …, --size …, --language …; the value “reset” takes a model or language back.",
+    "settings.hint": "Change it with /settings --image …, --ask …, --size …, --style …, --language …; the value “reset” takes a model, style or language back.",
     "status.host": "{host} · {used} of {vram} GB in use",
     "status.host_paused": "{host} · {used} of {vram} GB in use · ⏸️ paused",
     "status.up": "  🟢 {backend} · {server} · up since {moment}",

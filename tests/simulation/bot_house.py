@@ -15,6 +15,8 @@ from bot.people import People
 from bot.platforms.web_log import ChatLog
 from bot.presenter import Presenter
 from bot.records import MIGRATIONS, Records
+from bot.rooms import Rooms
+from bot.styles import Style
 from queueing.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
 from tests.fakes.chat import FakeChat
@@ -44,6 +46,8 @@ async def bot(
     *others: FakeChat,
     limits: Limits | None = None,
     chat_logs: Mapping[str, ChatLog] | None = None,
+    rooms: Rooms | None = None,
+    styles: Mapping[str, Style] | None = None,
 ) -> AsyncIterator[Bot]:
     """Run the bot on a house's servers and database until the block ends.
 
@@ -61,6 +65,7 @@ async def bot(
             people=people,
             platforms={each.name: each for each in (chat, *others)},
             clock=clock,
+            rooms=rooms,
         )
         enhancer = Enhancer(queue, clock)
         queue.subscribe(presenter.notice)
@@ -76,6 +81,8 @@ async def bot(
             defaults=Defaults(),
             commands=COMMANDS,
             chat_logs=chat_logs or {},
+            rooms=rooms or Rooms(),
+            styles=styles or {},
         )
         serving = [
             asyncio.ensure_future(presenter.run()),
