@@ -18,6 +18,7 @@ class Kind(Protocol):
 
     serial: bool
     max_models: int | None
+    offloads: bool
     parallel: int
     capabilities: frozenset[Capability]
 

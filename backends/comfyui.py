@@ -70,6 +70,7 @@ class ComfyUI:
 
     serial: ClassVar[bool] = True
     max_models: ClassVar[int | None] = 1
+    offloads: ClassVar[bool] = True
     parallel: ClassVar[int] = 1
 
     capabilities = frozenset(

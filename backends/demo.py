@@ -58,6 +58,7 @@ class Demo:
 
     serial: ClassVar[bool] = False
     max_models: ClassVar[int | None] = None
+    offloads: ClassVar[bool] = False
     parallel: ClassVar[int] = 4
 
     capabilities = frozenset(Capability)

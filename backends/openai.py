@@ -59,6 +59,7 @@ class OpenAI:
 
     serial: ClassVar[bool] = False
     max_models: ClassVar[int | None] = None
+    offloads: ClassVar[bool] = False
     parallel: ClassVar[int] = 4  # what LM Studio and llama.cpp give a model; others queue politely
     stranger: ClassVar[str] = "nothing at this url answers like an OpenAI-compatible server"
 

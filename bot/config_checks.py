@@ -19,7 +19,6 @@ from queueing.errors import BadModel
 from queueing.requests import Capability
 
 USUAL_FOR = {"image": Capability.TEXT_TO_IMAGE, "ask": Capability.TEXT_TO_TEXT}
-_OFFLOADING = frozenset({"comfyui"})  # kinds whose servers run models larger than the card
 
 
 def problems(config: Config) -> list[Problem]:
@@ -166,7 +165,7 @@ def _fits(model: ModelSpec, catalog: Catalog) -> bool:
 
 
 def _offloads(model: ModelSpec, catalog: Catalog) -> bool:
-    return any(catalog.backends[name].kind in _OFFLOADING for name in model.backends)
+    return any(catalog.backends[name].offloads for name in model.backends)
 
 
 def _default_problems(config: Config, catalog: Catalog) -> Iterator[Problem]:

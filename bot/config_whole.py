@@ -118,6 +118,7 @@ def _backend_spec(name: str, backend: BackendConfig) -> BackendSpec:
         parallel=backend.parallel or kind.parallel,
         serial=kind.serial,
         max_models=kind.max_models,
+        offloads=kind.offloads,
         discover=backend.discover,
         options={**backend.__pydantic_extra__, **token},
     )

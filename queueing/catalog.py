@@ -60,7 +60,8 @@ class BackendSpec:
 
     `parallel` bounds what it runs at once over all models; `serial` servers do one thing at a
     time, loads included. `max_models` is how many models it keeps at once (1 for a plain ComfyUI
-    process), None for as many as fit. `options` are for the backend's kind alone.
+    process), None for as many as fit. `offloads`: it can run models larger than its card, slowly,
+    with parts of them in the machine's memory. `options` are for the backend's kind alone.
     """
 
     name: str
@@ -69,6 +70,7 @@ class BackendSpec:
     parallel: int = 64
     serial: bool = False
     max_models: int | None = None
+    offloads: bool = False
     discover: bool = False
     options: Mapping[str, JsonValue] = field(default_factory=dict)
 

@@ -255,10 +255,10 @@ class Fleet:
     def can_ever_serve(self, spec: ModelSpec) -> bool:
         """Return whether any configured host could run a model, were it empty and up.
 
-        A serial server (ComfyUI) can run one larger than its card, by offloading.
+        A server that offloads can run one larger than its card.
         """
         return any(
-            self.catalog.backends[name].serial
+            self.catalog.backends[name].offloads
             or (spec.vram_mb or 0) <= self.catalog.hosts[self.catalog.host_of[name]].usable_mb
             for name in self.serving(spec)
         )

@@ -37,6 +37,7 @@ def backend(kind: str, name: str, url: str) -> BackendSpec:
         url=url,
         serial=made.serial,
         max_models=made.max_models,
+        offloads=made.offloads,
         parallel=made.parallel,
     )
 

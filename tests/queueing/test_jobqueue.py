@@ -176,6 +176,25 @@ def test_a_waiting_job_can_be_cancelled() -> None:
     run(story())
 
 
+@pytest.mark.parametrize("offloads", [False, True])
+def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(*, offloads: bool) -> None:
+    """If this fails a job waits for ever for room there will never be, or is refused in vain."""
+
+    async def story() -> None:
+        gpu = host("gpu", "comfy", vram_mb=8000)
+        gpu = replace(gpu, backends=(replace(gpu.backends[0], offloads=offloads),))
+        house = House.of([image_model("flux", vram_mb=16000)], [gpu])
+        async with house.queue() as queue:
+            submitting = queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+            if not offloads:
+                with pytest.raises(Refused, match="no server can run flux"):
+                    await submitting
+                return
+            assert (await ended(queue, await submitting)).state is JobState.COMPLETED
+
+    run(story())
+
+
 def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
     """If this fails a card goes on drawing what nobody wants while others wait."""
 
