@@ -165,7 +165,7 @@ class App:
             clock=self._clock,
             rooms=rooms,
         )
-        enhancer = Enhancer(queue, self._clock)
+        enhancer = Enhancer(queue, self._clock, rooms)
         queue.subscribe(presenter.notice)
         queue.subscribe(enhancer.notice)
         context = Context(

@@ -8,10 +8,14 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 
+from pydantic import ValidationError
+
+from bot.records import Origin
+from bot.rooms import Rooms
 from queueing.errors import Refused, StoreError
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobState, NewJob
-from queueing.ports import Admission, Clock, Event, JobChanged
+from queueing.ports import Admission, Clock, Event, Forgotten, JobChanged
 from queueing.requests import Chat, ChatMessage, TextToImage
 
 log = logging.getLogger(__name__)
@@ -77,15 +81,19 @@ def improved(request: TextToImage, answer: str) -> TextToImage:
 class Enhancer:
     """Asks for better prompts of held pictures and lets the pictures go."""
 
-    def __init__(self, queue: JobQueue, clock: Clock) -> None:
+    def __init__(self, queue: JobQueue, clock: Clock, rooms: Rooms) -> None:
         self._queue = queue
         self._clock = clock
+        self._rooms = rooms
         self._held: asyncio.Queue[Job] = asyncio.Queue()
         self._taken: set[int] = set()  # pictures under way: a repeated call tells of one again
         self._ends: dict[int, asyncio.Future[None]] = {}  # by picture and by question
 
     def notice(self, event: Event) -> None:
         """Take up pictures that are held, and the ends of what is awaited."""
+        if isinstance(event, Forgotten):
+            for job_id in event.job_ids & self._ends.keys():
+                _resolve(self._ends[job_id])
         if not isinstance(event, JobChanged):
             return
         job = event.job
@@ -150,11 +158,20 @@ class Enhancer:
         request = picture.request
         if current.state is JobState.COMPLETED and isinstance(request, TextToImage):
             output = await self._queue.output(current)
-            request = improved(request, output.text if output else "")
+            request = self._acceptable(picture, improved(request, output.text if output else ""))
         amended = await self._queue.amend(picture.id, request)
         if amended is not None and request != picture.request:
             log.info("job %d: its prompt was improved by job %d", picture.id, asked.id)
         await self._end(current)
+
+    def _acceptable(self, picture: Job, better: TextToImage) -> TextToImage | Chat:
+        """Return the better request, or the original when its chat would have refused the better."""
+        try:
+            origin = Origin.model_validate_json(picture.reply_to)
+        except ValidationError:
+            return better
+        unwanted = self._rooms.of(origin.platform, origin.chat).unwanted([better.prompt])
+        return better if unwanted is None else picture.request
 
     async def _ended(self, picture: Job, asked: Job) -> None:
         """Return when the question or the picture has ended, or the hold is over."""
@@ -173,8 +190,11 @@ class Enhancer:
             del self._ends[picture.id], self._ends[asked.id]
 
     async def _end(self, asked: Job) -> None:
+        """End a question that nobody waits for; one whose picture was forgotten goes with it."""
         ended = await self._queue.cancel(asked.id)
         await self._queue.acknowledge(ended or asked)
+        if await self._queue.get(asked.parent or 0) is None:
+            await self._queue.forget(OWNER, lambda job: job.id == asked.id)
 
 
 def _resolve(end: asyncio.Future[None]) -> None:

@@ -244,8 +244,9 @@ class Store(Protocol):
     async def erase(self, job_ids: Sequence[int]) -> int:
         """Delete those of the jobs that have ended, with their files and what others keep of them.
 
-        Their bytes are overwritten in the store's files before this returns, as far as the file
-        system writes in place; backups made before keep them. Returns the number deleted.
+        Ended jobs whose `parent` is one of them go too, uncounted. Their bytes are overwritten in
+        the store's files before this returns, as far as the file system writes in place; backups
+        made before keep them. Returns the number deleted.
         """
 
     async def aclose(self) -> None:

@@ -130,6 +130,9 @@ PURGE = (
     " AND acknowledged = 1 AND finished_at < ? ORDER BY finished_at LIMIT ?)"
 )
 ERASE = "DELETE FROM jobs WHERE id = ? AND finished_at IS NOT NULL"
+ERASE_MADE_FOR = (
+    "DELETE FROM jobs WHERE parent IN (SELECT value FROM json_each(?)) AND finished_at IS NOT NULL"
+)
 BYTES_NEWEST_FIRST = (
     "SELECT job_id, sum(size) FROM (SELECT job_id, length(data) AS size FROM outputs"
     " UNION ALL SELECT job_id, length(data) FROM inputs) GROUP BY job_id ORDER BY job_id DESC"

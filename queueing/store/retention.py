@@ -1,5 +1,6 @@
 """Deleting what nobody needs any more, a little at a time so that no job waits long for it."""
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 
@@ -33,7 +34,11 @@ def drop_some_bytes(connection: sqlite3.Connection, keep_mb: int) -> int:
 
 
 def erase(connection: sqlite3.Connection, job_ids: Sequence[int]) -> int:
-    """Delete those of the jobs that have ended, with all that belongs to them."""
+    """Delete those of the jobs that have ended, with all that belongs to them.
+
+    What was made for one of them goes too, such as the question that holds its words; uncounted.
+    """
+    connection.execute(queries.ERASE_MADE_FOR, (json.dumps(list(job_ids)),))
     return sum(connection.execute(queries.ERASE, (job_id,)).rowcount for job_id in job_ids)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot import enhance
+from bot.rooms import Room, Rooms
 from queueing.catalog import ModelSpec
 from queueing.jobs import Job, JobEvent, JobState, NewJob
 from queueing.requests import Capability, Output, TextToImage
@@ -202,6 +203,46 @@ def test_the_question_counts_against_nobodys_limits() -> None:
             await quiet(running)
 
     run(story())
+
+
+def test_a_forgotten_picture_takes_its_question_with_it() -> None:
+    """If this fails a person's words stay in the question about them, whatever was promised."""
+    gpu = house()
+    gpu.servers["studio"].service_s = 8.0
+
+    async def story() -> None:
+        async with bot(gpu) as running:
+            await asked(running, "/image flux a cat")
+            await until(lambda: gpu.servers["studio"].starts)
+            assert await running.queue.get(2) is not None
+            await running.gate.call(running.chat.call("/forget me"))
+            await asyncio.sleep(15)
+            assert [await running.queue.get(1), await running.queue.get(2)] == [None, None]
+
+            await asked(running, "/image flux a cat")
+            await quiet(running)
+            assert await running.queue.get(4) is not None
+            await running.gate.call(running.chat.call("/forget me"))
+            await asyncio.sleep(1)
+            assert [await running.queue.get(3), await running.queue.get(4)] == [None, None]
+
+    run(story())
+
+
+def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
+    """If this fails a text model brings in what people of that chat may not ask for."""
+    gpu = house()
+    rooms = Rooms(by_key={"*": Room(words=("result",))})
+
+    async def story() -> None:
+        async with bot(gpu, rooms=rooms) as running:
+            await asked(running, "/image flux a cat")
+            await quiet(running)
+
+    run(story())
+    ((at, prompt),) = drawn(gpu)
+    assert prompt == "a cat"
+    assert at == pytest.approx(3.0, abs=0.2)
 
 
 async def left_behind(gpu: House, *, state: JobState) -> None:

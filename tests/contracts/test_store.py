@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -568,6 +569,19 @@ async def test_only_ended_jobs_are_erased_and_all_of_them(store: Store) -> None:
     assert await store.get(waiting.id) is not None
     assert await heads(store) == [waiting.id]
     assert (await add(store)).id > jobs[-1].id
+
+
+async def test_what_was_made_for_an_erased_job_goes_with_it(store: Store) -> None:
+    """A person's words would stay in the question that was asked about them."""
+    picture, other = await end(store, await add(store)), await end(store, await add(store))
+    asked = [replace(new("qwen", owner="us"), parent=job.id) for job in (picture, other, picture)]
+    first, second, waiting = [await add(store, one) for one in asked]
+    await end(store, first)
+    await end(store, second)
+    assert await store.erase([picture.id]) == 1
+    assert await store.get(first.id) is None
+    assert await store.get(second.id) is not None
+    assert await store.get(waiting.id) is not None
 
 
 async def test_ids_are_never_used_twice(store: Store, reopen: Open) -> None:

@@ -67,7 +67,7 @@ async def bot(
             clock=clock,
             rooms=rooms,
         )
-        enhancer = Enhancer(queue, clock)
+        enhancer = Enhancer(queue, clock, rooms or Rooms())
         queue.subscribe(presenter.notice)
         queue.subscribe(enhancer.notice)
         context = Context(
