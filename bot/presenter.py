@@ -32,7 +32,7 @@ from bot.platforms.base import (
     MessageRef,
     SlowDown,
 )
-from bot.records import Origin, Records
+from bot.records import Origin, Records, Unreachable
 from bot.rooms import Rooms
 from bot.texts import status
 from queueing.jobqueue import JobQueue
@@ -138,9 +138,11 @@ class Presenter:
             while self._early:
                 self.answer(*self._early.pop(0))
             try:
-                for job in await self._queue.unacknowledged():
+                jobs = await self._queue.unacknowledged()
+                unreachable = await self._records.unreachable()
+                for job in jobs:
                     self._job_changed(job)
-                await self._remember_unreachable()
+                self._remember(unreachable)
                 for card in list(self._cards.values()):
                     self._serve(card)
                 tasks.create_task(self._lookout.run())
@@ -327,10 +329,10 @@ class Presenter:
         self._drop(card)
         log.error("job %s: undeliverable after a day; its result is kept", card.job.id)
 
-    async def _remember_unreachable(self) -> None:
+    def _remember(self, unreachable: Mapping[int, Unreachable]) -> None:
         """Go on with an earlier run's pauses: a restart neither hammers a chat nor forgets it."""
         now = self._clock.now()
-        for job_id, vain in (await self._records.unreachable()).items():
+        for job_id, vain in unreachable.items():
             if (card := self._cards.get(job_id)) is not None:
                 desk = self._desks.of(card)
                 desk.failures = max(desk.failures, vain.tries)

@@ -59,6 +59,8 @@ class FakeChat:
         self.private: list[tuple[str, str]] = []
         self.failures: deque[ChatError] = deque()
         self.fail_when: Callable[[str], ChatError | None] = lambda chat: None
+        self.refuse: Callable[[Content], ChatError | None] = lambda content: None
+        self.asked: list[tuple[float, str]] = []  # every request, refused or not: when, and where
         self._numbers = itertools.count(1)
         self._calls = itertools.count(1)
 
@@ -76,14 +78,14 @@ class FakeChat:
         reply_to: MessageRef | None = None,
         nonce: str | None = None,
     ) -> MessageRef:
-        self._maybe_fail(chat)
+        self._maybe_fail(chat, content)
         number = str(next(self._numbers))
         self.messages[number] = Message(chat=chat, reply_to=reply_to, nonce=nonce)
         self._show(number, content)
         return MessageRef(platform=self.name, chat=chat, message=number)
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
-        self._maybe_fail(ref.chat)
+        self._maybe_fail(ref.chat, content)
         if ref.message not in self.messages:
             raise MessageGone("deleted")
         self._show(ref.message, content)
@@ -101,10 +103,11 @@ class FakeChat:
         self.messages[number].contents.append(content)
         self.messages[number].times.append(asyncio.get_running_loop().time())
 
-    def _maybe_fail(self, chat: str) -> None:
+    def _maybe_fail(self, chat: str, content: Content) -> None:
+        self.asked.append((asyncio.get_running_loop().time(), chat))
         if self.failures:
             raise self.failures.popleft()
-        error = self.fail_when(chat)
+        error = self.fail_when(chat) or self.refuse(content)
         if error is not None:
             raise error
 
@@ -116,7 +119,7 @@ class FakeChat:
 
         async def respond(content: Content, private: bool) -> MessageRef | None:
             if private:
-                self._maybe_fail(chat)
+                self._maybe_fail(chat, content)
                 self.private.append((chat, plain(content.body)))
                 return None
             return await self.send(chat, content)
