@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from bot.platforms.base import (
@@ -17,12 +17,13 @@ from bot.platforms.base import (
     Invocation,
     MessageRef,
     Respond,
+    ShowForm,
 )
 from bot.platforms.web_content import shown_file, split_command
 from bot.platforms.web_guard import Bucket
-from bot.platforms.web_log import ChatLog, Shown, ShownButton, ShownFile, TextPart
+from bot.platforms.web_log import ChatLog, MomentPart, Shown, ShownButton, ShownFile, TextPart
 from bot.platforms.web_people import Person
-from bot.platforms.web_wire import MAX_FILES, NotTaken, Press, Say, Taken
+from bot.platforms.web_wire import MAX_FILES, NotTaken, Press, Say, Submit, Taken
 from queueing.errors import StoreError
 from queueing.ports import Clock
 from queueing.requests import File
@@ -82,7 +83,9 @@ class Calls:
         """Count one more call or upload of a person; False when they come too fast."""
         return self._caller(person).bucket.take(asyncio.get_running_loop().time())
 
-    async def say(self, person: Person, say: Say, language: str | None) -> Taken | NotTaken:
+    async def say(
+        self, person: Person, say: Say, language: str | None, show_form: ShowForm
+    ) -> Taken | NotTaken:
         """Show what the person said in their chat and carry it out.
 
         Idempotent by `say.key`: within this process nothing is called twice, and after a restart
@@ -95,11 +98,15 @@ class Calls:
             shown = await self._put_line(person, say)
             if isinstance(shown, NotTaken):
                 return shown
-            await self.door.call(self._line_call(person, say, shown, language))
+            call = self._line_call(person, say, shown, language)
+            quoted = await self._words_of(person.id, say.reply_to) if say.reply_to else ""
+            await self.door.call(replace(call, show_form=show_form, quoted=quoted))
             caller.remember(say.key)
             return Taken(key=say.key)
 
-    async def press(self, person: Person, press: Press, language: str | None) -> Taken | NotTaken:
+    async def press(
+        self, person: Person, press: Press, language: str | None, show_form: ShowForm
+    ) -> Taken | NotTaken:
         """Carry out a button of a message in the person's own chat. Idempotent by `press.key`."""
         caller = self._caller(person)
         async with caller.lock:
@@ -109,9 +116,27 @@ class Calls:
                 return NotTaken(key=press.key, reason="button-gone")
             if not self.allowed(person):
                 return NotTaken(key=press.key, reason="too-fast")
-            await self.door.call(self._press_call(person, press, language))
+            call = self._press_call(person, press, language)
+            await self.door.call(replace(call, show_form=show_form))
             caller.remember(press.key)
             return Taken(key=press.key)
+
+    async def submit(
+        self, person: Person, submit: Submit, language: str | None
+    ) -> Taken | NotTaken:
+        """Carry out a form that was sent off. Idempotent by `submit.key`.
+
+        It can do no more than a typed line: the door checks its values like any other's.
+        """
+        caller = self._caller(person)
+        async with caller.lock:
+            if submit.key in caller.done:
+                return Taken(key=submit.key)
+            if not self.allowed(person):
+                return NotTaken(key=submit.key, reason="too-fast")
+            await self.door.call(self._form_call(person, submit, language))
+            caller.remember(submit.key)
+            return Taken(key=submit.key)
 
     def upload(self, person: Person, file: File) -> str:
         """Keep a file until the person's next line names it, and return its id."""
@@ -188,11 +213,26 @@ class Calls:
             chat=person.id,
             group=False,
             command=press.command,
-            options={"id": press.job},
+            options={"id": press.job} | ({} if press.number is None else {"number": press.number}),
             language=language,
             replied_to=self._ref(person.id, press.message),
             button=True,
             respond=self._respond(person.id),
+        )
+
+    def _form_call(self, person: Person, submit: Submit, language: str | None) -> Invocation:
+        return Invocation(
+            key=self._key(person, submit.key),
+            platform=self.platform,
+            user=f"{self.platform}:{person.id}",
+            user_name=person.name,
+            chat=person.id,
+            group=False,
+            command=submit.command,
+            options={**submit.values, **({} if submit.job is None else {"id": submit.job})},
+            language=language,
+            respond=self._respond(person.id),
+            form=True,
         )
 
     def _key(self, person: Person, key: str) -> str:
@@ -210,6 +250,11 @@ class Calls:
             return kept.data
 
         return Attachment(name=file.name, mime=file.mime, size=file.size, read=read)
+
+    async def _words_of(self, chat: str, message: str) -> str:
+        entry = await self.log.get(chat, message)
+        parts = entry.shown.body if entry is not None and entry.shown is not None else ()
+        return "".join(part.text for part in parts if not isinstance(part, MomentPart))
 
     async def _has_button(self, chat: str, press: Press) -> bool:
         entry = await self.log.get(chat, press.message)
@@ -233,4 +278,5 @@ def _shown_line(chat: str, message: str, say: Say, files: list[File]) -> Shown:
 
 
 def _is(button: ShownButton, press: Press) -> bool:
-    return (button.command, button.job) == (press.command, press.job)
+    asked = (press.command, press.job, press.number)
+    return (button.command, button.job, button.number) == asked

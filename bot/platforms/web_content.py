@@ -52,6 +52,7 @@ def shown_of(
                     job=button.job_id,
                     label=_clean(button.label),
                     danger=button.danger,
+                    number=button.number,
                 )
                 for button in row
             )
@@ -59,6 +60,7 @@ def shown_of(
         ),
         quiet=quiet,
         reply_to=reply_to,
+        spoiler=content.spoiler,
     )
 
 

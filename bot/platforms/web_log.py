@@ -59,13 +59,14 @@ class ShownButton(Record):
     job: int
     label: str
     danger: bool
+    number: int | None = None
 
 
 class Shown(Record):
     """What a message shows, as the page gets it and as a database may keep it (JSON).
 
     `quiet` marks an answer other platforms would show to the caller alone; `reply_to` is the
-    message it answers.
+    message it answers; `spoiler` hides the pictures until the reader asks for them.
     """
 
     author: Literal["person", "usher"]
@@ -74,6 +75,7 @@ class Shown(Record):
     buttons: tuple[tuple[ShownButton, ...], ...] = ()
     quiet: bool = False
     reply_to: str | None = None
+    spoiler: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

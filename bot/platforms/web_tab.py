@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import ValidationError
 
+from bot.platforms.base import Form
 from bot.platforms.web_calls import Calls
 from bot.platforms.web_guard import Bucket
 from bot.platforms.web_people import Person
@@ -28,10 +29,12 @@ from bot.platforms.web_wire import (
     Overview,
     Press,
     Say,
+    Submit,
     Suggest,
     Values,
     Welcome,
     entry_row,
+    form_row,
 )
 from queueing.requests import Record
 
@@ -122,9 +125,13 @@ class Tab:
             case Hello():
                 self._greet(message)
             case Say():
-                self._reply(await self._calls.say(self.person, message, self._language))
+                taken = self._calls.say(self.person, message, self._language, self._show_form)
+                self._reply(await taken)
             case Press():
-                self._reply(await self._calls.press(self.person, message, self._language))
+                taken = self._calls.press(self.person, message, self._language, self._show_form)
+                self._reply(await taken)
+            case Submit():
+                self._reply(await self._calls.submit(self.person, message, self._language))
             case Suggest():
                 self._reply(self._suggest(message))
             case Earlier():
@@ -167,6 +174,10 @@ class Tab:
         )
 
     # ------------------------------------------------------------ to the page
+
+    async def _show_form(self, form: Form) -> None:
+        """Open a form on this page; one that has gone meanwhile needs none."""
+        self._reply(form_row(form))
 
     def _reply(self, record: Record) -> None:
         self._replies.append(record)

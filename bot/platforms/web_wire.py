@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from bot.commands.table import Command, ParamKind
+from bot.platforms.base import Form
 from bot.platforms.web_log import Entry, Shown
 from bot.texts import describe
 from queueing.requests import Record
@@ -14,6 +15,7 @@ MAX_FRAME = 2 * 1024 * 1024  # bytes; holds 100,000 characters however they are 
 MAX_TEXT = 250_000  # characters; the bot's own limit is far lower and explains itself
 MAX_UPLOAD = 25 * 1024 * 1024  # bytes
 MAX_FILES = 4  # per message
+MAX_FIELDS = 10  # of a form
 
 # ---------------------------------------------------------------- from the page
 
@@ -51,6 +53,17 @@ class Press(_FromPage):
     message: Id
     command: Id
     job: int
+    number: int | None = None
+
+
+class Submit(_FromPage):
+    """A form was filled in and sent off; the values are by the names of its fields."""
+
+    type: Literal["submit"]
+    key: Key
+    command: Id
+    job: int | None = None
+    values: dict[Id, Annotated[str, Field(max_length=MAX_TEXT)]] = Field(max_length=MAX_FIELDS)
 
 
 class Suggest(_FromPage):
@@ -70,8 +83,8 @@ class Earlier(_FromPage):
     before: int
 
 
-FromPage = Annotated[Hello | Say | Press | Suggest | Earlier, Field(discriminator="type")]
-FROM_PAGE: TypeAdapter[Hello | Say | Press | Suggest | Earlier] = TypeAdapter(FromPage)
+FromPage = Annotated[Hello | Say | Press | Submit | Suggest | Earlier, Field(discriminator="type")]
+FROM_PAGE: TypeAdapter[Hello | Say | Press | Submit | Suggest | Earlier] = TypeAdapter(FromPage)
 
 # ---------------------------------------------------------------- to the page
 
@@ -137,14 +150,14 @@ class EarlierMessages(Record):
 
 
 class Taken(Record):
-    """A `Say` or `Press` of that key is durable: the page need not send it again."""
+    """A `Say`, `Press` or `Submit` of that key is durable: the page need not send it again."""
 
     type: Literal["taken"] = "taken"
     key: str
 
 
 class NotTaken(Record):
-    """A `Say` or `Press` was not taken; the page has a sentence for each reason."""
+    """A `Say`, `Press` or `Submit` was not taken; the page has a sentence for each reason."""
 
     type: Literal["refused"] = "refused"
     key: str | None
@@ -157,6 +170,27 @@ class Values(Record):
     type: Literal["values"] = "values"
     id: int
     values: tuple[str, ...]
+
+
+class FieldRow(Record):
+    """A line of a form; `long` gives it room for several lines."""
+
+    name: str
+    label: str
+    value: str
+    long: bool
+    required: bool
+
+
+class FormRow(Record):
+    """A form to fill in now; the page sends it off as a `Submit`, or forgets it."""
+
+    type: Literal["form"] = "form"
+    command: str
+    job: int | None
+    title: str
+    fields: tuple[FieldRow, ...]
+    send: str
 
 
 class ModelLine(Record):
@@ -173,6 +207,26 @@ class Overview(Record):
 
     type: Literal["overview"] = "overview"
     lines: tuple[ModelLine, ...]
+
+
+def form_row(form: Form) -> FormRow:
+    """Return a form as the page gets it."""
+    return FormRow(
+        command=form.command,
+        job=form.job_id,
+        title=form.title,
+        fields=tuple(
+            FieldRow(
+                name=field.name,
+                label=field.label,
+                value=field.value,
+                long=field.long,
+                required=field.required,
+            )
+            for field in form.fields
+        ),
+        send=form.send,
+    )
 
 
 def entry_row(entry: Entry) -> EntryRow:

@@ -4,6 +4,7 @@ import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
 import { Conversation } from "./conversation.js";
 import { byId, make } from "./dom.js";
+import { FormDialog } from "./forms.js";
 import { language, say } from "./texts.js";
 
 const lineId = (key) => `line-${key}`; // the server names a person's message so, too
@@ -14,7 +15,8 @@ const conversation = new Conversation({
   press(message, button) {
     const key = newKey();
     presses.set(key, message);
-    connection.deliver({ type: "press", key, message, command: button.command, job: button.job });
+    const { command, job, number } = button;
+    connection.deliver({ type: "press", key, message, command, job, number });
   },
   reply: (message, text) => composer.reply(message, text),
   edit: (text) => composer.write(text),
@@ -31,6 +33,9 @@ const composer = new Composer({
   lines: () => conversation.lines(),
 });
 
+const forms = new FormDialog(({ command, job }, values) =>
+  connection.deliver({ type: "submit", key: newKey(), command, job, values }));
+
 const connection = new Connection({
   state: showState,
   welcome(welcome) {
@@ -42,6 +47,7 @@ const connection = new Connection({
   messages: (message) => conversation.apply(message.entries, message),
   earlier: (message) => conversation.applyEarlier(message.entries, message.more),
   overview: (message) => showOverview(message.lines),
+  form: (message) => forms.show(message),
   taken: free,
   refused(message, sent) {
     const reason = say(`refused.${message.reason}`);

@@ -159,7 +159,7 @@ export class Conversation {
     const sections = {
       quote: [shown.reply_to, () => this.drawQuote(view, shown.reply_to)],
       body: [shown.body, () => drawBody(view.body, shown.body)],
-      files: [shown.files, () => this.drawFiles(view, shown.files)],
+      files: [[shown.files, shown.spoiler], () => this.drawFiles(view, shown)],
       buttons: [shown.buttons, () => this.drawButtons(view, entry)],
       meta: [[entry.at, entry.pending, hasMarkdown(shown)], () => this.drawMeta(view, entry)],
     };
@@ -176,12 +176,14 @@ export class Conversation {
     if (answered) view.quote.textContent = `↰ ${shortText(answered.entry.shown)}`;
   }
 
-  drawFiles(view, files) {
+  drawFiles(view, { files, spoiler }) {
     const old = new Map([...view.files.children].map((node) => [node.dataset.file, node]));
     const pictures = files.filter(isPicture);
+    const seen = [...old.values()].some((node) => node.matches(".picture:not(.spoiler)")); // a preview of it
+    const hidden = spoiler && !seen;
     view.files.hidden = files.length === 0;
     view.files.classList.toggle("several", pictures.length > 1);
-    const nodes = files.map((file) => old.get(file.id) ?? fileNode(file, (id) => this.enlarge(view, id)));
+    const nodes = files.map((file) => old.get(file.id) ?? fileNode(file, (id) => this.enlarge(view, id), hidden));
     if (pictures.length === 1 && files.length === 1) swapWhenLoaded(view.files, nodes[0]);
     else view.files.replaceChildren(...nodes);
   }

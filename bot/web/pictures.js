@@ -10,8 +10,8 @@ export const isPicture = (file) => /^image\/(png|jpeg|webp|gif|avif)$/.test(file
 const addressOf = (file) => `/files/${encodeURIComponent(file.id)}`;
 
 /** Make the element of a file; `open` is called when a picture is to be shown large. */
-export function fileNode(file, open) {
-  return isPicture(file) ? pictureNode(file, open) : downloadNode(file);
+export function fileNode(file, open, hidden = false) {
+  return isPicture(file) ? pictureNode(file, open, hidden) : downloadNode(file);
 }
 
 function downloadNode(file) {
@@ -21,15 +21,27 @@ function downloadNode(file) {
     make("span", { className: "file-size" }, sizeText(file.size)));
 }
 
-function pictureNode(file, open) {
+function pictureNode(file, open, hidden) {
   const name = file.name || say("picture");
   const picture = make("img", { src: addressOf(file), alt: name, decoding: "async" });
   const node = make("button", { type: "button", className: "picture", "data-file": file.id,
     "aria-label": say("openPicture", { name }) }, picture);
   if (file.width) node.style.setProperty("--ratio", file.width / file.height); // keeps its place free
-  node.addEventListener("click", () => open(file.id));
+  if (hidden) hide(node);
+  node.addEventListener("click", () => {
+    if (!node.classList.contains("spoiler")) return open(file.id);
+    node.classList.remove("spoiler");
+    node.setAttribute("aria-label", say("openPicture", { name }));
+  });
   loadAgain(picture, RETRIES);
   return node;
+}
+
+/** Blur a picture until it is asked for. */
+function hide(node) {
+  node.classList.add("spoiler");
+  node.dataset.hidden = say("hiddenPicture");
+  node.setAttribute("aria-label", say("hiddenPicture"));
 }
 
 /** Ask for a picture again that did not come: the connection may have broken just then. */

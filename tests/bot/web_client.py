@@ -37,7 +37,7 @@ class Tab:
         self.socket = socket
         self.number = 0
         self.log = ""
-        self._unread: list[dict[str, Any]] = []
+        self.unread: list[dict[str, Any]] = []
 
     async def hello(self, log: str = "", since: int = 0) -> dict[str, Any]:
         """Open the conversation and return the welcome."""
@@ -58,9 +58,9 @@ class Tab:
 
     async def next(self, kind: str) -> dict[str, Any]:
         """Return the next message of that type; others are kept for later."""
-        for kept in self._unread:
+        for kept in self.unread:
             if kept["type"] == kind:
-                self._unread.remove(kept)
+                self.unread.remove(kept)
                 return kept
         async with asyncio.timeout(WAIT_S):
             while True:
@@ -69,7 +69,7 @@ class Tab:
                     self.number = max(self.number, entry["number"])
                 if message["type"] == kind:
                     return message
-                self._unread.append(message)
+                self.unread.append(message)
 
     async def entry(self, text: str) -> dict[str, Any]:
         """Return the next message entry whose text holds that."""

@@ -1,0 +1,42 @@
+// A form the bot asks to be filled in: one dialog, made anew for each.
+
+import { byId, make } from "./dom.js";
+import { say } from "./texts.js";
+
+export class FormDialog {
+  /** `send(form, values)` is called with the texts by the names of the fields. */
+  constructor(send) {
+    this.dialog = byId("form");
+    this.body = byId("form-body");
+    byId("form-cancel").textContent = say("cancel");
+    byId("form-cancel").addEventListener("click", () => this.dialog.close());
+    this.body.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.dialog.close();
+      send(this.form, Object.fromEntries([...new FormData(this.body)].map(([name, text]) => [name, String(text)])));
+    });
+    // Return makes a new line in a long field; with Ctrl or Cmd it sends from everywhere.
+    this.body.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.body.requestSubmit();
+    });
+  }
+
+  show(form) {
+    this.form = form;
+    byId("form-title").textContent = form.title;
+    byId("form-send").textContent = form.send;
+    byId("form-fields").replaceChildren(...form.fields.map(fieldNode));
+    if (!this.dialog.open) this.dialog.showModal();
+    byId("form-fields").querySelector("input, textarea")?.focus();
+  }
+}
+
+function fieldNode(field) {
+  const id = `form-${field.name}`;
+  const given = { id, name: field.name, required: field.required, autocomplete: "off" };
+  const line = field.long
+    ? make("textarea", { ...given, rows: 5 })
+    : make("input", { ...given, type: "text" });
+  line.value = field.value;
+  return make("div", { className: "field" }, make("label", { htmlFor: id }, field.label), line);
+}
