@@ -36,10 +36,12 @@ def drop_some_bytes(connection: sqlite3.Connection, keep_mb: int) -> int:
 def erase(connection: sqlite3.Connection, job_ids: Sequence[int]) -> int:
     """Delete those of the jobs that have ended, with all that belongs to them.
 
-    What was made for one of them goes too, such as the question that holds its words; uncounted.
+    What was made for one of them goes too, such as the question that holds its words; it counts
+    only where it was named itself.
     """
+    erased = sum(connection.execute(queries.ERASE, (job_id,)).rowcount for job_id in job_ids)
     connection.execute(queries.ERASE_MADE_FOR, (json.dumps(list(job_ids)),))
-    return sum(connection.execute(queries.ERASE, (job_id,)).rowcount for job_id in job_ids)
+    return erased
 
 
 def portions(job_ids: Sequence[int]) -> Iterator[Sequence[int]]:
