@@ -177,9 +177,9 @@ def _graph(where: str, name: str) -> Graph:
         text = source.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a name no file can have
         known = ", ".join(sorted(_shipped()))
-        raise BadModel(
-            f"{where}: workflow {name} cannot be read ({type(error).__name__}; shipped: {known})"
-        ) from None
+        missing = isinstance(error, FileNotFoundError)
+        why = "is not there" if missing else f"cannot be read ({type(error).__name__})"
+        raise BadModel(f"{where}: workflow {name} {why}; shipped are {known}") from None
     return parse_workflow(text, name=name)
 
 

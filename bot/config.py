@@ -4,11 +4,12 @@ Never opens a connection: whether the servers named here answer is the business 
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from bot import config_checks, config_yaml
@@ -47,6 +48,8 @@ _TEXTS = {
 }
 """What pydantic found, in words for an operator; its own text otherwise."""
 
+_GROUP_WANTED = {"dict_type", "model_type", "model_attributes_type"}
+
 
 class ConfigError(Exception):
     """A configuration cannot be used; `problems` are all that is wrong, one sentence each."""
@@ -73,8 +76,8 @@ def parse(
     """Return the configuration in a text; relative paths lie in `folder`. As `load` otherwise."""
     document = config_yaml.read(text, environ)
     config, problems = _validated(document, folder or Path())
-    if config is not None and not problems:
-        problems = config_checks.problems(config)
+    if config is not None:
+        problems += _news(config_checks.problems(config), problems)
     if config is None or problems:
         raise ConfigError(sentences(document, file, problems))
     warnings = [*config_checks.warnings(config), *_written_out(document)]
@@ -82,15 +85,60 @@ def parse(
 
 
 def _validated(document: Document, folder: Path) -> tuple[Config | None, list[Problem]]:
-    if document.value is None:
-        return None, document.problems
-    known = {problem.path for problem in document.problems}
-    try:
-        config = Config.model_validate(document.value, context={"folder": folder})
-    except ValidationError as error:
-        found = [_problem(details) for details in error.errors(include_url=False)]
-        return None, document.problems + [each for each in found if each.path not in known]
-    return config, document.problems
+    """Return what is wrong with the single settings, and the configuration without those.
+
+    It is None where it makes no sense without them.
+    """
+    problems, value = list(document.problems), document.value
+    if value is None:
+        return None, problems
+    for last in (False, True):
+        try:
+            return Config.model_validate(value, context={"folder": folder}), problems
+        except ValidationError as error:
+            if last:  # what is missing now is missing because we left it out
+                break
+            details = error.errors(include_url=False)
+            problems += _news([_problem(each) for each in details], problems, same=True)
+            value = deepcopy(value)
+            for each in details:
+                _leave_out(value, each)
+    return None, problems
+
+
+def _leave_out(value: JsonValue, details: ErrorDetails) -> None:
+    """Remove a single setting that is wrong; whole groups stay, because names may point to them."""
+    *groups, key = details["loc"] or ("",)
+    for part in groups:
+        if not isinstance(value, dict):
+            return
+        value = value.get(str(part))
+    if not isinstance(value, dict):
+        return
+    single = not isinstance(value.get(str(key)), dict) and details["type"] not in _GROUP_WANTED
+    if single or details["type"] == "extra_forbidden":
+        value.pop(str(key), None)
+
+
+def _news(
+    found: Iterable[Problem], known: Sequence[Problem], *, same: bool = False
+) -> list[Problem]:
+    """Return the problems that do not merely follow from known ones: those at places of their own.
+
+    With `same`, only those at the very places of known ones are left out.
+    """
+    places = {each.path for each in known}
+    return [
+        each
+        for each in found
+        if each.path not in places
+        and (same or not any(_meet(place, each.path) for place in places))
+    ]
+
+
+def _meet(one: config_yaml.Path, other: config_yaml.Path) -> bool:
+    """Return whether one of two places lies in the other."""
+    return all(a == b for a, b in zip(one, other, strict=False))
 
 
 def _written_out(document: Document) -> list[Problem]:

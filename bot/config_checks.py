@@ -23,18 +23,45 @@ USUAL_FOR = {"image": Capability.TEXT_TO_IMAGE, "ask": Capability.TEXT_TO_TEXT}
 
 def problems(config: Config) -> list[Problem]:
     """Return everything that makes a valid configuration unusable all the same."""
-    found = [*_server_problems(config), *_name_problems(config), *_chat_problems(config)]
-    if found:  # what follows needs every name to mean something
-        return found
-    catalog = config.catalog()
+    named = [*_server_problems(config), *_name_problems(config)]
+    catalog = _sound(config, {problem.path[:4] for problem in named}).catalog()
     asked = dict.fromkeys(_option_problems(catalog))  # two servers of a kind say the same
-    found = [*asked, *_size_problems(catalog)]
-    return found or [
-        *_idle_problems(catalog),
-        *_default_problems(config, catalog),
-        *_style_problems(config, catalog),
-        *_enhance_problems(catalog),
-    ]
+    found = [*named, *asked, *_size_problems(catalog)]
+    if not found:  # what follows needs every model as it is meant
+        found = [
+            *_idle_problems(catalog),
+            *_default_problems(config, catalog),
+            *_style_problems(config, catalog),
+            *_enhance_problems(catalog),
+        ]
+    return [*found, *_chat_problems(config)]
+
+
+def _sound(config: Config, wrong: set[Path]) -> Config:
+    """Return the configuration without the servers and models that have problems at those paths.
+
+    So that the rest can be looked at all the same: an operator wants to hear of everything at once.
+    """
+    hosts = {
+        name: host.model_copy(
+            update={
+                "backends": {
+                    each: backend
+                    for each, backend in host.backends.items()
+                    if ("hosts", name, "backends", each) not in wrong
+                }
+            }
+        )
+        for name, host in config.hosts.items()
+    }
+    servers = {each for host in hosts.values() for each in host.backends}
+    broken = {path[1] for path in wrong if path[0] == "models" and len(path) > 1}
+    models = {
+        name: model
+        for name, model in config.models.items()
+        if name not in broken and servers.issuperset(model.backends)
+    }
+    return config.model_copy(update={"hosts": hosts, "models": models})
 
 
 def warnings(config: Config) -> list[Problem]:

@@ -43,7 +43,7 @@ def test_a_model_takes_what_one_of_its_templates_takes() -> None:
     [
         (model(TEXT), r"models\.m\.workflow: Field required"),
         (model(TEXT, workflow="sdxl.json", size=3), r"models\.m\.size: "),
-        (model(TEXT, workflow="nothing.json"), "nothing.json cannot be read.*sdxl.json"),
+        (model(TEXT, workflow="nothing.json"), "nothing.json is not there.*sdxl.json"),
         (model(TEXT, workflow="/"), "cannot be read"),
         (model(TEXT, workflow="sdxl-img2img.json"), "cannot do text-to-image"),
         (model(PICTURE, workflow="flux-schnell.json"), "cannot do image-to-image"),
@@ -87,10 +87,10 @@ def test_an_unknown_lora_is_refused_with_the_nearest_names() -> None:
 def test_an_operators_own_file_is_read(tmp_path: Path) -> None:
     """If this failed only the shipped templates could be used."""
     own = tmp_path / "own.json"
-    with pytest.raises(BadModel, match="cannot be read"):
+    with pytest.raises(BadModel, match="is not there"):
         read_templates(model(TEXT, workflow=str(own)))
     own.write_bytes(b"\xff")
-    with pytest.raises(BadModel, match="cannot be read"):
+    with pytest.raises(BadModel, match="is not there"):
         read_templates(model(TEXT, workflow=str(own)))
     own.write_text(
         '{"1": {"class_type": "X", "inputs": {"text": "{{prompt}}", "filename_prefix": ""}}}'

@@ -247,6 +247,52 @@ def test_no_problem_ever_shows_a_secret() -> None:
 # ---------------------------------------------------------------- mistakes
 
 
+def test_mistakes_of_every_kind_are_told_together() -> None:
+    """An operator would mend the settings, only to be told of the names, then of the sizes."""
+    found = problems(
+        """\
+        hosts:
+          home:
+            vram: 8GB
+            vram: 24GB
+            backends:
+              stand-in: {kind: demo, colour: red}
+        models:
+          flux: {backends: [stand-im]}
+          huge: {backends: [stand-in], vram: 40GB}
+          slow: {backends: [stand-in], load_s: soon}
+        limits: {open_per_person: 2, in_line_per_person: 3}
+        chats: {web: {prot: 8080}}
+        """
+    )
+    assert [each.partition(": ")[2].split(":")[0] for each in found] == [
+        "hosts.home.vram",
+        "hosts.home.backends.stand-in.colour",
+        "models.flux.backends[0]",
+        "models.huge.vram",
+        "models.slow.load_s",
+        "limits.in_line_per_person",
+        "chats.web.prot",
+    ]
+
+
+def test_what_only_follows_from_a_mistake_is_not_told() -> None:
+    """An operator would look for mistakes where there are none."""
+    found = problems(
+        """\
+        hosts: {home: {vram: 24GB, backends: {stand-in: {kind: dmo}}}}
+        models:
+          flux: {backends: [stand-in], preload: perhaps}
+        defaults: {image: flux}
+        chats: {web: {}}
+        """
+    )
+    assert [each.partition(": ")[2].split(":")[0] for each in found] == [
+        "hosts.home.backends.stand-in.kind",
+        "models.flux.preload",
+    ]
+
+
 def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
     """An operator would mend one error after the other, each with a new start."""
     found = problems(
