@@ -527,3 +527,62 @@ def test_no_structure_does_anything_but_load_or_be_refused(value: object) -> Non
     """A group where a value is expected, or the reverse, would crash the checks."""
     with suppress(ConfigError):
         parse(json.dumps(value), {})  # every JSON text is YAML
+
+
+# ---------------------------------------------------------------- styles and chats
+
+
+def test_styles_and_rooms_reach_the_bot_and_their_mistakes_are_told() -> None:
+    """A style or a rule of a chat would be accepted and then do nothing, or be mistyped unseen."""
+    config = parse(
+        with_lines(
+            "styles:",
+            "  noir: {prompt: '{prompt}, noir', size: 3:2, steps: 9, lora: ink, model: flux}",
+            "rooms:",
+            "  '*': {words: [x]}",
+            "  telegram:-100/7: {system: Rhyme., spoiler: true}",
+        ),
+        {},
+    )
+    style = config.styles["noir"].style()
+    assert (style.prompt, style.size, style.model) == ("{prompt}, noir", "3:2", "flux")
+    assert style.options == {"steps": 9, "lora": "ink"}
+    assert config.rooms["telegram:-100/7"].room().spoiler
+    assert problems(
+        with_lines(
+            "styles:",
+            "  one: {size: huge}",
+            "  two: {steps: 900}",
+            "rooms:",
+            "  matrix:5: {spoiler: true}",
+            "  'telegram:': {spoiler: true}",
+        )
+    ) == (
+        "config.yaml:11: styles.one.size: must be a size such as 768x1024 or 3:2, 64 to 4096 each way",
+        "config.yaml:12: styles.two.steps: must be at most 200",
+        'config.yaml:14: rooms.matrix:5: must be a chat such as "telegram:-100123", a platform, or "*" for all',
+        'config.yaml:15: rooms.telegram:: must be a chat such as "telegram:-100123", a platform, or "*" for all',
+    )
+    (unknown,) = problems(with_lines("styles: {noir: {model: fluks}}"))
+    assert "no model is called 'fluks'" in unknown
+
+
+def test_what_a_workflow_does_is_what_the_model_can_do(tmp_path: Path) -> None:
+    """An upscaling workflow would be offered for drawing, or need its capability written down."""
+    config = parse(
+        with_lines(
+            "  lens: {backends: [comfy], workflow: upscale.json}",
+            "  sdxl: {backends: [comfy], workflow: sdxl.json}",
+        )
+        .replace("chats:\n  web:\n", "")
+        .replace(
+            "      stand-in: {kind: demo}\n",
+            "      stand-in: {kind: demo}\n      comfy: {kind: comfyui, url: http://127.0.0.1:1}\n",
+        )
+        + "chats: {web: {}}\n",
+        {},
+        folder=tmp_path,
+    )
+    able = {name: spec.capabilities for name, spec in config.catalog().models.items()}
+    assert able["lens"] == {Capability.UPSCALE}
+    assert able["sdxl"] == {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}
