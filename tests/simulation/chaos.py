@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,9 @@ from queueing.errors import (
     NotAccepting,
     NotLoaded,
     OutOfMemory,
+    Refused,
     Rejected,
+    StoreError,
     Unavailable,
 )
 from queueing.jobqueue import JobQueue
@@ -170,7 +172,11 @@ def misfortune(random: Random, server: FakeServer, how_often: float) -> None:
 
 @dataclass
 class Chaos:
-    """One run: people submit and cancel, servers fail, the process is killed and comes back."""
+    """One run: people submit and cancel, servers fail, the process is killed and comes back.
+
+    With `acts`, admins pause, drain, clear, move and preload at random as well; in the end they
+    resume and unload everything.
+    """
 
     seed: int
     folder: Path
@@ -178,6 +184,7 @@ class Chaos:
     jobs: int = 40
     how_often: float = 0.1
     disasters: int = 6
+    acts: int = 0
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -193,6 +200,7 @@ class Chaos:
         async with asyncio.TaskGroup() as outside:
             outside.create_task(self._people())
             outside.create_task(self._disasters())
+            outside.create_task(self._admins())
             await self._lives()
 
     # ------------------------------------------------------------ the process and its deaths
@@ -248,12 +256,15 @@ class Chaos:
         return quiet
 
     async def _quiet(self, store: SqliteStore, over: asyncio.Future[bool]) -> None:
-        async with asyncio.timeout(QUIET_WITHIN_S):
-            # Looking every few seconds costs nothing in virtual time.
-            while len(self.accepted) < self.jobs or await store.open_jobs():  # noqa: ASYNC110
-                await asyncio.sleep(5.0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(QUIET_WITHIN_S):
+                # Looking every few seconds costs nothing in virtual time.
+                while len(self.accepted) < self.jobs or await store.open_jobs():  # noqa: ASYNC110
+                    await asyncio.sleep(5.0)
+            if not over.done():
+                over.set_result(True)
         if not over.done():
-            over.set_result(True)
+            over.set_exception(AssertionError(f"jobs never end: {await store.open_jobs()}"))
 
     # ------------------------------------------------------------ people and disasters
 
@@ -305,6 +316,48 @@ class Chaos:
         for card in self.house.cards.values():
             card.other_mb = 0
 
+    async def _admins(self) -> None:
+        random = Random(self.seed + 1)  # of their own: other runs stay what they were
+        for _ in range(self.acts):
+            await asyncio.sleep(random.uniform(1, 40))
+            await self._by_admin(random)
+        # What stays pinned for ever keeps others waiting for ever, and rightly so.
+        for last in (_unload_all, lambda queue: queue.resume()):
+            for _ in range(1000):
+                if not self.acts or await self._asked(last):
+                    break
+                await asyncio.sleep(1.0)
+
+    async def _by_admin(self, random: Random) -> None:
+        model = random.choice(list(self.house.catalog.models))
+        host = random.choice(list(self.house.catalog.hosts))
+        job_id = random.randint(1, self.jobs)
+        acts: list[Callable[[JobQueue], Awaitable[object]]] = [
+            lambda queue: queue.pause(model=model),
+            lambda queue: queue.pause(host=host),
+            lambda queue: queue.resume(model=model),
+            lambda queue: queue.resume(host=host),
+            lambda queue: queue.resume(),
+            lambda queue: queue.drain(host),
+            lambda queue: queue.move_first(job_id),
+            lambda queue: queue.move_first(job_id),
+            lambda queue: queue.preload(model, None),
+            lambda queue: queue.unload(model, None),
+        ]
+        if random.random() < 0.1:
+            acts = [lambda queue: queue.clear(model), lambda queue: queue.pause()]
+        await self._asked(random.choice(acts))
+
+    async def _asked(self, act: Callable[[JobQueue], Awaitable[object]]) -> bool:
+        """Have an act carried out, for a minute at most; tell whether it was."""
+        if self.queue is None:
+            return False
+        with suppress(Killed, Refused, BackendError, StoreError, TimeoutError):
+            async with asyncio.timeout(60):
+                await act(self.queue)
+            return True
+        return False
+
     # ------------------------------------------------------------ what must hold
 
     async def _check(self, store: SqliteStore) -> None:
@@ -331,3 +384,8 @@ class Chaos:
         else:
             assert output is None
         assert (job.error is not None) == (job.state is JobState.FAILED)
+
+
+async def _unload_all(queue: JobQueue) -> None:
+    for model in queue.catalog.models:
+        await queue.unload(model, None)

@@ -18,6 +18,13 @@ def test_every_job_ends_once_whatever_happens(seed: int, tmp_path: Path) -> None
     run(Chaos(seed=seed, folder=tmp_path).run())
 
 
+@pytest.mark.parametrize("seed", range(200, 208))
+def test_admins_may_stop_and_move_what_they_like(seed: int, tmp_path: Path) -> None:
+    """If this fails a pause, a drain or a moved job loses work or leaves the queue stuck."""
+    print(f"seed {seed}")
+    run(Chaos(seed=seed, folder=tmp_path, acts=40).run())
+
+
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_finished_work_is_not_done_again_after_a_kill(seed: int, tmp_path: Path) -> None:
     """If this fails a restart throws away pictures that servers have finished or nearly so."""
