@@ -89,11 +89,12 @@ class StrictChat(FakeChat):
 
     def _admit(self, chat: str, ref: MessageRef | None = None) -> None:
         now = asyncio.get_running_loop().time()
-        windows = (*self._of(""), *self._of(chat), *self._of_message(ref, now))
+        of_old = self._of_message(ref, now)
+        windows = (*self._of(""), *self._of(chat), *of_old)
         wait_s = max(window.wait_s(now) for window in windows)
         if wait_s > 0:
             self.refused += 1
-            raise SlowDown(wait_s)
+            raise SlowDown(wait_s, old_message=any(window.wait_s(now) for window in of_old))
         for window in windows:
             window.take(now)
 

@@ -12,10 +12,11 @@ from functools import partial
 from bot.cards import Card
 from bot.delivery import Courier, Place
 from bot.desks import Desks
-from bot.parcels import Packer, Parcel, last_page
+from bot.parcels import Packer, Parcel, Rung, last_page
 from bot.people import People
 from bot.platforms.base import (
     Button,
+    ChatGone,
     ChatPlatform,
     ChatUnavailable,
     Content,
@@ -181,9 +182,15 @@ class Editor:
                     raise
                 log.warning("job %s: %s was refused: %s", card.job.id, card.rung.name, refusal)
                 card.rung = below
-                await self._desks.turn(card.origin.platform, card.origin.chat)
+            except ChatGone:
+                if not parcel.content.files:
+                    card.rung = Rung.WHOLE
+                    raise
+                # Where we may write but send no pictures, the refusal looks the same.
+                card.rung = Rung.WORDS
             else:
                 return parcel
+            await self._desks.turn(card.origin.platform, card.origin.chat)
 
 
 def _with_send_again(card: Card, content: Content) -> Content:

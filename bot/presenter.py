@@ -235,7 +235,7 @@ class Presenter:
                 self._drop(card)
         except SlowDown as slow:
             card.mark(asked)
-            self._slow_down(desk, card, slow.retry_after_s)
+            self._slow_down(desk, card, slow)
         except MessageGone:
             card.ref, card.muted, card.changed = None, True, card.job.state.final
         except ChatMoved as moved:
@@ -262,15 +262,14 @@ class Presenter:
 
     # ------------------------------------------------------------ chats that refuse
 
-    def _slow_down(self, desk: Desk, card: Card, retry_after_s: float) -> None:
+    def _slow_down(self, desk: Desk, card: Card, slow: SlowDown) -> None:
         now = self._clock.now()
-        free_edit_s = self._platforms[card.origin.platform].limits.free_edit_s
-        if free_edit_s is None or card.sent_at is None or now - card.sent_at < free_edit_s:
-            desk.pace.slow_down(now, retry_after_s)
-        elif card.job.state.final and card.ref is not None:
-            card.ref = None  # too old to be edited freely: its end comes as a fresh message
+        if not slow.old_message:
+            desk.pace.slow_down(now, slow.retry_after_s)
+        elif card.job.state.final:
+            card.ref = None  # its end comes as a fresh message
         else:
-            card.hold_until = now + retry_after_s
+            card.hold_until = now + slow.retry_after_s
 
     async def _follow(self, card: Card, new_chat: str) -> None:
         """Go on in a chat's new place with all its cards."""

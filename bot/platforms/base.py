@@ -279,11 +279,15 @@ class ChatMoved(ChatError):
 
 
 class SlowDown(ChatError):
-    """Too many requests: wait that long, in seconds, for this chat."""
+    """Too many requests: wait that long, in seconds, for this chat.
 
-    def __init__(self, retry_after_s: float) -> None:
+    With `old_message` the chat may go on: only this message is too old to be edited freely.
+    """
+
+    def __init__(self, retry_after_s: float, *, old_message: bool = False) -> None:
         super().__init__(f"retry after {retry_after_s} s")
         self.retry_after_s = retry_after_s
+        self.old_message = old_message
 
 
 class TooLarge(ChatError):

@@ -56,6 +56,10 @@ CONNECTION_ERRORS = (discord.DiscordException, aiohttp.ClientError, OSError, Tim
 """What a start or a connection fails with when another try makes sense."""
 
 
+class _OldMessage(discord.RateLimited):
+    """The limit on edits of messages over an hour old; the channel itself has room."""
+
+
 @contextmanager
 def chat_errors(*, unclear: bool = False) -> Iterator[None]:
     """Raise `ChatError`s in place of the libraries' errors.
@@ -65,6 +69,8 @@ def chat_errors(*, unclear: bool = False) -> Iterator[None]:
     """
     try:
         yield
+    except _OldMessage as error:
+        raise SlowDown(error.retry_after, old_message=True) from error
     except discord.RateLimited as error:
         raise SlowDown(error.retry_after) from error
     except discord.HTTPException as error:
@@ -82,7 +88,7 @@ def _from_answer(error: discord.HTTPException, *, unclear: bool) -> ChatError:
     """Return what an answer of Discord's means for the caller."""
     text = str(error)
     if error.code == OLD_MESSAGE_EDITS:
-        return SlowDown(OLD_MESSAGE_PAUSE_S)
+        return SlowDown(OLD_MESSAGE_PAUSE_S, old_message=True)
     if error.status == 429:
         return SlowDown(UNKNOWN_PAUSE_S)
     kind = _BY_CODE.get(error.code) or _BY_STATUS.get(error.status)
@@ -109,11 +115,11 @@ async def _raise_rate_limited(
 ) -> None:
     if end.response.status != 429 or "X-RateLimit-Global" in end.response.headers:
         return
-    raise discord.RateLimited(await _pause_s(end.response))
+    raise await _limit(end.response)
 
 
-async def _pause_s(response: aiohttp.ClientResponse) -> float:
-    """Return how long a 429 asks to wait, in seconds. Reads the body, which frees the connection."""
+async def _limit(response: aiohttp.ClientResponse) -> discord.RateLimited:
+    """Return what a 429 means. Reads the body, which frees the connection."""
     body: object = None
     try:
         body = await response.json(content_type=None)
@@ -128,4 +134,6 @@ async def _pause_s(response: aiohttp.ClientResponse) -> float:
         pause_s = float(told)
     except ValueError:
         pause_s = UNKNOWN_PAUSE_S
-    return max(pause_s, OLD_MESSAGE_PAUSE_S) if code == OLD_MESSAGE_EDITS else pause_s
+    if code == OLD_MESSAGE_EDITS:
+        return _OldMessage(max(pause_s, OLD_MESSAGE_PAUSE_S))
+    return discord.RateLimited(pause_s)

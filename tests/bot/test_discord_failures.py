@@ -164,6 +164,7 @@ async def test_a_limit_is_said_at_once_instead_of_slept_through() -> None:
         with pytest.raises(SlowDown) as failure:
             await chat.edit(ref, says("old"))
         assert failure.value.retry_after_s == 17.5
+        assert not failure.value.old_message
         await chat.edit(ref, says("new"))
         assert fake.channel().messages[0].history == ["⏳", "new"]
 
@@ -176,6 +177,7 @@ async def test_edits_of_an_old_message_pause_for_long() -> None:
         with pytest.raises(SlowDown) as failure:
             await chat.edit(ref, says("#1"))
         assert failure.value.retry_after_s >= 300
+        assert failure.value.old_message
         assert fake.limits is not None
         assert fake.limits.refused == {"old message": 1}
 

@@ -236,7 +236,7 @@ def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
         chat.fail_when = lambda _: ChatUnavailable("away")
         await asyncio.sleep(2 * 3600)
         chat.fail_when = lambda _: None
-        chat.failures.append(SlowDown(900.0))
+        chat.failures.append(SlowDown(900.0, old_message=True))
         await quiet(running)
 
     in_bot(story, chat=chat)
