@@ -32,36 +32,28 @@ def meant_host(catalog: Catalog, call: Call) -> str:
 
 
 def meant_target(catalog: Catalog, call: Call) -> tuple[str | None, str | None]:
-    """Return the model and the host a call names, None for what it does not.
+    """Return the model or the host a call names; (None, None) where it names nothing.
 
-    A word that is no model is taken for a host. Raises `UnknownModel` or `CallRefused`.
+    A word that is no model is taken for a host. Both are refused: somebody would believe that
+    only the model on that host is meant. Raises `UnknownModel` or `CallRefused`.
     """
-    model = None if call.text("model") is None else meant_model(catalog, call)
-    if call.text("host") is None:
-        return model, None
-    try:
-        return model, meant_host(catalog, call)
-    except CallRefused:
-        near = catalog.nearest(call.text("host") or "")
-        if model is None and near:
-            names = ", ".join(near[:_NAMED])
-            raise CallRefused(
-                "refused.no_such_target",
-                name=(call.text("host") or "")[:60],
-                hint=word(call.language, "hint.did_you_mean", names=names),
-            ) from None
-        raise
+    host = call.text("host")
+    if host is None:
+        return (None if call.text("model") is None else meant_model(catalog, call)), None
+    if call.text("model") is not None:
+        raise CallRefused("refused.one_target", command=call.invocation.command)
+    near = catalog.nearest(host)
+    if near and host.casefold() not in {name.casefold() for name in catalog.hosts}:
+        hint = word(call.language, "hint.did_you_mean", names=", ".join(near[:_NAMED]))
+        raise CallRefused("refused.no_such_target", name=host[:60], hint=hint)
+    return None, meant_host(catalog, call)
 
 
 def words(call: Call, model: str | None, host: str | None) -> str:
     """Return what is paused or goes on, in the caller's language."""
-    return _names(model, host) or word(call.language, "pause.everything")
+    return model or host or word(call.language, "pause.everything")
 
 
 def subject(model: str | None, host: str | None) -> str:
     """Return the same for the audit log, which has one language."""
-    return _names(model, host) or "everything"
-
-
-def _names(model: str | None, host: str | None) -> str:
-    return ", ".join(name for name in (model, host) if name is not None)
+    return model or host or "everything"

@@ -60,6 +60,7 @@ TEXTS: Mapping[str, str] = {
     "refused.unknown_host": "Einen Rechner namens „{name}“, der {model} hat, gibt es nicht.",
     "refused.option_unsupported": "{model} kennt --{option} nicht.",
     "refused.no_such_host": "Es gibt keinen Rechner namens „{name}“. {hint}",
+    "refused.one_target": "/{command} nimmt ein Modell oder einen Rechner, nicht beides.",
     "refused.no_such_target": "Es gibt weder ein Modell noch einen Rechner namens „{name}“. {hint}",
     "refused.not_waiting": "Auftrag {job} wartet nicht mehr.",
     "refused.internal": "Bei uns ist etwas schiefgegangen. Nichts von vorher ist verloren; bitte versuche es noch einmal.",

@@ -60,6 +60,7 @@ TEXTS: Mapping[str, str] = {
     "refused.unknown_host": "There is no machine called “{name}” that has {model}.",
     "refused.option_unsupported": "{model} does not take --{option}.",
     "refused.no_such_host": "There is no machine called “{name}”. {hint}",
+    "refused.one_target": "/{command} takes a model or a machine, not both.",
     "refused.no_such_target": "There is no model or machine called “{name}”. {hint}",
     "refused.not_waiting": "Job {job} does not wait any more.",
     "refused.internal": "Something went wrong on our side. Nothing you sent before was lost; please try again.",

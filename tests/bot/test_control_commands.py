@@ -216,6 +216,7 @@ def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
     [
         ("/pause fluxx", "There is no model or machine called “fluxx”. Did you mean flux?"),
         ("/pause gpu-9", "There is no machine called “gpu-9”. There are: gpu-1, gpu-2."),
+        ("/pause flux gpu-1", "/pause takes a model or a machine, not both."),
         ("/drain gpu-9", "There is no machine called “gpu-9”. There are: gpu-1, gpu-2."),
         ("/clear fluxx", "There is no model called “fluxx”. Did you mean flux?"),
         ("/move 77 first", "There is no job 77 of yours."),
