@@ -7,7 +7,7 @@ import json
 import struct
 from collections.abc import Collection
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from backends.workflow import Graph
 from queueing.requests import File, Progress
@@ -17,6 +17,7 @@ HANDSHAKE = json.dumps({"type": "feature_flags", "data": {"supports_preview_meta
 
 _LABELLED_PREVIEW = 4  # the frame kind of a picture with a JSON header
 _SAMPLER_WEIGHT = 30  # the sampler takes most of the time; all other nodes count 1
+_STEPS_MOST = 100_000  # a server that tells more tells nonsense
 _SUFFIXES = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp"}
 
 
@@ -26,8 +27,8 @@ class MessageData(BaseModel):
     prompt_id: str | None = None
     node: str | None = None
     nodes: list[str] | None = None
-    value: float | None = None
-    max: float | None = None
+    value: float | None = Field(default=None, ge=0, le=_STEPS_MOST)
+    max: float | None = Field(default=None, ge=0, le=_STEPS_MOST)
 
 
 class Message(BaseModel):
@@ -103,7 +104,8 @@ class Tracker:
                 return self._progress()
             case "progress" if data.value is not None and data.max:
                 self._enter(data.node)
-                return self._progress((int(data.value), int(data.max)))
+                steps = max(int(data.max), 1)  # some nodes count in parts of one
+                return self._progress((min(int(data.value), steps), steps))
             case _:
                 return None
 

@@ -6,6 +6,7 @@ and keeps addresses and credentials out of all texts. It never retries and knows
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from urllib.parse import urlsplit
@@ -21,6 +22,8 @@ ANSWER_S = 30.0  # control calls: longer means that the server is stuck
 JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is some 10 MB
 LINE_LIMIT = 8 * 1024 * 1024
 ERROR_LIMIT = 64 * 1024  # of an error's body; enough for any text worth reading
+
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # also halves of a whole sign: then a second look
 
 Transport = httpx.AsyncBaseTransport  # what tests hand in; named here so that callers need no httpx
 Params = Mapping[str, str]
@@ -91,7 +94,7 @@ class Http:
         limit: int = JSON_LIMIT,
     ) -> JsonValue:
         """Return the JSON of a GET that must be answered whole within `timeout_s`."""
-        request = self._client.build_request("GET", path, params=params)
+        request = self._get(path, params)
         return parse_json(await self._whole(request, timeout_s, limit))
 
     async def post_json(
@@ -131,7 +134,7 @@ class Http:
 
         `read_s` bounds each pause in the transfer, not the whole: pictures may be large.
         """
-        request = self._client.build_request("GET", path, params=params)
+        request = self._get(path, params)
         async with self._open(request, read_s) as response:
             mime = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             return await _body(response, limit), mime
@@ -156,6 +159,12 @@ class Http:
     async def aclose(self) -> None:
         """Close all connections. Idempotent."""
         await self._client.aclose()
+
+    def _get(self, path: str, params: Params | None) -> httpx.Request:
+        try:
+            return self._client.build_request("GET", path, params=params)
+        except UnicodeEncodeError:  # a name the server itself told
+            raise Unavailable("the server names something that no address can hold") from None
 
     def _post(
         self, path: str, body: JsonValue, headers: Mapping[str, str] | None = None
@@ -193,9 +202,14 @@ class Http:
 
 
 def parse_json(data: bytes | str) -> JsonValue:
-    """Return parsed JSON; raise `Unavailable` for anything else, however deeply nested."""
+    """Return parsed JSON; raise `Unavailable` for anything else, however deeply nested.
+
+    Escaped halves of a sign become "?": neither a database nor a chat can hold them.
+    """
     try:
         value: JsonValue = json.loads(data)
+        if _HALF.search(data if isinstance(data, bytes) else data.encode(errors="replace")):
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
     except (ValueError, RecursionError):
         raise Unavailable(f"the server answered no JSON: {_excerpt(data)}") from None
     return value

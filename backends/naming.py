@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+_NAME_MOST = 80  # characters; a number may follow
 ENDINGS = re.compile(r"(:latest|\.gguf|\.safetensors|\.ckpt)$", re.IGNORECASE)
 
 
@@ -14,14 +15,22 @@ def catalog_names(ids: Sequence[str]) -> list[str]:
     """
     short = [_typed(name.replace("\\", "/").rpartition("/")[2]) for name in ids]
     common = Counter(short)
-    names: list[str] = []
+    names: dict[str, None] = {}
+    numbers: Counter[str] = Counter()  # a server may list one name a thousand times
     for brief, full in zip(short, ids, strict=True):
-        name = brief if common[brief] == 1 else _typed(re.sub(r"[/\\]+", "-", full))
-        numbered = (name, *(f"{name}-{number}" for number in range(2, len(ids) + 1)))
-        names.append(next(each for each in numbered if each not in names))
-    return names
+        name = found = brief if common[brief] == 1 else _typed(re.sub(r"[/\\]+", "-", full))
+        while found in names:
+            numbers[name] += 1
+            found = f"{name}-{numbers[name] + 1}"
+        names[found] = None
+    return list(names)
 
 
 def _typed(name: str) -> str:
-    """Return a word without spaces and "=", which separate words in a command."""
-    return re.sub(r"[\s=]+", "-", ENDINGS.sub("", name.strip())).strip("-").casefold() or "model"
+    """Return a word without spaces and "=", which separate words in a command.
+
+    What cannot be seen is left out: a name must not turn around the text it stands in.
+    """
+    joined = re.sub(r"[\s=]+", "-", ENDINGS.sub("", name.strip()))
+    seen = "".join(char for char in joined.casefold() if char.isprintable())
+    return seen[:_NAME_MOST].strip("-/") or "model"

@@ -1,0 +1,79 @@
+"""What strangers may send: any JSON, and good answers with something in them replaced.
+
+`USHER_FUZZ` sets how many examples each test tries; the normal run keeps it short. Hypothesis
+prints how to repeat an example that fails.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+EXAMPLES = int(os.environ.get("USHER_FUZZ", "50"))
+
+bounded = settings(
+    max_examples=EXAMPLES,
+    deadline=None,  # the machine may be busy
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+NASTY = (
+    "",
+    "\0",
+    "\ud800",  # a lone half of a sign: UTF-8 cannot hold it
+    "\u202e",
+    "../../etc/passwd",
+    "C:\\con",
+    "{{prompt}}",
+    "{0.__class__}",
+    "%s%n",
+    "'; DROP TABLE jobs; --",
+    "<script>alert(1)</script>",
+    "@everyone",
+    "a" * 5000,
+    "9" * 5000,
+    "NaN",
+    "http://169.254.169.254/latest/meta-data/",
+)
+
+texts = st.sampled_from(NASTY) | st.text(max_size=30)
+numbers = (
+    st.integers()
+    | st.floats()
+    | st.sampled_from([0, -1, 2**63, 2**64, -(2**200), 0.5, 1e308, float("inf"), float("nan")])
+)
+scalars = st.none() | st.booleans() | numbers | texts
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def spoiled(good: Any) -> st.SearchStrategy[Any]:
+    """Return a good JSON document with one or more of its parts replaced, left out or doubled."""
+
+    @st.composite
+    def spoil(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any:
+        document = json.loads(json.dumps(good))
+        for _ in range(draw(st.integers(1, 3))):
+            document = _spoil_once(draw, document)
+        return document
+
+    return spoil()
+
+
+def _spoil_once(draw: Callable[[st.SearchStrategy[Any]], Any], value: Any) -> Any:
+    """Walk down a document by chance and change what stands there."""
+    if isinstance(value, dict) and value and draw(st.integers(0, 5)):
+        key = draw(st.sampled_from(sorted(value)))
+        rest = {other: kept for other, kept in value.items() if other != key}
+        return rest | ({} if draw(st.integers(0, 9)) == 0 else {key: _spoil_once(draw, value[key])})
+    if isinstance(value, list) and value and draw(st.integers(0, 5)):
+        at = draw(st.integers(0, len(value) - 1))
+        return [*value[:at], _spoil_once(draw, value[at]), *value[at + draw(st.integers(0, 1)) :]]
+    return draw(values)

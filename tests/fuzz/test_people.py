@@ -1,0 +1,140 @@
+"""Whatever a person types, presses or sends off becomes checked values or one clear refusal."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from telegram import MessageEntity
+
+from bot.commands.parse import BadCall, check, clean, parse, usage
+from bot.commands.registry import COMMANDS
+from bot.commands.table import Command, ParamKind
+from bot.platforms import discord_render, telegram_render
+from bot.platforms.telegram_commands import typed
+from bot.platforms.web_content import split_command
+from bot.texts import CATALOGUES, word
+from tests.fuzz.strangers import bounded, texts
+
+TYPES: Mapping[ParamKind, type | tuple[type, ...]] = {
+    ParamKind.JOB: int,
+    ParamKind.WHOLE: int,
+    ParamKind.DECIMAL: float,
+    ParamKind.FLAG: bool,
+}
+commands = st.sampled_from(COMMANDS)
+names = st.sampled_from(sorted({param.name for each in COMMANDS for param in each.params}))
+pieces = (
+    texts
+    | st.builds("--{}".format, names | texts)
+    | st.builds("—{}={}".format, names, texts)
+    | st.builds("--{} {}".format, names, texts)
+    | st.sampled_from(
+        ["flux", "768x1024", "3:2", '"', "“", "#7", "-", "--", "=", "\n", "\r\n", " "]
+    )
+)
+lines = st.lists(pieces, max_size=8).map(" ".join)
+
+
+def _require_sound(command: Command, args: Mapping[str, Any]) -> None:
+    """Check what every handler relies on."""
+    known = {param.name: param for param in command.params}
+    for name, value in args.items():
+        param = known[name]
+        assert isinstance(value, TYPES.get(param.kind, str)), (name, value)
+        if isinstance(value, int | float) and param.least is not None:
+            assert value >= param.least
+        if isinstance(value, int | float) and param.most is not None:
+            assert value <= param.most
+        if isinstance(value, str):
+            assert value == clean(value)
+            value.encode()  # whatever is stored or sent must be real text
+
+
+def _require_words(*told: str) -> None:
+    for text in told:
+        assert text
+
+
+@bounded
+@given(commands, lines, st.booleans())
+def test_typed_calls(command: Command, line: str, model: bool) -> None:
+    """Some line would crash the door, or bring a value out of its bounds to a handler."""
+    try:
+        _require_sound(command, parse(command, line, lambda _: model))
+    except BadCall as bad:
+        told = [word(language, bad.key, **bad.values) for language in CATALOGUES]
+        _require_words(*told, usage(command))
+
+
+@bounded
+@given(
+    commands,
+    st.dictionaries(names | texts, texts | st.integers() | st.floats() | st.booleans(), max_size=4),
+)
+def test_options_a_platform_has_typed(command: Command, options: Mapping[str, Any]) -> None:
+    """Discord's client can be replaced: what it sends is as free as a typed line."""
+    with suppress(BadCall):
+        _require_sound(command, check(command, options))
+
+
+@bounded
+@given(texts | lines)
+def test_what_is_cleaned_can_be_stored_and_shown(text: str) -> None:
+    """A sign no database or chat takes would stop a job after it was accepted."""
+    cleaned = clean(text)
+    cleaned.encode()
+    assert clean(cleaned) == cleaned
+    assert not set("\0\x1b\u202e\u2066\r") & set(cleaned)
+
+
+@bounded
+@given(lines)
+def test_lines_of_the_web_page(line: str) -> None:
+    """A line of the web chat would be lost before anybody could answer it."""
+    command, rest = split_command(line)
+    assert isinstance(command, str)
+    assert command
+    assert isinstance(rest, str)
+
+
+@bounded
+@given(
+    st.text() | lines.map("/{}".format),
+    st.lists(
+        st.builds(
+            MessageEntity,
+            type=st.sampled_from(["bot_command", "mention", "url"]),
+            offset=st.integers(-5, 300),
+            length=st.integers(-5, 300),
+        ),
+        max_size=4,
+    ),
+)
+def test_telegrams_marks_over_any_text(text: str, marks: list[MessageEntity]) -> None:
+    """Marks that do not fit their text (a half sign, a length beyond the end) would crash it."""
+    found = typed(text, marks)
+    if found is not None:
+        assert isinstance(found.command, str)
+
+
+@bounded
+@given(
+    texts
+    | st.from_regex(r"[a-z_]{1,20}(:-?[0-9]{1,30}){0,3}", fullmatch=True)
+    | st.from_regex(r"(job|form):[0-9]{1,30}(:[a-z]{1,9})?(:[0-9]{1,9})?", fullmatch=True)
+)
+def test_button_ids(data: str) -> None:
+    """A forged button id would crash the platform, or smuggle in more than a command and numbers."""
+    for press in (telegram_render.pressed(data), discord_render.pressed(data)):
+        if press is None:
+            continue
+        command, options = press
+        assert command.isascii()
+        assert set(options) <= {"id", "number"}
+        assert all(value >= 0 for value in options.values())
+        for each in COMMANDS:
+            if each.name == command:
+                with suppress(BadCall):
+                    _require_sound(each, check(each, options))

@@ -1,0 +1,362 @@
+"""Whatever a server answers becomes plain values or an error the queue knows how to treat."""
+
+import asyncio
+import json
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.comfyui import ComfyUI
+from backends.comfyui_answers import ServerFile
+from backends.comfyui_messages import Tracker, read_message, read_preview
+from backends.comfyui_server import Server
+from backends.flavours import FLAVOURS
+from backends.http import Http
+from backends.llm_errors import classify
+from backends.llm_stream import AnswerReader, StreamError
+from backends.lmstudio import LMStudio
+from backends.openai import OpenAI
+from backends.workflow import Node
+from bot.commands.parse import clean
+from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.errors import BackendError, Unavailable
+from queueing.requests import Capability
+from tests.fuzz.strangers import bounded, spoiled, texts, values
+
+KEY = "11111111-1111-4111-8111-111111111111"
+URL = "http://server.test"
+GRAPH = {
+    "1": Node(class_type="CheckpointLoaderSimple", inputs={"ckpt_name": "a.ckpt"}),
+    "3": Node(class_type="KSampler", inputs={"latent_image": ["4", 0], "steps": 20}),
+    "9": Node(class_type="SaveImage", inputs={"images": ["3", 0], "filename_prefix": "x"}),
+}
+
+# ---------------------------------------------------------------- ComfyUI's messages
+
+MESSAGES: list[dict[str, Any]] = [
+    {"type": "execution_start", "data": {"prompt_id": KEY}},
+    {"type": "execution_cached", "data": {"prompt_id": KEY, "nodes": ["1"]}},
+    {"type": "executing", "data": {"prompt_id": KEY, "node": "3"}},
+    {"type": "progress", "data": {"prompt_id": KEY, "node": "3", "value": 5, "max": 20}},
+    {"type": "progress", "data": {"prompt_id": KEY, "node": "3", "value": 0.5, "max": 0.5}},
+    {"type": "execution_success", "data": {"prompt_id": KEY}},
+    {"type": "executing", "data": {"prompt_id": KEY, "node": None}},
+]
+messages = st.sampled_from(MESSAGES).flatmap(lambda good: spoiled(good) | st.just(good))
+
+
+@bounded
+@given(st.lists(messages.map(json.dumps) | texts, max_size=8))
+def test_comfyui_messages(sent: list[str]) -> None:
+    """One odd message would end the ear on an attempt, or show people nonsense."""
+    tracker, before = Tracker(KEY, GRAPH), 0.0
+    for text in sent:
+        message = read_message(text)
+        progress = tracker.follow(message) if message else None
+        if message:
+            message.ends(KEY)
+            message.succeeds(KEY)
+        if progress is None:
+            continue
+        assert progress.fraction is not None
+        assert before <= progress.fraction <= 1
+        before = progress.fraction
+        if progress.step:
+            assert 0 <= progress.step[0] <= progress.step[1] < 10**6
+
+
+@bounded
+@given(
+    st.binary(max_size=80)
+    | st.builds(
+        lambda kind, length, head, data: struct.pack(">II", kind, length) + head + data,
+        st.sampled_from([1, 2, 4, 2**32 - 1]),
+        st.integers(0, 2**32 - 1) | st.integers(40, 90),
+        (spoiled({"prompt_id": KEY, "image_type": "image/png"}) | values).map(
+            lambda value: json.dumps(value).encode()
+        ),
+        st.binary(max_size=30),
+    )
+)
+def test_comfyui_frames(frame: bytes) -> None:
+    """One odd frame would end the ear on an attempt, or pass for a picture of another kind."""
+    preview = read_preview(frame, KEY)
+    if preview is not None:
+        assert preview.mime in {"image/jpeg", "image/png", "image/webp"}
+
+
+# ---------------------------------------------------------------- ComfyUI's answers
+
+ENDED: dict[str, Any] = {
+    "prompt": [1, KEY, {"1": {"class_type": "X", "inputs": {"ckpt_name": "a.ckpt"}}}, {}, ["9"]],
+    "outputs": {"9": {"images": [{"filename": "a.png", "subfolder": "usher", "type": "output"}]}},
+    "status": {
+        "status_str": "error",
+        "completed": False,
+        "messages": [
+            ["execution_start", {"prompt_id": KEY}],
+            ["execution_error", {"node_id": "3", "node_type": "KSampler", "exception_type": "E"}],
+        ],
+    },
+}
+COMFYUI: Mapping[str, Any] = {
+    "/system_stats": {
+        "system": {"comfyui_version": "0.33"},
+        "devices": [{"type": "cuda", "vram_total": 2**34, "vram_free": 2**33}],
+    },
+    "/queue": {"queue_running": [ENDED["prompt"]], "queue_pending": []},
+    "/history": {KEY: ENDED},
+    f"/history/{KEY}": {KEY: ENDED},
+    f"/api/jobs/{KEY}": {"id": KEY, "status": "in_progress"},
+    "/object_info/CheckpointLoaderSimple": {
+        "CheckpointLoaderSimple": {
+            "input": {"required": {"ckpt_name": [["a.ckpt", "b/c.safetensors"], {}]}}
+        }
+    },
+}
+
+
+def answering(good: Mapping[str, Any], path: str, bad: Any) -> httpx.MockTransport:
+    """Return a server that answers well, but for one path."""
+    table = {each: json.dumps(answer) for each, answer in good.items()}
+    table[path] = bad if isinstance(bad, str) else json.dumps(bad)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        text = table.get(request.url.path)
+        if text is None:
+            return httpx.Response(404, text="Job not found")
+        return httpx.Response(200, content=text.encode("utf-8", "surrogatepass"))
+
+    return httpx.MockTransport(answer)
+
+
+def spoiled_answer(good: Mapping[str, Any]) -> st.SearchStrategy[tuple[str, Any]]:
+    """Return a path and what is answered there."""
+    return st.sampled_from(sorted(good)).flatmap(
+        lambda path: st.tuples(st.just(path), spoiled(good[path]) | values | texts)
+    )
+
+
+async def tried(*asking: Callable[[], Awaitable[Any]]) -> None:
+    """Ask; an error the queue knows is as good as an answer."""
+    for ask in asking:
+        with suppress(BackendError):
+            await ask()
+
+
+@bounded
+@given(spoiled_answer(COMFYUI))
+def test_comfyui_answers(spoilt: tuple[str, Any]) -> None:
+    """One odd answer would be a fault of ours, and cost the job instead of a retry."""
+    spec = BackendSpec(name="comfy", kind="comfyui", url=URL)
+    model = ModelSpec(
+        name="m",
+        backends=("comfy",),
+        capabilities=frozenset({Capability.TEXT_TO_IMAGE}),
+        options={"workflow": "sdxl.json", "values": {"checkpoint": "a.ckpt"}},
+    )
+
+    async def play() -> None:
+        backend = ComfyUI(spec)
+        http = Http(URL, transport=answering(COMFYUI, *spoilt))
+        backend._server = server = Server(http)
+
+        async def result() -> None:
+            ended = await server.look(KEY, said_ended=True)
+            for file in getattr(ended, "files", ()):
+                await server.download(file)
+
+        await tried(
+            backend.probe,
+            lambda: backend.verify(model),
+            lambda: backend.loaded([model]),
+            lambda: server.look(KEY),
+            server.running,
+            result,
+        )
+        with suppress(BackendError):
+            for found in await backend.discover():
+                _require_usable(found)
+        await http.aclose()
+        await backend.aclose()
+
+    asyncio.run(play())
+
+
+async def test_a_file_name_that_is_no_text_is_the_servers_fault() -> None:
+    """A result whose name cannot even be asked for would be a fault of ours."""
+    http = Http(URL, transport=answering({}, "/view", "x"))
+    with pytest.raises(Unavailable):
+        await Server(http).download(ServerFile(filename="\ud800.png"))
+    await http.aclose()
+
+
+# ---------------------------------------------------------------- text servers' lists
+
+LLM: Mapping[str, Any] = {
+    "/v1/models": {
+        "data": [
+            {
+                "id": "qwen/qwen3-8b",
+                "aliases": ["q"],
+                "status": {"value": "loaded"},
+                "meta": {"size": 5 * 2**30, "n_ctx": 8192},
+                "architecture": {"input_modalities": ["text", "image"]},
+            },
+            {"id": "llama"},
+        ]
+    },
+    "/api/v1/models": {
+        "models": [
+            {
+                "type": "llm",
+                "key": "qwen3",
+                "size_bytes": 5 * 2**30,
+                "loaded_instances": [
+                    {"id": "qwen3:2", "config": {"context_length": 4096, "parallel": 4}}
+                ],
+                "capabilities": {"vision": True},
+                "variants": ["qwen3@q4"],
+            }
+        ]
+    },
+    "/api/v0/models": {"data": [{"id": "qwen3", "type": "vlm", "state": "loaded"}]},
+    "/api/tags": {"models": [{"name": "qwen3:latest", "size": 5 * 2**30}]},
+    "/api/ps": {"models": [{"name": "qwen3:latest", "context_length": 4096}]},
+    "/api/show": {"capabilities": ["completion", "vision"]},
+    "/api/version": {"version": "0.12"},
+    "/version": {"version": "0.11"},
+    "/props": {
+        "role": "model",
+        "build_info": "b1",
+        "total_slots": 4,
+        "modalities": {"vision": True},
+    },
+    "/running": {"running": [{"model": "llama", "state": "ready"}]},
+}
+KINDS = (*FLAVOURS, "lmstudio", "lmstudio-0.3")
+
+
+def _require_usable(found: ModelSpec) -> None:
+    """Check that people can type a found model's name, and chats and logs can show it."""
+    assert found.name
+    assert clean(found.name) == found.name
+    assert found.name.isprintable()
+    assert not set(" =\n") & set(found.name)
+    assert found.name[0] not in "-/"
+    assert len(found.name) <= 100
+    assert found.parallel >= 1
+    assert found.vram_mb is None or 0 <= found.vram_mb < 2**31
+
+
+@cache  # making a connection anew for each example would take most of the time
+def _connected(kind: type[OpenAI], name: str, options: str) -> OpenAI:
+    return kind(BackendSpec(name=name, kind="", url=URL, options=json.loads(options)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@bounded
+@given(spoiled_answer(LLM))
+def test_text_servers_lists(kind: str, spoilt: tuple[str, Any]) -> None:
+    """A list with something odd would stop the bot's start, or offer what nobody can type."""
+    lmstudio = kind.startswith("lmstudio")
+    options = {} if lmstudio else {"flavour": kind}
+    spec = BackendSpec(
+        name="b", kind="lmstudio" if lmstudio else "openai", url=URL, options=options
+    )
+    model = ModelSpec(name="qwen3", backends=("b",), capabilities=frozenset())
+    good = {path: LLM[path] for path in LLM if kind != "lmstudio-0.3" or path != "/api/v1/models"}
+
+    backend = _connected(LMStudio if lmstudio else OpenAI, spec.name, json.dumps(options))
+
+    async def play() -> None:
+        backend._flavour = None
+        backend._http = http = Http(URL, transport=answering(good, *spoilt))
+        await tried(backend.probe, lambda: backend.verify(model), lambda: backend.loaded([model]))
+        with suppress(BackendError):
+            found = await backend.discover()
+            for each in found:
+                _require_usable(each)
+            host = HostSpec(name="h", vram_mb=1, backends=(spec,))
+            assert set(Catalog(found, [host]).models) == {each.name for each in found}
+        await http.aclose()
+
+    asyncio.run(play())
+
+
+# ---------------------------------------------------------------- streamed answers
+
+CHUNK = {
+    "model": "m",
+    "choices": [{"index": 0, "delta": {"content": "cat"}, "finish_reason": None}],
+}
+LAST = {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": {"total_tokens": 3}}
+events = (
+    (spoiled(CHUNK) | spoiled(LAST) | st.sampled_from([CHUNK, LAST]) | values)
+    .map(json.dumps)
+    .map("data: {}".format)
+)
+
+
+@bounded
+@given(
+    st.lists(
+        events
+        | texts
+        | texts.map("data: {}".format)
+        | st.sampled_from(["", ": ping", "data: [DONE]", "event: x", "error: no", "data"]),
+        max_size=10,
+    )
+)
+def test_streamed_lines(lines: list[str]) -> None:
+    """A line that is none would be a fault of ours, or become text a chat cannot take."""
+    reader = AnswerReader()
+    with suppress(BackendError, StreamError):
+        for line in lines:
+            reader.feed(line)
+        reader.close()
+    reader.text.encode()
+
+
+@bounded
+@given(
+    st.integers(100, 599),
+    values | texts | spoiled({"error": {"message": "no", "type": "x", "code": 404}}),
+)
+def test_errors_of_text_servers(status: int, body: Any) -> None:
+    """An error that cannot be read would be raised as a fault of ours."""
+    for said in (body, json.dumps(body)):
+        error = classify(status, said)
+        assert isinstance(error, BackendError)
+        assert len(str(error)) < 5000
+        assert "Traceback" not in (error.user_text or "")
+
+
+# ---------------------------------------------------------------- bare bytes
+
+
+@bounded
+@given(
+    st.binary(max_size=60)
+    | st.integers(1, 30_000).map(lambda depth: b"[" * depth)
+    | st.sampled_from([b'{"a":' * 20_000, b"9" * 10_000, b'"\\ud800"', b"\xff\xfe{\0}\0"]),
+)
+def test_bodies_that_are_no_json(body: bytes) -> None:
+    """Depth, length or encoding of an answer would end the program instead of the request."""
+
+    async def play() -> Any:
+        transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body))
+        http = Http(URL, transport=transport)
+        with suppress(BackendError):
+            value = await http.get_json("/x")
+            json.dumps(value, ensure_ascii=False).encode()
+        await http.aclose()
+
+    asyncio.run(play())
