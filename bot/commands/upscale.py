@@ -1,10 +1,13 @@
 """`/upscale` and the button of that name: the same picture, larger."""
 
-from bot.commands.context import Answer, Call, Context, usual_model
+from bot.commands.context import Answer, Call, CallRefused, Context, usual_model
 from bot.commands.drawing import draw
 from bot.commands.source import meant_source
 from bot.commands.table import Command, Param, ParamKind
+from bot.pictures import dimensions
 from queueing.requests import Capability, TextToImage
+
+LARGEST_MEGAPIXELS = 16  # what a model makes of more fits neither the server's memory nor a chat
 
 COMMAND = Command(
     name="upscale",
@@ -20,6 +23,9 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     source = await meant_source(context, call)
+    size = await dimensions(source.file)
+    if size is not None and size[0] * size[1] > LARGEST_MEGAPIXELS * 1_000_000:
+        raise CallRefused("refused.large_enough", limit=LARGEST_MEGAPIXELS)
     model = call.text("model") or usual_model(context, call.person, Capability.UPSCALE)
     request = TextToImage(prompt=source.request.prompt, seed=source.request.seed, upscale=True)
     return await draw(context, call, model, request, (source.file,))

@@ -91,6 +91,15 @@ class Client(discord.Client):
         if self._notes is not None:
             await self._notes.note(name, wanted)
 
+    def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
+        """Drop what comes after the end.
+
+        discord.py says that it is ready up to two seconds late, and does not take that back when it
+        is closed meanwhile.
+        """
+        if not self.is_closed():
+            super().dispatch(event, *args, **kwargs)
+
     async def on_ready(self) -> None:
         """Note in the log that calls come in; Discord repeats this after every reconnect."""
         _log.info("%s: connected as %s", self._platform, self.user)

@@ -40,6 +40,7 @@ TEXTS: Mapping[str, str] = {
     "refused.word": "„{word}“ ist in diesem Chat nicht erwünscht.",
     "refused.result_gone": "Die Bilder von Auftrag {job} werden nicht mehr aufbewahrt.",
     "refused.no_such_picture": "Auftrag {job} hat {count} Bilder.",
+    "refused.large_enough": "Dieses Bild ist schon groß; vergrößert wird bis {limit} Megapixel.",
     "refused.still_open": "Auftrag {job} ist nicht beendet; /cancel {job} beendet ihn.",
     "refused.too_long_to_edit": "Dieser Text ist zu lang für ein Formular; schicke ihn neu mit /{command}.",
     "refused.nothing_to_ask": "Diese Nachricht hat weder Worte noch ein Bild.",

@@ -40,6 +40,7 @@ TEXTS: Mapping[str, str] = {
     "refused.word": "“{word}” is not wanted in this chat.",
     "refused.result_gone": "The pictures of job {job} are no longer kept.",
     "refused.no_such_picture": "Job {job} has {count} pictures.",
+    "refused.large_enough": "That picture is large already; {limit} megapixels is the limit for making it larger.",
     "refused.still_open": "Job {job} has not ended; /cancel {job} ends it.",
     "refused.too_long_to_edit": "That text is too long for a form; send it anew with /{command}.",
     "refused.nothing_to_ask": "That message has neither words nor a picture.",

@@ -150,7 +150,7 @@ def result(
     does not fit. `abilities` tell which buttons can be served.
     """
     if isinstance(job.request, TextToImage):
-        body: Body = (*_prompt(job.request, language), "\n", *_facts(job, language, size))
+        body: Body = (*_prompt(job.request, language), *_facts(job, language, size))
     else:
         body = (Markdown(output.text), "\n\n", *_facts(job, language, size))
     if note:
@@ -161,10 +161,12 @@ def result(
 
 def _prompt(request: TextToImage, language: str) -> Body:
     """Return what was asked for, and beneath it what a text model made of it."""
+    if not request.prompt:
+        return ()  # a variation of somebody's own picture
     if request.original is None:
-        return (shortened(request.prompt),)
+        return (shortened(request.prompt), "\n")
     better = say(language, "result.improved", prompt=shortened(request.prompt))
-    return (shortened(request.original), "\n", *better)
+    return (shortened(request.original), "\n", *better, "\n")
 
 
 def ping(job: Job, language: str, user_id: str) -> Content:

@@ -96,9 +96,9 @@ def shown(running: Bot, ref: MessageRef) -> list[Button]:
     return [button for row in content.buttons for button in row]
 
 
-def picture(color: str = "red") -> Attachment:
+def picture(side: int = 64) -> Attachment:
     buffer = BytesIO()
-    Image.new("RGB", (64, 64), color).save(buffer, "PNG")
+    Image.new("L", (side, side)).save(buffer, "PNG")
 
     async def read() -> bytes:
         return buffer.getvalue()
@@ -192,6 +192,9 @@ def test_a_picture_of_ones_own_is_varied_and_enlarged() -> None:
         varied = await ask(running, "/vary in winter", files=(picture(),))
         larger = await ask(running, "/upscale", files=(picture(),))
         assert drawn(varied).prompt == "in winter"
+        nameless = await done(running, "/vary", files=(picture(),))
+        message = running.chat.messages[(await of(running, nameless)).message]
+        assert message.text.startswith("flux · ")
         assert larger is not None
         assert (larger.model, drawn(larger).upscale) == ("lens", True)
         await ask(running, "/upscale")
@@ -213,6 +216,15 @@ def test_a_larger_picture_keeps_the_words_and_cannot_be_enlarged_for_ever() -> N
         assert [each.command for each in shown(running, ref)] == ["delete"]
 
     in_bot(story)
+
+
+def test_a_picture_that_is_large_already_stays_as_it_is() -> None:
+    """Enlarging what was enlarged again and again would take a server's whole memory."""
+
+    async def story(running: Bot) -> None:
+        assert await ask(running, "/upscale", files=(picture(side=4_100),)) is None
+
+    assert "16 megapixels" in in_bot(story).private[-1][1]
 
 
 def test_only_the_owner_or_an_admin_may_press() -> None:
