@@ -15,7 +15,7 @@ from queueing.fleet import Fleet
 from queueing.jobs import Job, JobEvent
 from queueing.outcomes import Outcomes
 from queueing.ports import Backend, Clock, Fetch, JobChanged, Progressed, Report, Store
-from queueing.requests import Output, Progress, Work
+from queueing.requests import File, Output, Progress, Work
 from queueing.retry import FIRST_PAUSE_S, NEUTRAL_TEXT, Fail, after_failure, pause_s
 from queueing.watch import NeverBegan, watched
 from queueing.world import Start
@@ -112,8 +112,9 @@ class Processor:
         if spec is None or job.backend is None or job.backend not in self._fleet.serving(spec):
             return
         try:
+            work = self._work(job, await self._store.inputs(job))
             async with asyncio.timeout(ABANDON_S):  # to give up on an attempt is to stop it
-                await self._backends[job.backend].resume(spec, await self._work(job), _unheard)
+                await self._backends[job.backend].resume(spec, work, _unheard)
         except TimeoutError:
             log.info("job %d was cancelled: stopped on %s", job.id, job.backend)
         except Exception as error:  # noqa: BLE001 - a courtesy to the server; nobody waits for it
@@ -168,24 +169,30 @@ class Processor:
     # ------------------------------------------------------------ the steps of an attempt
 
     async def _process(self, start: Start, started: asyncio.Future[None]) -> None:
-        try:
-            job = await self._store.apply(
+        # Read beside the start: each is a turn of the store, and the server waits for both.
+        job, files = await asyncio.gather(
+            self._store.apply(
                 start.job,
                 JobEvent.START,
                 self._clock.now(),
                 runner=self._runner,
                 backend=start.backend,
                 suspect=start.job.suspect,
-            )
-        except StaleJob:
+            ),
+            self._store.inputs(start.job),
+            return_exceptions=True,
+        )
+        if isinstance(job, StaleJob):
             return
-        except StoreError as error:
+        if isinstance(job, StoreError):
             if not started.done():
-                started.set_exception(error)
+                started.set_exception(job)
             return
+        if isinstance(job, BaseException):
+            raise job
         _resolve(started)
         self._publish(JobChanged(job=job, event=JobEvent.START))
-        await self._run(job, start.backend, lambda r: self._sent(job, start.backend, r))
+        await self._run(job, start.backend, lambda r: self._sent(job, files, start.backend, r))
 
     async def _run(self, job: Job, backend: str, call: Call) -> None:
         spec = self._fleet.catalog.models[job.model]
@@ -212,13 +219,17 @@ class Processor:
         else:
             await self._outcomes.conclude(job, JobEvent.COMPLETE, output=output)
 
-    async def _work(self, job: Job) -> Work:
+    def _work(self, job: Job, files: tuple[File, ...]) -> Work:
         key = uuid5(self._store.database_id, f"{job.id}:{job.attempt}")
-        return Work(key=str(key), request=job.request, files=await self._store.inputs(job))
+        return Work(key=str(key), request=job.request, files=files)
 
-    async def _sent(self, job: Job, backend: str, report: Report) -> Fetch:
+    async def _sent(
+        self, job: Job, files: tuple[File, ...] | BaseException, backend: str, report: Report
+    ) -> Fetch:
+        if isinstance(files, BaseException):
+            raise files
         spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
-        work = await self._work(job)
+        work = self._work(job, files)
         if job.suspect:
             # Its attempt was given back, so it has the same key: perhaps only the connection
             # broke, and the server is at it still or has long finished.
@@ -229,7 +240,7 @@ class Processor:
 
     async def _resumed(self, job: Job, backend: str, report: Report) -> Fetch:
         spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
-        work = await self._work(job)
+        work = self._work(job, await self._store.inputs(job))
         give_up_at = self._clock.now() + RESUME_PATIENCE_S
         while True:
             try:

@@ -157,6 +157,7 @@ class CardComfyUI(FakeComfyUI):
         faults = await request.json()
         if faults.pop("die", False):
             os._exit(137)
+        self.step_s = faults.pop("step_s", self.step_s)
         for name, value in faults.items():
             assert hasattr(self.faults, name), name
             setattr(self.faults, name, value)

@@ -24,6 +24,7 @@ from tests.processes.house import (
     house,
     image,
     image_model,
+    set_faults,
     text,
     text_model,
     told,
@@ -157,11 +158,12 @@ async def drawing(comfy: str) -> str:
 
 async def test_a_picture_that_still_runs_is_watched_again(bot: Bot, comfy: str) -> None:
     """If this fails a crash of the bot throws away what ComfyUI is drawing, or draws it twice."""
-    await ask(bot, "/image sdxl --steps 12 a cat")
+    await ask(bot, "/image sdxl --steps 150 a cat")
     key = await drawing(comfy)
     await bot.kill()
     await bot.start()
     assert (await told(comfy))["running"] == key, "it was over before the bot was back"
+    await set_faults(comfy, step_s=0.0)
     entry = await shown(bot, "a cat\n")
     assert entry["shown"]["files"]
     seen = await told(comfy)
