@@ -5,14 +5,13 @@ ones `usher run` uses.
 """
 
 import asyncio
-import logging
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from bot import config as configuration
 from bot import logs
-from bot.app import App, MakePlatforms, Parts, build
+from bot.app import Parts, build
 from bot.cli import DemoOptions, run_until_signal
 from bot.config import Config
 from bot.demo_crowd import Crowd
@@ -112,7 +111,10 @@ async def _page(options: DemoOptions, url: str) -> None:
     def make(fittings: Fittings) -> Sequence[ChatPlatform]:
         return _with_crowd(options, platforms(config.chats, fittings))
 
-    async with _app(config, url, make).running() as parts, asyncio.TaskGroup() as group:
+    async with (
+        build(config, database_url=url, make_platforms=make).running() as parts,
+        asyncio.TaskGroup() as group,
+    ):
         said = group.create_task(_announce(parts))
         await parts.queue.run()
         said.cancel()
@@ -135,8 +137,8 @@ async def _headless(options: DemoOptions, url: str) -> int:
     def make(_: Fittings) -> Sequence[ChatPlatform]:
         return _with_crowd(options, (transcript,))
 
-    watch = _Watch("demo:")
-    async with _app(demo_config(options), url, make).running() as parts:
+    config, watch = demo_config(options), _Watch("demo:")
+    async with build(config, database_url=url, make_platforms=make).running() as parts:
         parts.queue.subscribe(watch.notice)
         routing = asyncio.ensure_future(parts.queue.run())
         try:
@@ -177,8 +179,3 @@ class _Watch:
 
     async def all_ended(self) -> None:
         await self._quiet.wait()
-
-
-def _app(config: Config, url: str, make: MakePlatforms) -> App:
-    logging.getLogger("queueing").setLevel(logging.ERROR)  # a newcomer's terminal stays calm
-    return build(config, database_url=url, make_platforms=make)

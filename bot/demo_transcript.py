@@ -5,11 +5,11 @@ output folder is named.
 """
 
 import asyncio
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from bot.platforms.base import Content, Door, Invocation, Limits, MessageRef
+from bot.platforms.web_content import split_command
 from bot.texts import plain
 
 _CHAT = "you"
@@ -55,7 +55,7 @@ class Transcript:
             answered.set()
             return None if private else ref
 
-        command, text = _command(line)
+        command, text = split_command(line)
         return Invocation(
             key=f"demo:{number}",
             platform=self.name,
@@ -113,12 +113,6 @@ class Transcript:
     def age_of(self, ref: MessageRef, now: float) -> float | None:  # noqa: ARG002  as above
         """Return None: nothing here grows too old."""
         return None
-
-
-def _command(line: str) -> tuple[str, str]:
-    """Return the command and the rest; words without a slash are a question."""
-    found = re.match(r"/(\w*)[=\s]?(.*)", line.strip(), re.DOTALL)
-    return (found[1].lower(), found[2]) if found else ("ask", line)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -153,7 +153,7 @@ class Gate:
             case NotAccepting(full_disk=True):
                 return _words(language, "refused.full_disk")
             case _:
-                log.warning("refused: %s", refusal)
+                log.info("refused: %s", refusal)
                 return _words(language, "refused.not_accepting")
 
     def _names(self, language: str, nearest: Sequence[str]) -> str:
