@@ -48,7 +48,7 @@ class Forecast:
         taken for that of the next one who comes.
         """
         line = self._future.lines.get((job.model, job.lane))
-        if line is None:
+        if line is None or self._stands(line):
             return None
         while len(line.starts) < position and not self._future.over:
             self._future.step()
@@ -61,6 +61,15 @@ class Forecast:
             done_at=started.at + usual.mean_s,
             spread_s=self._spread_s(started, usual),
         )
+
+    @staticmethod
+    def _stands(line: Line) -> bool:
+        """Whether a line's head is being started at this moment, so that its place is not known.
+
+        To look ahead all the same would only follow the other lines as far as is allowed.
+        """
+        view = line.view
+        return bool(view.count) and not view.heads and view.next_start_at is None
 
     def _start_of(self, line: Line, position: int) -> Started | None:
         known = line.starts

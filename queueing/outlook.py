@@ -52,6 +52,8 @@ class Outlook:
 
     def of_waiting(self, job: Job, position: int) -> Expected | None:
         """Return when a waiting job will be done; None where nothing can honestly be said."""
+        if job.id in self._fleet.slots:
+            return self.of_running(job)  # its start is being written down
         if self._forecast is None:
             return None
         try:

@@ -90,6 +90,19 @@ def test_nothing_is_promised_where_no_host_is_up() -> None:
     assert Forecast(snapshot, ten_seconds).of(waiting[0], 1) is None
 
 
+def test_nothing_is_promised_in_the_moment_in_which_a_job_starts() -> None:
+    """People whose job starts at once would be told to come back tomorrow."""
+    starting = line((), more=1)
+    hot = model("hot", on=("b2",), rate_per_s=0.1)
+    snapshot = world(
+        model("flux", starting),
+        hot,
+        backends=TWO_BACKENDS,
+        copies=(copy("flux", running=1), copy("hot", backend="b2")),
+    )
+    assert Forecast(snapshot, ten_seconds).of(jobs("flux", 0)[0], 1) is None
+
+
 def test_a_held_job_is_expected_after_its_pause() -> None:
     """A job pausing after a failed attempt would be promised as if it started now."""
     held = jobs("flux", 0)[0]
