@@ -21,12 +21,13 @@ from bot.platforms.base import (
     ChatUnavailable,
     Content,
     ContentRefused,
+    Markdown,
     MessageGone,
     MessageRef,
     TooLarge,
 )
 from bot.records import Records
-from bot.texts import status, word
+from bot.texts import plain, status, word
 from queueing.jobqueue import JobQueue
 from queueing.jobs import JobState
 from queueing.ports import Clock
@@ -121,12 +122,14 @@ class Editor:
         card.shown, card.edited_at, card.why_shown = content, self._clock.now(), card.why
 
     async def _begin(self, card: Card, content: Content) -> None:
-        """Send the message; its files come as an edit, which may be repeated."""
-        ref = await self._first(card, replace(content, files=()))
+        """Send the message; a result comes as an edit, which unlike a send may be repeated."""
+        first = _announced(content) if card.job.state is JobState.COMPLETED else content
+        first = replace(first, files=())
+        ref = await self._first(card, first)
         now = self._clock.now()
         await self._records.note_message(card.job.id, ref, now)
         card.ref, card.sent_at = ref, now
-        if content.files:
+        if content != first:
             await self._desks.turn(card.origin.platform, card.origin.chat)
             await self._platform(card).edit(ref, content)
 
@@ -191,6 +194,18 @@ class Editor:
             else:
                 return parcel
             await self._desks.turn(card.origin.platform, card.origin.chat)
+
+
+def _announced(content: Content) -> Content:
+    """Return a result without its answer: the line of facts, for a message yet to be sent.
+
+    A process that dies right after a send cannot know of it and sends again; an answer sent that
+    way would be shown twice.
+    """
+    facts = tuple(part for part in content.body if not isinstance(part, Markdown))
+    if facts and isinstance(facts[0], str):
+        facts = (facts[0].lstrip(), *facts[1:])
+    return replace(content, body=facts) if plain(facts).strip() else content
 
 
 def _with_send_again(card: Card, content: Content) -> Content:
