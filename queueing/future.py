@@ -13,7 +13,8 @@ from queueing.estimates import Usual
 from queueing.future_line import Line, Started, lines_of
 from queueing.jobs import Job
 from queueing.planning import plan_moves
-from queueing.planning.board import DEFAULT_LOAD_S, DEFAULT_SERVICE_S
+from queueing.planning.board import DEFAULT_LOAD_S, DEFAULT_SERVICE_S, Gate
+from queueing.planning.gates import gate_for
 from queueing.world import (
     Copy,
     Evict,
@@ -138,22 +139,12 @@ class Future:
             while self._events and self._events[0][0] <= now:
                 _, what, model, backend = heappop(self._events)
                 self._happen(now, what, model, backend)
-                obvious = (
-                    obvious
-                    and what == _ENDED
-                    and not self._is_gated(kept, model, backend)
-                    and self._goes_on(now, model, backend)
-                )
+                obvious = obvious and what == _ENDED and self._goes_on(now, model, backend, kept)
         self._show(now, answer)
 
-    def _is_gated(self, kept: Mapping[str, Reservation], model: str, backend: str) -> bool:
-        reservation = kept.get(self._backends[backend].host)
-        return reservation is not None and (
-            self._backends[backend].serial
-            or Evict(model=model, backend=backend) in reservation.victims
-        )
-
-    def _goes_on(self, now: float, model: str, backend: str) -> bool:
+    def _goes_on(
+        self, now: float, model: str, backend: str, kept: Mapping[str, Reservation]
+    ) -> bool:
         """Start the next job of a line on the copy that has just ended one, if that is plain."""
         lines = self._lines_of.get(model, [])
         view = self._backends[backend]
@@ -164,10 +155,28 @@ class Future:
         if len(line.starts) >= line.count(now) or not view.up or view.paused:
             return False
         job = line.job(len(line.starts))
-        if job.suspect:
+        gate = self._gate(model, backend, kept)
+        if job.suspect or not (gate is None or gate.admits(job, now)):
             return False
         self._start(now, job, backend)
         return True
+
+    def _gate(self, model: str, backend: str, kept: Mapping[str, Reservation]) -> Gate | None:
+        """Return the gate on a copy while those reservations hold, None without one."""
+        reservation = kept.get(self._backends[backend].host)
+        if reservation is None:
+            return None
+        shares = reservation.backend == backend and self._backends[backend].serial
+        if not shares and Evict(model=model, backend=backend) not in reservation.victims:
+            return None
+        load_s = _load_s(self._models[reservation.model], reservation.backend)
+        return gate_for(
+            reservation.model,
+            reservation.due,
+            self._copies[model, backend].ready_at,
+            swap_s=load_s + _load_s(self._models.get(model), backend),
+            patience=self._world.rules.patience,
+        )
 
     def _happen(self, now: float, what: int, model: str, backend: str) -> None:
         if what == _CAME:

@@ -140,8 +140,15 @@ def _gate(board: Board, model: ModelState, target: BackendState, copy: CopyState
     """
     due = due_at(board, model) or 0.0
     swap_s = model.load_s(target.view.name) + copy.model.load_s(copy.view.backend)
-    arrived_by = max(due, copy.view.ready_at + board.rules.patience * swap_s)
-    return Gate(model.view.name, arrived_by, arrived_by + CLOSED_AFTER_LOADS * swap_s)
+    return gate_for(
+        model.view.name, due, copy.view.ready_at, swap_s=swap_s, patience=board.rules.patience
+    )
+
+
+def gate_for(model: str, due: float, ready_at: float, *, swap_s: float, patience: float) -> Gate:
+    """Return the gate of a copy ready since `ready_at` for a model overdue since `due`."""
+    arrived_by = max(due, ready_at + patience * swap_s)
+    return Gate(model, arrived_by, arrived_by + CLOSED_AFTER_LOADS * swap_s)
 
 
 def _reserve(board: Board, model: ModelState, room: Room) -> None:

@@ -6,6 +6,7 @@ done at once in this one, or time would jump past it; databases therefore run in
 
 import asyncio
 import io
+import math
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
@@ -33,7 +34,8 @@ class _JumpingSelector(selectors.BaseSelector):
             return ready
         if timeout is None:
             raise Deadlock(_stacks())
-        self.now = self._moment(self.now + max(0.0, timeout))
+        if timeout > 0:
+            self.now = self._moment(self.now + timeout)
         return []
 
     def _moment(self, about: float) -> float:
@@ -70,6 +72,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _next_due(self) -> float | None:
         timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         return timers[0].when() if timers else None
+
+    @property
+    def _clock_resolution(self) -> float:
+        """How early a timer may run: asyncio's nanosecond would let one moment overtake another."""
+        return math.ulp(self.time())
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, _real: float) -> None:
+        """Leave the real clock's resolution aside."""
 
     def time(self) -> float:
         """Return virtual seconds since the loop was made."""
