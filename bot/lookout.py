@@ -78,4 +78,5 @@ class Lookout:
 
 
 def _waits(card: Card, models: Collection[str]) -> bool:
-    return card.job.model in models and card.job.state is JobState.PENDING
+    job = card.job
+    return job.model in models and job.state is JobState.PENDING and not card.muted
