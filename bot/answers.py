@@ -23,6 +23,7 @@ from bot.records import Prompt, Records
 
 log = logging.getLogger(__name__)
 
+_NOTING_S = 2.0
 _PATIENCE_S = 60.0  # an answer that may only come later is of no use any more
 
 
@@ -43,6 +44,18 @@ class Answers:
         self._desks = desks
         self._packer = packer
         self._courier = courier
+        self._asking: dict[tuple[str, str], asyncio.Event] = {}
+
+    async def asked(self, platform: str, chat: str) -> None:
+        """Wait until a prompt on its way into that chat is noted; a reply may be faster than that."""
+        noted = self._asking.get((platform, chat))
+        if noted is None:
+            return
+        try:
+            async with asyncio.timeout(_NOTING_S):
+                await noted.wait()
+        except TimeoutError:
+            log.info("a prompt into %s:%s is not noted yet", platform, chat)
 
     async def give(self, call: Invocation, answer: Answer) -> None:
         """Send a call's answer; what cannot be sent is logged, nothing is raised."""
@@ -109,9 +122,20 @@ class Answers:
         if call.show_form is not None:
             await call.show_form(form)
             return
-        ref = await self._respond(call, asked.content, private=False)
-        if ref is not None and form.job_id is not None:
-            await self._records.note_prompt(ref, Prompt(command=form.command, job_id=form.job_id))
+        if form.job_id is None:
+            await self._respond(call, asked.content, private=False)
+            return
+        place = (call.platform, call.chat)
+        noted = self._asking[place] = asyncio.Event()
+        try:
+            ref = await self._respond(call, asked.content, private=False)
+            if ref is not None:
+                prompt = Prompt(command=form.command, job_id=form.job_id)
+                await self._records.note_prompt(ref, prompt)
+        finally:
+            noted.set()
+            if self._asking.get(place) is noted:
+                del self._asking[place]
 
     async def _remove(self, call: Invocation, removed: Removed) -> None:
         for ref in removed.refs:

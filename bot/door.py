@@ -76,6 +76,7 @@ class Gate:
         asked = invocation.replied_to
         if invocation.command != "ask" or asked is None or invocation.options:
             return invocation
+        await self._presenter.asked(asked.platform, asked.chat)
         prompt = await self._context.records.prompt(asked)
         if prompt is None:
             return invocation

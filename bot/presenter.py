@@ -114,6 +114,10 @@ class Presenter:
         if desk is not None:
             desk.knocked()
 
+    async def asked(self, platform: str, chat: str) -> None:
+        """Wait until a prompt on its way into that chat is noted, so that a reply finds it."""
+        await self._answers.asked(platform, chat)
+
     def answer(self, invocation: Invocation, answer: Answer) -> None:
         """Send a call's answer; a placed job's status message is already on its way."""
         self._expected.pop(invocation.key, None)
