@@ -5,7 +5,6 @@ Pillow runs in threads: it releases the interpreter lock, so the event loop goes
 
 import asyncio
 import io
-import warnings
 
 from PIL import Image, UnidentifiedImageError
 
@@ -16,6 +15,11 @@ _FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 _QUALITIES = (92, 85, 75, 60)
 _SHRINK = 0.75
 _SMALLEST_SIDE = 64
+
+# The warning is an error only where warnings are; our own check is stricter.
+_BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
+# Pillow raises all of these for broken files, SyntaxError for a broken PNG among them.
+_BROKEN = (UnidentifiedImageError, OSError, SyntaxError, ValueError)
 
 _encoders = asyncio.Semaphore(2)
 
@@ -61,23 +65,20 @@ def _dimensions(file: File) -> tuple[int, int] | None:
     try:
         with Image.open(io.BytesIO(file.data), formats=tuple(_FORMATS)) as picture:
             return picture.size
-    except (OSError, SyntaxError, ValueError):
+    except (*_BOMB, *_BROKEN):
         return None
 
 
 def _checked(data: bytes) -> File:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(data), formats=tuple(_FORMATS)) as picture:
-                if picture.width * picture.height > MEGAPIXELS * 1_000_000:
-                    raise BadPicture("problem.picture_pixels", MEGAPIXELS)
-                picture.load()
-                kind = str(picture.format)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        with Image.open(io.BytesIO(data), formats=tuple(_FORMATS)) as picture:
+            if picture.width * picture.height > MEGAPIXELS * 1_000_000:
+                raise BadPicture("problem.picture_pixels", MEGAPIXELS)
+            picture.load()
+            kind = str(picture.format)
+    except _BOMB:
         raise BadPicture("problem.picture_pixels", MEGAPIXELS) from None
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError):
-        # Pillow raises all of these for broken files, SyntaxError for a broken PNG among them.
+    except _BROKEN:
         raise BadPicture("problem.not_picture") from None
     return File(name=f"picture.{kind.lower()}", mime=_FORMATS[kind], data=data)
 
@@ -86,8 +87,8 @@ def _fitted(file: File, limit: int) -> File | None:
     try:
         with Image.open(io.BytesIO(file.data), formats=tuple(_FORMATS)) as opened:
             picture = _flat(opened)
-    except OSError:
-        return None
+    except (*_BOMB, *_BROKEN):
+        return None  # a server's result may be as broken as a stranger's picture
     while min(picture.size) >= _SMALLEST_SIDE:
         for quality in _QUALITIES:
             out = io.BytesIO()

@@ -1,0 +1,217 @@
+"""Files of strangers and of operators: pictures, workflow templates, configurations."""
+
+import asyncio
+import io
+import json
+import struct
+import zlib
+from contextlib import suppress
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from backends.comfyui_pictures import as_upload
+from backends.picture_metadata import without_metadata
+from backends.workflow import as_json, fill, parse_workflow, prepare
+from bot import config, pictures
+from bot.pictures import BadPicture
+from queueing.errors import BadModel, Rejected
+from queueing.requests import File, TextToImage
+from tests.fuzz.strangers import bounded, spoiled, texts
+
+# ---------------------------------------------------------------- pictures
+
+
+def _encoded(kind: str, mode: str, **how: Any) -> bytes:
+    out = io.BytesIO()
+    picture = Image.effect_noise((24, 16), 60).convert(mode)
+    picture.save(out, kind, **how)
+    return out.getvalue()
+
+
+GOOD = (
+    _encoded("PNG", "RGB"),
+    _encoded("PNG", "P"),
+    _encoded("PNG", "RGBA", save_all=True, append_images=[Image.new("RGBA", (24, 16))]),
+    _encoded("JPEG", "RGB", progressive=True),
+    _encoded("JPEG", "CMYK"),
+    _encoded("WEBP", "RGBA", lossless=True),
+    _encoded("WEBP", "RGB", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\0", xmp=b"<x/>"),
+    _encoded("GIF", "L"),
+)
+
+
+@st.composite
+def damaged(draw: Any) -> bytes:
+    """Return a good picture, cut, with bytes changed, or with a part of it doubled."""
+    data = bytearray(draw(st.sampled_from(GOOD)))
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(data) - 1))
+        match draw(st.integers(0, 3)):
+            case 0:
+                data[at] = draw(st.integers(0, 255))
+            case 1:
+                data[at : at + 4] = struct.pack(">I", draw(st.integers(0, 2**32 - 1)))
+            case 2:
+                data[at:at] = data[at : at + draw(st.integers(1, 40))]
+            case _:
+                del data[max(at, 1) :]
+    return bytes(data)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")  # of broken EXIF; the log may tell
+@bounded
+@given(damaged() | st.binary(max_size=60))
+def test_pictures(data: bytes) -> None:
+    """A damaged picture would crash the bot, or be handed on to a server undecoded."""
+
+    async def play() -> None:
+        with suppress(BadPicture):
+            good = await pictures.checked(data)
+            assert good.mime in {"image/png", "image/jpeg", "image/webp"}
+            assert good.name.startswith("picture.")
+        file = File(name="x.png", mime="image/png", data=data)
+        size = await pictures.dimensions(file)
+        assert size is None or min(size) > 0
+        small = await pictures.fitted(file, 20)
+        assert small is None or len(small.data) <= 20
+
+    asyncio.run(play())
+    with suppress(Rejected):
+        sent, _ = as_upload(File(name="x", mime="", data=data))
+        assert sent.data.startswith(b"\x89PNG")
+    with suppress(ValueError):
+        without_metadata(data)
+
+
+def _png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = [(b"IHDR", head), *chunks, (b"IDAT", zlib.compress(bytes(99))), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
+
+
+TEXT_BOMB = (b"zTXt", b"k\0\0" + zlib.compress(bytes(80_000_000)))
+ICC_BOMB = (b"iCCP", b"k\0\0" + zlib.compress(bytes(80_000_000)))
+
+
+@pytest.mark.parametrize(
+    ("data", "key"),
+    [
+        (_png(50_000, 50_000), "problem.picture_pixels"),
+        (_png(2**31 - 1, 2**31 - 1), "problem.picture_pixels"),
+        (_png(8_000, 8_000), "problem.picture_pixels"),
+        (_png(10, 10, TEXT_BOMB), "problem.not_picture"),
+    ],
+    ids=["warned", "refused by Pillow", "above our own limit", "text"],
+)
+async def test_bombs(data: bytes, key: str) -> None:
+    """A picture of some kilobytes would take gigabytes of memory."""
+    with pytest.raises(BadPicture) as refused:
+        await pictures.checked(data)
+    assert refused.value.key == key
+    file = File(name="x.png", mime="image/png", data=data)
+    with pytest.raises(Rejected):
+        as_upload(file)
+    assert await pictures.fitted(file, 10) is None
+    await pictures.dimensions(file)
+
+
+async def test_a_colour_profile_bomb_is_not_unpacked() -> None:
+    """A picture of some kilobytes would take gigabytes of memory by its colour profile."""
+    with suppress(BadPicture):
+        await pictures.checked(_png(10, 3, ICC_BOMB))
+
+
+# ---------------------------------------------------------------- workflow templates
+
+SHIPPED = [
+    json.loads(file.read_text(encoding="utf-8"))
+    for file in (resources.files("backends") / "workflows").iterdir()
+    if file.name.endswith(".json")
+]
+requests = st.builds(
+    TextToImage,
+    prompt=texts.filter(lambda text: text.isprintable()),
+    negative=st.none() | texts.filter(lambda text: text.isprintable()),
+    seed=st.integers(0, 2**64 - 1),
+    width=st.none() | st.sampled_from([64, 1000, 4096]),
+    steps=st.none() | st.integers(1, 150),
+)
+
+
+@bounded
+@given(st.sampled_from(SHIPPED).flatmap(lambda good: spoiled(good) | st.just(good)), requests)
+def test_workflow_templates(template: Any, request: TextToImage) -> None:
+    """A template with something odd would stop the bot by a traceback, or a prompt change it."""
+    with suppress(BadModel, Rejected):
+        nodes = parse_workflow(json.dumps(template), name="own.json")
+        workflow = prepare(nodes, {"checkpoint": "a.ckpt", "unet": "b.sft"}, name="own.json")
+        graph = as_json(fill(workflow, request, prefix="usher/x"))
+        assert set(graph) <= set(nodes)
+        for key, node in graph.items():
+            assert node["class_type"] == nodes[key].class_type  # type: ignore[index, call-overload]
+
+
+@bounded
+@given(st.text(max_size=80) | st.integers(1, 50_000).map(lambda depth: '{"1":' * depth))
+def test_workflow_files(text: str) -> None:
+    """A file that is no template would stop the bot by a traceback."""
+    with suppress(BadModel):
+        parse_workflow(text, name="own.json")
+
+
+# ---------------------------------------------------------------- configurations
+
+EXAMPLE = (Path(__file__).parents[2] / "config.example.yaml").read_text(encoding="utf-8")
+CANARY = "canary-that-nobody-may-see"
+LINES = EXAMPLE.splitlines()
+
+
+@st.composite
+def edited(draw: Any) -> str:
+    """Return the example as somebody in a hurry edits it."""
+    lines = list(LINES)
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(lines) - 1))
+        match draw(st.integers(0, 4)):
+            case 0:
+                del lines[at]
+            case 1:
+                lines.insert(at, draw(st.sampled_from(LINES)))
+            case 2:
+                lines[at] = "  " + lines[at]
+            case 3:
+                name, colon, _ = lines[at].partition(":")
+                lines[at] = f"{name}{colon} {draw(texts)}"
+            case _:
+                cut = draw(st.integers(0, len(lines[at])))
+                lines[at] = lines[at][:cut] + draw(texts) + lines[at][cut:]
+    return "\n".join(lines)
+
+
+@bounded
+@given(edited())
+def test_configurations(text: str) -> None:
+    """A mistake in the file would end in a traceback, or show a token to whoever helps."""
+    environ = {"DISCORD_TOKEN": CANARY, "TELEGRAM_TOKEN": CANARY}
+    try:
+        config.parse(text, environ, folder=Path(__file__).parents[2]).catalog()
+    except config.ConfigError as error:
+        _require_told(error.problems)
+
+
+def _require_told(problems: tuple[str, ...]) -> None:
+    assert problems
+    for problem in problems:
+        assert CANARY not in problem
+        assert "Traceback" not in problem

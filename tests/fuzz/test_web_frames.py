@@ -1,0 +1,63 @@
+"""Whatever a client sends over the page's socket, the page and everybody else's go on."""
+
+import json
+from typing import Any
+
+import aiohttp
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from bot.platforms.web import Web
+from bot.platforms.web_tab import FRAMES_BURST
+from bot.platforms.web_wire import FROM_PAGE, MAX_FILES, MAX_TEXT
+from tests.bot.web_client import running, tab
+from tests.fakes.door import ScriptedDoor
+from tests.fuzz.strangers import NASTY, bounded, spoiled, texts, values
+
+KEY = "0123456789abcdef"
+FRAMES: list[dict[str, Any]] = [
+    {"type": "hello", "log": "x", "since": 0},
+    {"type": "say", "key": KEY, "text": "/image cat", "uploads": ["a"], "reply_to": "msg-1"},
+    {"type": "press", "key": KEY, "message": "msg-1", "command": "cancel", "job": 7},
+    {"type": "suggest", "id": 1, "command": "image", "param": "model", "typed": "f"},
+    {"type": "earlier", "before": 5},
+]
+
+
+@bounded
+@given(st.sampled_from(FRAMES).flatmap(spoiled).map(json.dumps) | values.map(json.dumps) | texts)
+def test_frames(frame: str) -> None:
+    """A frame of another shape would be carried out, or crash the page's reader."""
+    try:
+        read = FROM_PAGE.validate_json(frame)
+    except (ValidationError, UnicodeEncodeError):
+        return
+    assert len(getattr(read, "text", "")) <= MAX_TEXT
+    assert len(getattr(read, "uploads", ())) <= MAX_FILES
+    read.model_dump_json()  # what was read can be stored
+
+
+async def test_a_page_survives_what_no_page_sends() -> None:
+    """One hostile client would end the web chat for everybody."""
+    bad = [
+        *NASTY,
+        "[" * 10_000,
+        *(json.dumps({**frame, name: bad}) for frame in FRAMES for name in frame for bad in NASTY),
+    ]
+    async with running(Web(port=0), ScriptedDoor()) as web, tab(web) as good:
+        left = [text.encode(errors="surrogatepass").decode(errors="replace") for text in bad]
+        while left:
+            async with tab(web) as page:
+                now, left = left[: FRAMES_BURST - 20], left[FRAMES_BURST - 20 :]
+                for text in now:
+                    await page.socket.send_str(text)
+                await page.hello()
+        async with tab(web) as page:
+            await page.socket.send_bytes(b"\xff\xfe")
+            closed = await page.socket.receive(timeout=10)
+            while closed.type is aiohttp.WSMsgType.TEXT:
+                closed = await page.socket.receive(timeout=10)
+            assert closed.type is aiohttp.WSMsgType.CLOSE
+        await good.say("still there?")
+        await good.next("taken")
