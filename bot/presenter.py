@@ -16,7 +16,7 @@ from bot.answers import Answers
 from bot.cards import Card
 from bot.commands.context import Answer, Placed
 from bot.delivery import Courier
-from bot.desks import Desk, Desks, pause_s, paused_until
+from bot.desks import Desk, Desks
 from bot.editor import Editor
 from bot.lookout import Lookout
 from bot.parcels import Packer
@@ -32,18 +32,15 @@ from bot.platforms.base import (
     MessageRef,
     SlowDown,
 )
-from bot.records import Origin, Records, Unreachable
+from bot.records import Origin, Records
 from bot.rooms import Rooms
+from bot.setbacks import Setbacks
 from bot.texts import status
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobState
 from queueing.ports import Clock, Event, Forgotten, JobChanged, LinesMoved, Progressed
 
 log = logging.getLogger(__name__)
-
-_AWAY_PAUSE_S = 300.0  # the longest between two tries while a platform is away, or after a restart
-_GONE_PAUSE_S = 3600.0  # and in a chat that shut us out
-_GIVE_UP_S = 24 * 3600.0
 
 
 class Presenter:
@@ -81,6 +78,9 @@ class Presenter:
             desks=self._desks,
             packer=packer,
             courier=courier,
+        )
+        self._setbacks = Setbacks(
+            queue=queue, records=records, clock=clock, desks=self._desks, drop=self._drop
         )
         self._cards: dict[int, Card] = {}
         self._lookout = Lookout(
@@ -146,7 +146,7 @@ class Presenter:
                 unreachable = await self._records.unreachable()
                 for job in jobs:
                     self._job_changed(job)
-                self._remember(unreachable)
+                self._setbacks.remember(self._cards, unreachable)
                 for card in list(self._cards.values()):
                     self._serve(card)
                 tasks.create_task(self._lookout.run())
@@ -239,7 +239,7 @@ class Presenter:
                 self._drop(card)
         except SlowDown as slow:
             card.mark(asked)
-            self._slow_down(desk, card, slow)
+            self._setbacks.slow_down(desk, card, slow)
         except MessageGone:
             card.ref, card.muted, card.changed = None, True, card.job.state.final
         except ChatMoved as moved:
@@ -247,13 +247,13 @@ class Presenter:
             await self._follow(card, moved.new_chat)
         except (ChatGone, ChatUnavailable) as error:
             card.mark(asked)
-            await self._leave_alone(desk, card, error)
+            await self._setbacks.leave_alone(desk, card, error)
         except Exception as error:
             if card.dropped:
                 return  # it was forgotten just now: nothing can be noted of it any more
             log.exception("job %s: its message could not be shown", card.job.id)
             card.mark(asked)
-            await self._try_later(card, error)
+            await self._setbacks.try_later(card, error)
         else:
             desk.reached()
             card.failures = 0
@@ -264,16 +264,7 @@ class Presenter:
         self._desks.of(card).cards.pop(card.job.id, None)
         self._all_told.set()
 
-    # ------------------------------------------------------------ chats that refuse
-
-    def _slow_down(self, desk: Desk, card: Card, slow: SlowDown) -> None:
-        now = self._clock.now()
-        if not slow.old_message:
-            desk.pace.slow_down(now, slow.retry_after_s)
-        elif card.job.state.final:
-            card.ref = None  # its end comes as a fresh message
-        else:
-            card.hold_until = now + slow.retry_after_s
+    # ------------------------------------------------------------ chats that move
 
     async def _follow(self, card: Card, new_chat: str) -> None:
         """Go on in a chat's new place with all its cards."""
@@ -292,55 +283,6 @@ class Presenter:
         card.changed = True
         self._desks.of(card).cards[card.job.id] = card
         self._serve(card)
-
-    async def _leave_alone(self, desk: Desk, card: Card, error: ChatError) -> None:
-        """Try a chat that cannot be reached ever less often, with one card for all of its."""
-        now = self._clock.now()
-        longest_s = _GONE_PAUSE_S if isinstance(error, ChatGone) else _AWAY_PAUSE_S
-        pause = desk.unreachable(now, longest_s)
-        log.warning(
-            "job %s: chat %s not reached, again in %.0f s: %s",
-            card.job.id,
-            card.origin.chat,
-            pause,
-            error,
-        )
-        for each in [each for each in desk.cards.values() if each.job.state.final]:
-            await self._note_in_vain(each, now)
-
-    async def _try_later(self, card: Card, error: Exception) -> None:
-        """Pause one card, longer each time."""
-        now = self._clock.now()
-        card.failures += 1
-        pause = min(pause_s(card.failures), _AWAY_PAUSE_S)
-        card.hold_until = now + pause
-        log.warning("job %s: not shown, again in %.0f s: %s", card.job.id, pause, error)
-        if card.job.state.final:
-            await self._note_in_vain(card, now)
-
-    async def _note_in_vain(self, card: Card, now: float) -> None:
-        """Count a vain delivery; after a day of them, give up. Never raises."""
-        try:
-            vain = await self._records.note_unreachable(card.job.id, now, given_up=False)
-            if now - vain.since <= _GIVE_UP_S or card.dropped:
-                return
-            await self._records.note_unreachable(card.job.id, now, given_up=True)
-            await self._queue.acknowledge(card.job)
-        except Exception:
-            log.exception("job %s: its vain delivery was not noted", card.job.id)
-            return
-        self._drop(card)
-        log.error("job %s: undeliverable after a day; its result is kept", card.job.id)
-
-    def _remember(self, unreachable: Mapping[int, Unreachable]) -> None:
-        """Go on with an earlier run's pauses: a restart neither hammers a chat nor forgets it."""
-        now = self._clock.now()
-        for job_id, vain in unreachable.items():
-            if (card := self._cards.get(job_id)) is not None:
-                desk = self._desks.of(card)
-                desk.failures = max(desk.failures, vain.tries)
-                until = min(paused_until(vain.since, vain.tries), now + _AWAY_PAUSE_S)
-                desk.paused_until = max(desk.paused_until, until)
 
     # ------------------------------------------------------------ forgetting
 

@@ -1,0 +1,98 @@
+"""What to do about a chat that refuses: wait, go slower, try it ever less often, give up after a day.
+
+Renders and sends nothing.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from bot.cards import Card
+from bot.desks import Desk, Desks, pause_s, paused_until
+from bot.platforms.base import ChatError, ChatGone, SlowDown
+from bot.records import Records, Unreachable
+from queueing.jobqueue import JobQueue
+from queueing.ports import Clock
+
+log = logging.getLogger(__name__)
+
+_AWAY_PAUSE_S = 300.0  # the longest between two tries while a platform is away, or after a restart
+_GONE_PAUSE_S = 3600.0  # and in a chat that shut us out
+_GIVE_UP_S = 24 * 3600.0
+
+
+class Setbacks:
+    """Reacts to failures on cards and desks; `drop` lets go of a card that is given up."""
+
+    def __init__(
+        self,
+        *,
+        queue: JobQueue,
+        records: Records,
+        clock: Clock,
+        desks: Desks,
+        drop: Callable[[Card], None],
+    ) -> None:
+        self._queue = queue
+        self._records = records
+        self._clock = clock
+        self._desks = desks
+        self._drop = drop
+
+    def slow_down(self, desk: Desk, card: Card, slow: SlowDown) -> None:
+        """Wait out a penalty: the whole chat, or only a message that is too old."""
+        now = self._clock.now()
+        if not slow.old_message:
+            desk.pace.slow_down(now, slow.retry_after_s)
+        elif card.job.state.final:
+            card.ref = None  # its end comes as a fresh message
+        else:
+            card.hold_until = now + slow.retry_after_s
+
+    async def leave_alone(self, desk: Desk, card: Card, error: ChatError) -> None:
+        """Try a chat that cannot be reached ever less often, with one card for all of its."""
+        now = self._clock.now()
+        longest_s = _GONE_PAUSE_S if isinstance(error, ChatGone) else _AWAY_PAUSE_S
+        pause = desk.unreachable(now, longest_s)
+        log.warning(
+            "job %s: chat %s not reached, again in %.0f s: %s",
+            card.job.id,
+            card.origin.chat,
+            pause,
+            error,
+        )
+        for each in [each for each in desk.cards.values() if each.job.state.final]:
+            await self._note_in_vain(each, now)
+
+    async def try_later(self, card: Card, error: Exception) -> None:
+        """Pause one card, longer each time."""
+        now = self._clock.now()
+        card.failures += 1
+        pause = min(pause_s(card.failures), _AWAY_PAUSE_S)
+        card.hold_until = now + pause
+        log.warning("job %s: not shown, again in %.0f s: %s", card.job.id, pause, error)
+        if card.job.state.final:
+            await self._note_in_vain(card, now)
+
+    async def _note_in_vain(self, card: Card, now: float) -> None:
+        """Count a vain delivery; after a day of them, give up. Never raises."""
+        try:
+            vain = await self._records.note_unreachable(card.job.id, now, given_up=False)
+            if now - vain.since <= _GIVE_UP_S or card.dropped:
+                return
+            await self._records.note_unreachable(card.job.id, now, given_up=True)
+            await self._queue.acknowledge(card.job)
+        except Exception:
+            log.exception("job %s: its vain delivery was not noted", card.job.id)
+            return
+        self._drop(card)
+        log.error("job %s: undeliverable after a day; its result is kept", card.job.id)
+
+    def remember(self, cards: Mapping[int, Card], unreachable: Mapping[int, Unreachable]) -> None:
+        """Go on with an earlier run's pauses: a restart neither hammers a chat nor forgets it."""
+        now = self._clock.now()
+        for job_id, vain in unreachable.items():
+            if (card := cards.get(job_id)) is not None:
+                desk = self._desks.of(card)
+                desk.failures = max(desk.failures, vain.tries)
+                until = min(paused_until(vain.since, vain.tries), now + _AWAY_PAUSE_S)
+                desk.paused_until = max(desk.paused_until, until)
