@@ -99,7 +99,7 @@ class SoakChat(FakeChat):
         reply_to: MessageRef | None = None,
         nonce: str | None = None,
     ) -> MessageRef:
-        self._maybe_fail(chat)
+        self._maybe_fail(chat, content)
         ref = MessageRef(platform=self.name, chat=chat, message=str(next(self._numbers)))
         if content.mention is None and reply_to is not None and reply_to.message.startswith("r"):
             self._request_of[ref.message] = int(reply_to.message[1:])
@@ -163,10 +163,10 @@ class SoakChat(FakeChat):
         if self.messages[number].chat != chat_of(request):
             self.faults.append(f"{request} was answered in another chat")
 
-    def _maybe_fail(self, chat: str) -> None:
+    def _maybe_fail(self, chat: str, content: Content) -> None:
         if self.dead:
             raise ChatUnavailable("the program is dead")
-        super()._maybe_fail(chat)
+        super()._maybe_fail(chat, content)
 
 
 def _end(content: Content) -> str | None:
