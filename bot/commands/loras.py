@@ -9,20 +9,24 @@ from bot.texts import join, plain
 from queueing.errors import QueueError
 
 _PATIENCE_S = 10.0
+_ASKED = 50  # models; a discovering server may offer hundreds
 _NAMED = 40
 
 COMMAND = Command(name="loras", help="command.loras")
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    models = [name for name in context.catalog().models if _takes_lora(context, name)]
+    models = [name for name in context.catalog().models if _takes_lora(context, name)][:_ASKED]
 
     async def ask() -> Content:
-        lines = await asyncio.gather(*(_line(context, call, model) for model in models))
-        shown = [line for line in lines if line]
-        body: Body = () if shown else call.say("loras.none")
-        for line in shown:
-            body += (*line, "\n")
+        told = await asyncio.gather(*(_names(context, model) for model in models))
+        by_names: dict[tuple[str, ...], list[str]] = {}
+        for model, names in zip(models, told, strict=True):
+            by_names.setdefault(names, []).append(model)
+        by_names.pop((), None)
+        body: Body = () if by_names else call.say("loras.none")
+        for names, having in by_names.items():
+            body += (*_line(call, having, names), "\n")
         return Content(body=join(body))
 
     return Working(content=Content(body=call.say("loras.asking")), later=ask)
@@ -33,15 +37,16 @@ def _takes_lora(context: Context, model: str) -> bool:
     return takes is None or "lora" in takes
 
 
-async def _line(context: Context, call: Call, model: str) -> Body:
-    """Return a model's LoRAs; nothing where it takes none or its server is away."""
+async def _names(context: Context, model: str) -> tuple[str, ...]:
+    """Return a model's LoRAs; none where its server is away."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            names = await context.queue.loras(model)
+            return await context.queue.loras(model)
     except (QueueError, TimeoutError):
         return ()
-    if not names:
-        return ()
+
+
+def _line(call: Call, models: list[str], names: tuple[str, ...]) -> Body:
     more = call.say("loras.more", count=len(names) - _NAMED) if len(names) > _NAMED else ()
     listed = ", ".join(names[:_NAMED]) + plain(more)
-    return call.say("loras.line", model=model, names=listed)
+    return call.say("loras.line", model=", ".join(models), names=listed)

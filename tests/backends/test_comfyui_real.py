@@ -21,7 +21,7 @@ from PIL import Image
 from backends.comfyui import ComfyUI
 from queueing.catalog import BackendSpec, ModelSpec
 from queueing.errors import BadModel, Rejected, Unavailable
-from queueing.requests import File, Progress, TextToImage, Work
+from queueing.requests import Capability, File, Progress, TextToImage, Work
 from tests.contracts.backend_harness import until
 from tests.contracts.harness_comfyui import model
 
@@ -86,6 +86,8 @@ async def smallest(backend: ComfyUI) -> ModelSpec:
 
 def work(*files: File, **options: object) -> Work:
     request = {"prompt": "a cat", "width": 64, "height": 64, "steps": 4, **options}
+    if "upscale" in options:
+        request = {"prompt": "a cat", **options}
     return Work(key=str(uuid4()), request=TextToImage.model_validate(request), files=files)
 
 
@@ -119,7 +121,22 @@ async def test_all_that_people_can_ask_for_is_drawn() -> None:
         assert [report.step for report in reports if report.step][-1] == (4, 4)
         again = await backend.run(sdxl, work(files[0], strength=0.5), ignore)
         assert len((await again()).files) == 1
-        with pytest.raises(Rejected, match="lora"):
+        lens = replace(
+            sdxl,
+            name="lens",
+            capabilities=frozenset({Capability.UPSCALE}),
+            options={"workflow": "upscale.json"},
+        )
+        await backend.verify(lens)
+        await backend.load(lens)
+        larger = await backend.run(lens, work(files[0], upscale=True), ignore)
+        with Image.open(io.BytesIO((await larger()).files[0].data)) as image:
+            assert image.size == (192, 128)
+        assert isinstance(await backend.loras(sdxl), tuple)
+        by_model = replace(lens, options={"workflow": "upscale-model.json"})
+        with pytest.raises(BadModel, match="the server does not have RealESRGAN"):
+            await backend.verify(by_model)
+        with pytest.raises(Rejected, match="no LoRA"):
             await backend.run(sdxl, work(lora="no such"), ignore)
         gone = replace(model("gone.safetensors"), name="gone")
         with pytest.raises(BadModel, match=r"gone\.safetensors"):

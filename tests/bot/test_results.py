@@ -44,6 +44,7 @@ def in_bot(
     """Play a story in the bot on these models, by default a painter, a lens and a writer."""
     house = House.of(models or (FLUX, LENS, QWEN), [host("gpu-1", "comfy")])
     house.servers["comfy"].options = options
+    house.servers["comfy"].loras = fields.pop("loras", ())
     house.servers["comfy"].service_s = fields.pop("service_s", 5.0)
     chat = fields.pop("chat", None) or FakeChat()
 
@@ -487,13 +488,20 @@ def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -
 
 
 def test_loras_are_listed_by_model_and_only_where_one_fits() -> None:
-    """Nobody could know what --lora takes."""
+    """Nobody could know what --lora takes, or read the same list for every model."""
 
     async def story(running: Bot) -> None:
         await ask(running, "/loras")
         await asyncio.sleep(5)
 
-    chat = in_bot(story, options=frozenset({"lora"}))
-    assert [message.text for message in chat.messages.values()] == [
-        "No model here has a place for a LoRA, or its server has none."
-    ]
+    def told(**fields: Any) -> str:
+        chat = in_bot(story, FLUX, model("sdxl", *DRAWS), **fields)
+        (message,) = chat.messages.values()
+        return message.text
+
+    takes = frozenset({"lora"})
+    many = tuple(f"l{number}" for number in range(50))
+    assert told(options=takes, loras=("ink", "oil")) == "flux, sdxl: ink, oil\n"
+    assert told(options=takes, loras=many).endswith("l39 … and 10 more\n")
+    nothing = "No model here has a place for a LoRA, or its server has none."
+    assert told(options=takes) == told(options=frozenset(), loras=("ink",)) == nothing
