@@ -45,6 +45,7 @@ ASK_S = 2.0  # between two looks at a running attempt while its websocket is ope
 ASK_LOST_S = 0.5  # while it is not
 GRACE_S = 5.0  # of a server that does not answer, before its attempt counts as lost
 STOP_S = 5.0
+GIVE_WAY_S = 0.25  # of a result being fetched to the next prompt
 STUCK_S = 60.0  # a stopped attempt may finish its node first; beyond this the worker is stuck
 FREE_S = 10.0
 NO_PICTURE = "The server finished without a picture; please tell the operator."
@@ -92,6 +93,8 @@ class ComfyUI:
         self._freed_after: str | None = None  # the prompt after which the memory was freed
         self._stopped: dict[str, float] = {}  # attempts not yet seen to end, by when stopped
         self._stops: set[asyncio.Task[None]] = set()
+        self._none_on_its_way = asyncio.Event()
+        self._none_on_its_way.set()
 
     # ---------------------------------------------------------------- what it is and has
 
@@ -206,6 +209,8 @@ class ComfyUI:
     async def _send(self, key: str, graph: Graph, workflow: Workflow, request: TextToImage) -> None:
         """Put a prompt into the server's queue once, whatever becomes of the answer."""
         sending = asyncio.ensure_future(self._server.send(key, graph))
+        self._none_on_its_way.clear()
+        sending.add_done_callback(lambda _: self._none_on_its_way.set())
         try:
             answer = await asyncio.shield(sending)
         except asyncio.CancelledError:
@@ -293,6 +298,10 @@ class ComfyUI:
     def _fetch(self, model: ModelSpec, key: str, workflow: Workflow, ended: Ended | None) -> Fetch:
         async def fetch() -> Output:
             made = ended or await self._made(key, workflow)
+            # A prompt on its way goes first: until it arrives the server has nothing to do.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GIVE_WAY_S):
+                    await self._none_on_its_way.wait()
             if not made.files:
                 raise Rejected(f"attempt ended without a file ({model.name})", user_text=NO_PICTURE)
             files = [
