@@ -1,0 +1,135 @@
+"""Canary tokens go in; nothing that anybody can read brings them out."""
+
+import asyncio
+import base64
+import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from bot import check, logs
+from bot import config as configuration
+from bot.app import Parts, build
+from bot.platforms.web import Web
+from tests.bot.test_invites import everything_in
+from tests.bot.web_client import tab
+from tests.fakes import discord_state, telegram_state
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.llm import Model, serving
+from tests.fakes.telegram import FakeTelegram
+
+CANARIES = {
+    "DISCORD_TOKEN": "canary.discord.not-even-shaped-like-one",
+    "TELEGRAM_TOKEN": "4242424242:canary-telegram-token-0123456789",
+    "WEB_TOKEN": "canary-web-token-of-the-page",
+    "COMFY_TOKEN": "canary-comfy/with+signs=",
+    "LLM_TOKEN": "canary-llm-token",
+    "PASSWORD": "canary%20password",
+}
+CONFIG = """
+hosts:
+  gpu-1:
+    vram: 24GB
+    backends:
+      comfy: {kind: comfyui, url: "http://127.0.0.1:9", token: "${COMFY_TOKEN}"}
+      llm: {kind: openai, url: "http://ada:${PASSWORD}@127.0.0.1:LLM_PORT", token: "${LLM_TOKEN}"}
+models:
+  flux: {backends: [comfy], workflow: sdxl.json, values: {checkpoint: a.ckpt}, max_attempts: 1}
+  llama: {backends: [llm], load_s: 0.1, service_s: 0.1}
+chats:
+  discord: {token: "${DISCORD_TOKEN}"}
+  telegram: {token: "${TELEGRAM_TOKEN}", api_url: "TELEGRAM_URL"}
+  web: {port: 0, token: "${WEB_TOKEN}"}
+admins: ["telegram:1"]
+logging: {level: debug}
+"""
+
+
+def spellings() -> set[str]:
+    """Return every canary as it is, as addresses write it, and as a header holds it."""
+    found = set(CANARIES.values()) | {quote(each, safe="") for each in CANARIES.values()}
+    found |= {"canary password", "canary"}
+    return found | {base64.b64encode(b"ada:canary password").decode()}
+
+
+@asynccontextmanager
+async def everywhere() -> AsyncIterator[tuple[FakeTelegram, FakeDiscord, str]]:
+    """Run the neighbours; gives the configuration that names them."""
+    async with (
+        FakeTelegram(token=CANARIES["TELEGRAM_TOKEN"]) as telegram,
+        FakeDiscord(token=CANARIES["DISCORD_TOKEN"]) as discord,
+        serving("llamacpp", [Model("llama")]) as llm,
+    ):
+        text = CONFIG.replace("TELEGRAM_URL", telegram.url)
+        yield telegram, discord, text.replace("LLM_PORT", llm.url.rpartition(":")[2])
+
+
+def said(telegram: FakeTelegram, discord: FakeDiscord) -> str:
+    """Return everything that stands in the chats."""
+    on_telegram = telegram_state.transcript(telegram.api.chats.values())
+    return on_telegram + discord_state.transcript(iter(discord.rest.channels.values()))
+
+
+@asynccontextmanager
+async def working(parts: Parts) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        queue = group.create_task(parts.queue.run())
+        yield
+        queue.cancel()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+async def test_no_output_of_a_run_holds_a_secret(form: str, tmp_path: Path) -> None:
+    """A token would stand in the log, in a chat, in the database, or in what check prints."""
+    async with everywhere() as (telegram, discord, text):
+        config = configuration.parse(text, CANARIES, folder=tmp_path)
+        log = io.StringIO()
+        logs.set_up(
+            level="debug",
+            form="json" if form == "json" else "text",
+            secrets=config.secrets(),
+            stream=log,
+        )
+        app = build(config, database_url=f"sqlite:///{tmp_path}/usher.sqlite")
+        shown = []
+        async with app.running() as parts, working(parts):
+            (web,) = (each for each in parts.platforms if isinstance(each, Web))
+            await web.started.wait()
+            await discord.connected()
+            admin = telegram.person(1)
+            for line in ("/status", "/models", "/ask llama why?", "/image flux cat", "/nonsense"):
+                before = len(admin.chat.from_bot)
+                admin.says(line)
+                await telegram.wait_for(lambda b=before: admin.chat.from_bot[b:])  # type: ignore[misc]
+            telegram.fail("sendMessage", status=500)
+            telegram.fail("getUpdates", status=401)
+            await discord.person(7).slash("ask", model="llama", prompt="why?")
+            discord.fail("PATCH", "/channels/*/messages/*", status=500)
+            async with tab(web, cookie=CANARIES["WEB_TOKEN"]) as page:
+                await page.say("/status")
+                shown.append(str(await page.next("messages")))
+            async with tab(web, greet=False, cookie="wrong"):
+                pass
+            await telegram.wait_for(lambda: "cat sat" in said(telegram, discord), timeout_s=30)
+        findings = check.table(await check.try_everything(config, try_s=5))
+        shown += [said(telegram, discord), logs.Redactor(config.secrets())(findings)]
+        files = everything_in(tmp_path)
+        told = log.getvalue()
+    assert "llama" in told, told
+    assert len(told) > 500
+    for spelling in spellings():
+        assert spelling not in told
+        assert spelling not in "\n".join(shown)
+        assert spelling.encode() not in files
+
+
+async def test_a_configuration_that_is_shown_shows_no_secret(tmp_path: Path) -> None:
+    """A token would appear wherever somebody prints what they loaded."""
+    text = CONFIG.replace("TELEGRAM_URL", "http://x").replace("LLM_PORT", "1")
+    config = configuration.parse(text, CANARIES, folder=tmp_path)
+    for name in ("DISCORD_TOKEN", "TELEGRAM_TOKEN", "WEB_TOKEN", "COMFY_TOKEN", "LLM_TOKEN"):
+        assert CANARIES[name] not in repr(config)
+        assert CANARIES[name] in config.secrets()
