@@ -47,20 +47,24 @@ async def _ask_again(context: Context, call: Call, job: Job, request: Chat) -> P
 
 async def _draw_again(context: Context, call: Call, job: Job, request: TextToImage) -> Placed:
     drawing.refuse_unsupported(call, job.model, context.queue.options(job.model))
-    if call.invocation.form:  # what the person emptied there
+    if call.invocation.form:
         shown = {field.name for field in _fields(context, call, job)}
-        emptied = shown - call.args.keys() - {"prompt"}
-        cleared = {"size": ("width", "height")}
-        names = [name for field in emptied for name in cleared.get(field, (field,))]
-        request = request.model_copy(
-            update=dict.fromkeys(names, None)
-            | ({"seed": drawing.new_seed()} if "seed" in emptied else {})
-        )
+        request = _emptied(request, frozenset(shown - call.args.keys()))
     if (text := call.text("prompt")) is not None:
         prompt = bounded(text, PROMPT_LIMIT)
         request = request.model_copy(update={"prompt": prompt, "original": None})
     request = drawing.changed(request, call)
     return await drawing.draw(context, call, job.model, request, await context.queue.inputs(job))
+
+
+def _emptied(request: TextToImage, fields: frozenset[str]) -> TextToImage:
+    """Return a request without what a person emptied in its form; no seed means a new one."""
+    changes: dict[str, int | None] = dict.fromkeys(fields & {"negative", "steps"}, None)
+    if "size" in fields:
+        changes |= {"width": None, "height": None}
+    if "seed" in fields:
+        changes["seed"] = drawing.new_seed()
+    return request.model_copy(update=changes)
 
 
 def _ask(context: Context, call: Call, job: Job) -> Asked:

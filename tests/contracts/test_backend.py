@@ -67,6 +67,16 @@ async def test_what_a_model_does_not_take_is_known_before_and_refused(harness: H
                 await harness.backend.run(harness.model, work, ignore)
 
 
+async def test_every_lora_that_is_listed_can_be_asked_for(harness: Harness) -> None:
+    """If this failed people would be offered names that are then refused."""
+    names = await harness.backend.loras(harness.model)
+    taken = harness.backend.options(harness.model)
+    assert not names or taken is None or "lora" in taken
+    for name in names:
+        request = harness.quick.model_copy(update={"lora": name})
+        await harness.backend.run(harness.model, Work(key=str(uuid4()), request=request), ignore)
+
+
 async def test_the_server_says_who_it_is(harness: Harness) -> None:
     """If this failed `usher check` and the health watch would have nothing to go by."""
     info = await harness.backend.probe()
