@@ -270,6 +270,10 @@ class Soak:
             report.faults += server.violations
         return report
 
+    def _often(self, days: float) -> float:
+        """Return the mean seconds between two events of a kind; some happen in a short soak too."""
+        return min(days, self._report.days / 4) * DAY_S
+
     # ------------------------------------------------------------ the program
 
     async def _lives(self) -> None:
@@ -297,7 +301,7 @@ class Soak:
         with suppress(StoreError, ExceptionGroup):  # a killed one complains that all is closed
             async with app.running() as parts, asyncio.TaskGroup() as group:
                 queue = group.create_task(parts.queue.run())
-                ends_after_s = self._random.expovariate(1 / (2.5 * DAY_S))
+                ends_after_s = self._random.expovariate(1 / self._often(2.5))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(ends_after_s):
                         await self._over.wait()
@@ -372,7 +376,7 @@ class Soak:
     async def _trouble(self) -> None:
         """Let a server or the chat be away for a while, every day or so."""
         while True:
-            await asyncio.sleep(self._random.expovariate(1 / DAY_S))
+            await asyncio.sleep(self._random.expovariate(1 / self._often(1.0)))
             self._report.outages += 1
             away_s = self._random.choice([60.0, 900.0, 2 * HOUR_S])
             if self._random.random() < 0.7:
