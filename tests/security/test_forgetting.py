@@ -1,0 +1,83 @@
+"""`/forget me` really deletes: afterwards no file of the bot holds a byte of it."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from bot.people import HOUR_S, People
+from bot.platforms.web import Web
+from bot.records import MIGRATIONS
+from queueing.store import open_database
+from tests.bot.test_invites import everything_in
+from tests.bot.web_client import tab
+from tests.fakes.telegram import FakeTelegram
+from tests.security.bots import on_telegram
+
+OWNER = "correct-horse-battery-staple"
+SECRET = "my-neighbour-is-called-ada"
+
+
+def tables_with(words: str, database: Path) -> list[str]:
+    """Return the tables that hold those words anywhere."""
+    with closing(sqlite3.connect(database)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        return [
+            table
+            for (table,) in tables.fetchall()
+            if words in str(connection.execute(f"SELECT * FROM {table}").fetchall())
+        ]
+
+
+async def test_who_was_forgotten_is_in_no_count_an_hour_later(tmp_path: Path) -> None:
+    """The id of a person who never comes back would stay for ever."""
+    database = await open_database(f"sqlite:///{tmp_path}/u.sqlite", migrations=(MIGRATIONS,))
+    people = People(database)
+    await people.spend("telegram:7", 1, 1000.0)
+    await people.forget("telegram:7")
+    await people.spend("telegram:8", 2, 1000.0 + HOUR_S + 1)
+    await database.aclose()
+    assert tables_with("telegram:7", tmp_path / "u.sqlite") == []
+
+
+async def test_a_persons_words_are_gone_from_the_disk(tmp_path: Path) -> None:
+    """What a person had deleted could still be read from the database's files."""
+    async with FakeTelegram() as fake, on_telegram(fake, tmp_path) as parts:
+        person, other = fake.person(7, "Ada Byron"), fake.person(8)
+        for line in (f"/ask llama {SECRET}", f"/image flux {SECRET}", "/settings --language de"):
+            person.says(line)
+        other.says("/ask llama something-else")
+        await fake.wait_for(lambda: len(person.chat.from_bot) >= 3 and other.chat.from_bot)
+        await fake.wait_for(
+            lambda: "Cancel" not in [b.label for m in person.chat.from_bot for b in m.buttons],
+            timeout_s=30,
+        )
+        await fake.quiet()
+        assert SECRET.encode() in everything_in(tmp_path)
+        before = len(person.chat.from_bot)
+        person.says("/forget me")
+        await fake.wait_for(lambda: person.chat.from_bot[before:])
+        files = everything_in(tmp_path)
+        for trace in (SECRET, "Ada Byron"):
+            assert trace.encode() not in files, trace
+        assert tables_with("telegram:7", tmp_path / "usher.sqlite") == ["spent"]  # for one hour
+        assert b"something-else" in files
+        assert await parts.queue.open_jobs("telegram:7") == []
+    assert SECRET.encode() not in everything_in(tmp_path)
+
+
+async def test_a_web_chat_is_gone_from_the_disk(tmp_path: Path) -> None:
+    """The page keeps its messages in our own database: they must go with the person's jobs."""
+    more = f"  web: {{port: 0, token: '{OWNER}'}}\n"
+    async with FakeTelegram() as fake, on_telegram(fake, tmp_path, more=more) as parts:
+        (web,) = (each for each in parts.platforms if isinstance(each, Web))
+        await web.started.wait()
+        async with tab(web, cookie=OWNER) as page:
+            await page.say(f"/ask llama {SECRET}")
+            await page.next("taken")
+            while any(await parts.queue.open_jobs("web:local")):
+                await page.next("messages")
+            assert SECRET.encode() in everything_in(tmp_path)
+            await page.say("/forget me")
+            await page.next("taken")
+            await page.entry("deleted")
+        assert SECRET.encode() not in everything_in(tmp_path)

@@ -1,0 +1,78 @@
+"""An orderly stop of the real program: within ten seconds, and what ran goes back to its place."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.bot.test_cli import ROOT, WAIT_S
+
+CONFIG = """\
+hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
+models: {flux: {backends: [stand-in], load_s: 0.01, service_s: 60, parallel: 1}}
+chats: {web: {port: 0}}
+"""
+STOP_S = 10.0
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+from bot import cli
+from bot.app import build
+from bot.config import load
+from queueing.jobs import NewJob
+from queueing.ports import Admission
+from queueing.requests import TextToImage
+
+async def serve():
+    app = build(load(Path(sys.argv[1])))
+    async with app.running() as parts, asyncio.TaskGroup() as group:
+        working = group.create_task(parts.queue.run())
+        for number in range(3):
+            new = NewJob(
+                model="flux", request=TextToImage(prompt="cat"), owner="web:local", key=f"k{number}"
+            )
+            await parts.store.add(new, 1.0, limits=Admission())
+        await working
+
+sys.exit(cli.run_until_signal(serve()))
+"""
+
+
+def states(database: Path) -> list[tuple[str, int, int]]:
+    """Return state, place and attempts of each job."""
+    with closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute("SELECT state, seq, attempt FROM jobs ORDER BY id")
+        return [(state, seq, attempt) for state, seq, attempt in rows]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to answer")
+def test_running_work_goes_back_to_its_place_within_ten_seconds(tmp_path: Path) -> None:
+    """A service manager would kill the bot, and a restart cost people their place or an attempt."""
+    config, database = tmp_path / "config.yaml", tmp_path / "usher.sqlite"
+    config.write_text(CONFIG, encoding="utf-8")
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(config)], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as bot:
+        until = time.monotonic() + WAIT_S
+        while not database.exists() or ("processing", 1, 1) not in _tried(database):
+            assert bot.poll() is None
+            assert time.monotonic() < until, "no job was started"
+            time.sleep(0.05)  # another process: nothing to wait for but its file
+        bot.send_signal(signal.SIGTERM)
+        _, told = bot.communicate(timeout=STOP_S)  # the promise itself: longer is a failure
+    assert bot.returncode == 0, told
+    assert "Traceback" not in told
+    assert states(database) == [("pending", 1, 0), ("pending", 2, 0), ("pending", 3, 0)]
+
+
+def _tried(database: Path) -> list[tuple[str, int, int]]:
+    try:
+        return states(database)
+    except sqlite3.Error:  # not made yet
+        return []
