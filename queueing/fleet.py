@@ -217,6 +217,13 @@ class Fleet:
         self._view = None
         self._changed()
 
+    def expect(self, job_id: int, ends_at: float) -> None:
+        """Correct when a running job is expected to end, as its own progress tells."""
+        slot = self._slots.get(job_id)
+        if slot is not None:
+            self._slots[job_id] = replace(slot, ends_at=ends_at)
+            self._view = None
+
     def vacate(self, job_id: int) -> None:
         """Free a job's slot. Idempotent."""
         if self._slots.pop(job_id, None) is not None:

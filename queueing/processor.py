@@ -14,6 +14,7 @@ from queueing.errors import NotLoaded, OutOfMemory, StaleJob, StoreError, Unavai
 from queueing.fleet import Fleet
 from queueing.jobs import Job, JobEvent
 from queueing.outcomes import Outcomes
+from queueing.pace import Pace
 from queueing.ports import Backend, Clock, Fetch, JobChanged, Progressed, Report, Store
 from queueing.requests import File, Output, Progress, Work
 from queueing.retry import FIRST_PAUSE_S, NEUTRAL_TEXT, Fail, after_failure, pause_s
@@ -197,9 +198,8 @@ class Processor:
     async def _run(self, job: Job, backend: str, call: Call) -> None:
         spec = self._fleet.catalog.models[job.model]
         try:
-            fetch = await watched(
-                call, spec.timeouts, lambda p: self._publish(Progressed(job_id=job.id, progress=p))
-            )
+            pace = Pace(self._fleet.slots[job.id].ends_at)
+            fetch = await watched(call, spec.timeouts, lambda p: self._progressed(job, pace, p))
             # The server is done with it: the slot is free, and fetching overlaps the next job.
             self._fleet.vacate(job.id)
             self._attempts[job.id].finished = True
@@ -218,6 +218,12 @@ class Processor:
             await self._failed(job, spec, backend, error)
         else:
             await self._outcomes.conclude(job, JobEvent.COMPLETE, output=output)
+
+    def _progressed(self, job: Job, pace: Pace, progress: Progress) -> None:
+        ends_at = progress.step and pace.seen(progress.step, self._clock.now())
+        if ends_at:
+            self._fleet.expect(job.id, ends_at)
+        self._publish(Progressed(job_id=job.id, progress=progress))
 
     def _work(self, job: Job, files: tuple[File, ...]) -> Work:
         key = uuid5(self._store.database_id, f"{job.id}:{job.attempt}")

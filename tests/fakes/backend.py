@@ -220,7 +220,8 @@ class FakeServer:
     def drip(self, attempt: Attempt, report: Report) -> None:
         """Report progress regularly while an attempt runs."""
         if attempt.running and self.progress_every_s is not None:
-            report(Progress(fraction=0.5))
+            elapsed_s = asyncio.get_running_loop().time() - attempt.began
+            report(Progress(fraction=0.5, step=(int(elapsed_s), int(self.service_s))))
             asyncio.get_running_loop().call_later(self.progress_every_s, self.drip, attempt, report)
 
     def size_of(self, model: ModelSpec) -> int:

@@ -12,6 +12,7 @@ from queueing.ports import LinesMoved, Progressed
 from queueing.requests import Capability, Chat, ChatMessage, File
 from queueing.store import SqliteStore, open_database
 from queueing.world import Blocked
+from tests.fakes.clock import VirtualClock
 from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
 from tests.simulation.loop import run
 
@@ -192,6 +193,29 @@ def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(*, offl
                     await submitting
                 return
             assert (await ended(queue, await submitting)).state is JobState.COMPLETED
+
+    run(story())
+
+
+def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
+    """If this fails a first large picture is "done now" for minutes, and so are those behind it."""
+
+    async def story() -> None:
+        house = House.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy", serial=True)])
+        server = house.servers["comfy"]
+        server.service_s, server.progress_every_s = 300.0, 2.0
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "large"), limits=NO_LIMITS)
+            behind = await queue.submit(house.new("flux", "small"), limits=NO_LIMITS)
+            await until(lambda: server.running)
+            began = VirtualClock().now()
+            await asyncio.sleep(30)
+            standings = await queue.standings(await queue.open_jobs())
+            done_at, later = (standings[each.id].done_at for each in (job, behind))
+            assert done_at == pytest.approx(began + 300, abs=15)
+            assert done_at is not None
+            assert later is not None
+            assert later > done_at
 
     run(story())
 
