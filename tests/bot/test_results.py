@@ -8,7 +8,7 @@ from typing import Any
 from PIL import Image
 
 from bot.commands.registry import COMMANDS
-from bot.platforms.base import Attachment, Button, Content, Form, MessageRef
+from bot.platforms.base import Attachment, Button, Content, ContentRefused, Form, MessageRef
 from bot.rooms import Room, Rooms
 from bot.styles import Style
 from queueing.catalog import ModelSpec
@@ -258,6 +258,26 @@ def test_delete_takes_the_message_away_and_keeps_the_result() -> None:
     assert in_bot(story).private == []
 
 
+class Unforgiving(FakeChat):
+    """A chat that deletes nothing, as Telegram does with messages older than two days."""
+
+    async def delete(self, ref: MessageRef) -> None:
+        raise ContentRefused("message can't be deleted")
+
+
+def test_a_message_that_cannot_be_deleted_any_more_is_emptied() -> None:
+    """The picture somebody wants gone would stay, without a word."""
+
+    async def story(running: Bot) -> None:
+        job = await done(running, "/image flux a cat")
+        await press(running, job, "delete")
+        await asyncio.sleep(5)
+        content = running.chat.messages[(await of(running, job)).message].contents[-1]
+        assert (content.body, content.files, content.buttons) == (("Deleted.",), (), ())
+
+    in_bot(story, chat=Unforgiving())
+
+
 def test_a_running_job_is_not_deleted_under_its_owner() -> None:
     """A message would vanish and come back as soon as its job goes on."""
 
@@ -339,6 +359,7 @@ def test_where_there_are_no_forms_a_reply_to_the_prompt_edits_after_a_restart_to
         assert prompt.contents[-1].awaits
         assert "a cat" in prompt.text
         ref = MessageRef(platform="fake", chat="1", message=number)
+        assert await ask(running, "/ask mine now", "fake:2", replied_to=ref) is None
         edited = await ask(running, "/ask a dog --steps 9", replied_to=ref)
         request = drawn(edited)
         assert (request.prompt, request.seed, request.steps) == ("a dog", 7, 9)
