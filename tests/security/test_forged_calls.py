@@ -1,0 +1,125 @@
+"""Calls that no client of ours would send: other people's jobs, admins' commands, borrowed names."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bot.commands.registry import COMMANDS
+from bot.commands.table import Command, ParamKind
+from queueing.jobs import Job, JobState
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_house import ADMIN, Bot, bot
+from tests.simulation.house import House, host, image_model
+from tests.simulation.loop import run
+
+SECRET = "what-only-the-owner-may-read"
+ABOUT_A_JOB = [
+    command
+    for command in COMMANDS
+    if not command.admin and any(param.kind is ParamKind.JOB for param in command.params)
+]
+ADMINS = [command for command in COMMANDS if command.admin]
+ALMOST_ADMINS = ("fake:1", "fake:099", "fake:99 ", "FAKE:99", "web:99", "fake:")
+VALUES: Mapping[ParamKind, str | int | float | bool] = {
+    ParamKind.MODEL: "flux",
+    ParamKind.HOST: "gpu-1",
+    ParamKind.PERSON: "fake:1",
+    ParamKind.JOB: 1,
+    ParamKind.WHOLE: 1,
+    ParamKind.DECIMAL: 1.0,
+    ParamKind.FLAG: True,
+    ParamKind.SIZE: "512x512",
+}
+
+
+def played(story: Any) -> FakeChat:
+    """Play a story in a bot with one running and one waiting job of fake:1."""
+
+    async def play() -> FakeChat:
+        house = House.of([image_model("flux")], [host("gpu-1", "comfy")])
+        house.servers["comfy"].service_s = 60.0
+        async with bot(house) as running:
+            for _ in range(2):
+                await running.gate.call(running.chat.call(f"/image flux {SECRET}"))
+            await asyncio.sleep(20)
+            await story(running)
+            await asyncio.sleep(5)
+            return running.chat
+
+    return run(play())
+
+
+async def jobs(running: Bot) -> list[Job]:
+    """Return every job there is, without what only the passing of time changes."""
+    found = [await running.queue.get(number) for number in range(1, 6)]
+    return [replace(job, state=JobState.PENDING) for job in found if job is not None]
+
+
+def filled(command: Command) -> dict[str, str | int | float | bool]:
+    """Return a value for each of a command's parameters."""
+    return {
+        param.name: VALUES.get(param.kind, param.choices[0] if param.choices else "x")
+        for param in command.params
+        if param.kind is not ParamKind.PICTURE
+    }
+
+
+@pytest.mark.parametrize("button", [True, False], ids=["pressed", "typed"])
+@pytest.mark.parametrize("command", ABOUT_A_JOB, ids=lambda command: command.name)
+def test_another_persons_job_cannot_be_touched_or_read(command: Command, button: bool) -> None:
+    """Anybody could cancel, repeat, change or read what others asked for, by counting numbers."""
+
+    async def story(running: Bot) -> None:
+        for job_id in (1, 2):
+            before = await jobs(running)
+            call = running.chat.call(
+                f"/{command.name}",
+                user="fake:666",
+                chat="666",
+                options=filled(command) | {"id": job_id},
+                button=button,
+            )
+            await running.gate.call(call)
+            await asyncio.sleep(3)
+            assert await jobs(running) == before
+            assert [job.id for job in await running.queue.open_jobs("fake:1")] == [1, 2]
+
+    chat = played(story)
+    told = [text for where, text in chat.private if where == "666"]
+    told += [m.text for m in chat.messages.values() if m.chat == "666"]
+    assert not any(SECRET in text for text in told)
+
+
+@pytest.mark.parametrize("command", ADMINS, ids=lambda command: command.name)
+def test_admins_commands_go_by_the_exact_user_id(command: Command) -> None:
+    """Somebody with a name, a number or a platform like an admin's could run the house."""
+
+    async def story(running: Bot) -> None:
+        before, paused = await jobs(running), running.queue.paused()
+        for user in ALMOST_ADMINS:
+            call = running.chat.call(
+                f"/{command.name}", user=user, options=filled(command), user_name="fake:99"
+            )
+            await running.gate.call(call)
+            await asyncio.sleep(2)
+        assert await jobs(running) == before
+        assert running.queue.paused() == paused
+
+    refused = [text for _, text in played(story).private if "is for admins" in text]
+    assert len(refused) == len(ALMOST_ADMINS)
+
+
+def test_an_admin_is_let_through() -> None:
+    """The tests above would pass if everybody were refused."""
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/cancel 2", user=ADMIN, chat="99"))
+        await asyncio.sleep(3)
+        job = await running.queue.get(2)
+        assert job is not None
+        assert job.state is JobState.CANCELLED
+
+    played(story)

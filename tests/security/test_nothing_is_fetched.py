@@ -1,0 +1,64 @@
+"""Addresses in what people write are words: nothing of ours ever opens them."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from tests.fakes.telegram import FakeTelegram
+from tests.security.bots import on_telegram
+
+
+class Bait:
+    """A server that nobody has a reason to ask."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.url = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(request.path)
+        return web.Response(text="gotcha")
+
+
+@pytest.fixture
+async def bait() -> AsyncIterator[Bait]:
+    bait, app = Bait(), web.Application()
+    app.router.add_route("*", "/{path:.*}", bait.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    bait.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield bait
+    await runner.cleanup()
+
+
+async def test_no_address_a_person_writes_is_opened(bait: Bait, tmp_path: Path) -> None:
+    """People could make the bot ask servers that only it can reach, or tell where it runs."""
+    lines = [
+        f"/image flux {bait.url}/cat.png",
+        f"/image flux cat --negative {bait.url}/negative",
+        f"/image flux cat --style {bait.url}/style",
+        f"/image flux cat --lora {bait.url}/lora",
+        f"/ask llama ![x]({bait.url}/markdown) <img src={bait.url}/html>",
+        f"/ask llama [link]({bait.url}/link) file:///etc/passwd",
+        f"/settings --image {bait.url}/settings",
+        f"{bait.url}/alone",
+        f"/{bait.url}/command",
+    ]
+    async with FakeTelegram() as fake, on_telegram(fake, tmp_path):
+        person = fake.person(7)
+        for number, line in enumerate(lines):
+            person.says(line)
+            if line.startswith("/") and not line.startswith("/http"):
+                await fake.wait_for(lambda n=number: len(person.chat.from_bot) > n)  # type: ignore[misc]
+        await fake.wait_for(
+            lambda: "Cancel" not in [b.label for m in person.chat.from_bot for b in m.buttons],
+            timeout_s=30,
+        )
+        await fake.quiet()
+        said = "".join(each.shown for each in person.chat.from_bot)
+    assert "gotcha" not in said
+    assert "root:" not in said
+    assert bait.asked == []
