@@ -14,6 +14,8 @@ from queueing.jobs import Job
 from queueing.world import World
 
 MOST_STARTS = 500
+MORE_SHARE = 0.1  # of a line: how many more may have come to it than such a forecast expected
+AGE_SHARE = 0.05  # of the wait ahead: how old a forecast may be that tells its end
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,20 +43,42 @@ class Forecast:
         """Whether it has looked as far ahead as it may and estimates the rest by pace."""
         return self._future.cut_short
 
-    def of(self, job: Job, position: int) -> Expected | None:
+    def still_tells(self, job: Job, position: int, now: float) -> bool:
+        """Tell whether it is young enough for a job at that position now.
+
+        What lies far ahead moves little within a twentieth of the way there, unless many more have
+        come to the line than was expected.
+        """
+        line = self._future.lines.get((job.model, job.lane))
+        if line is None or line.begun(now) + position > line.count(now) * (1 + MORE_SHARE):
+            return False
+        expected = self.of(job, position, now)
+        return expected is not None and (
+            now - self._origin.now <= AGE_SHARE * (expected.start_at - now)
+        )
+
+    def of(self, job: Job, position: int, now: float | None = None) -> Expected | None:
         """Return when a waiting job will be done; None where nothing can honestly be said.
 
-        `position` counts from 1 in the job's model and lane. A place behind the line's end is
-        taken for that of the next one who comes.
+        `position` counts from 1 in the job's model and lane, at the forecast's own moment or at
+        `now`, when those expected to have started are ahead no longer. A place behind the line's
+        end is taken for that of the next one who comes.
         """
         line = self._future.lines.get((job.model, job.lane))
         if line is None or self._stands(line):
             return None
+        unexpected = 0
+        if now is not None and now > self._origin.now:
+            position += line.begun(now)
+            unexpected = max(0, position - max(1, line.count(now)))
+            position -= unexpected
         while len(line.starts) < position and not self._future.over:
             self._future.step()
         started = self._start_of(line, position)
         if started is None:
             return None
+        if unexpected and line.starts:
+            started = Started(started.at + unexpected * self._pace_s(line), started.backend)
         usual = self._service(job, started.backend)
         return Expected(
             start_at=started.at,

@@ -3,6 +3,7 @@
 Pure bookkeeping; decides nothing.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from math import inf
 
@@ -34,6 +35,10 @@ class Line:
     def count(self, moment: float) -> int:
         """Return how many will have come by then, started ones included."""
         return self.view.count + int(self.rate_per_s * (moment - self.now) + 0.5 + 1e-9)
+
+    def begun(self, moment: float) -> int:
+        """Return how many of the known starts will have happened before then."""
+        return bisect_left(self.starts, moment, key=lambda start: start.at)
 
     def next_arrival_at(self) -> float:
         """Return when the first job behind those that have started comes; it may be past."""

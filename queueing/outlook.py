@@ -4,6 +4,7 @@ Keeps one forecast of the router's newest snapshot; asks, and never changes anyt
 """
 
 import logging
+from collections.abc import Sequence
 
 from queueing.catalog import ModelSpec
 from queueing.estimates import Usual
@@ -32,19 +33,30 @@ class Outlook:
         self._world: World | None = None
         self._newest_id = 0
 
-    async def refresh(self, newest_id: int) -> None:
-        """Make sure there is a forecast that is fresh and has seen jobs up to that id.
+    async def refresh(self, asked: Sequence[tuple[Job, int]]) -> None:
+        """Make sure there is a forecast that tells of these waiting jobs at their positions.
 
-        A line so long that its end is estimated by its pace needs no new forecast for each job
-        that joins it: with thousands waiting these would cost more than all else. Raises
+        One that is older, or has not seen the newest jobs, does where it looks far enough ahead:
+        with thousands waiting a new one for each who joins would cost more than all else. Raises
         `StoreError`.
         """
+        newest_id = max((job.id for job, _ in asked), default=0)
         if self._forecast is not None and self._world is not None:
-            fresh = self._clock.now() - self._world.now < FRESH_S
+            now = self._clock.now()
+            fresh = now - self._world.now < FRESH_S
             if fresh and (newest_id <= self._newest_id or self._forecast.cut_short):
+                return
+            if not self._surprised(self._world) and all(
+                self._forecast.still_tells(job, position, now) for job, position in asked
+            ):
                 return
         self._look_at(await self._router.snapshot())
         self._newest_id = max(self._newest_id, newest_id)
+
+    def _surprised(self, then: World) -> bool:
+        """Whether models wait, or are in memory, that were not when the forecast was made."""
+        now = self._router.world
+        return now is None or not _present(now) <= _present(then)
 
     def _look_at(self, world: World) -> None:
         self._world = world
@@ -57,7 +69,7 @@ class Outlook:
         if self._forecast is None:
             return None
         try:
-            return self._forecast.of(job, position)
+            return self._forecast.of(job, position, self._clock.now())
         except Exception:  # an estimate is a courtesy: a fault in it must not silence the rest
             log.exception("job %d: no estimate", job.id)
             return None
@@ -116,3 +128,9 @@ class Outlook:
 
     def _service(self, job: Job, backend: str) -> Usual:
         return self._times.service(job, backend)
+
+
+def _present(world: World) -> set[tuple[str, str]]:
+    """Return what decides who must make room: the models that wait, and the copies."""
+    copies = {(copy.model, copy.backend) for copy in world.copies}
+    return copies | {(model.name, "") for model in world.models.values() if model.waiting}

@@ -115,10 +115,10 @@ class Reports:
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
         """Return where each job stands, by job id. Raises `StoreError`."""
         jobs = [await self._entered(job) for job in jobs]
-        waiting = [job.id for job in jobs if job.state is JobState.PENDING]
-        positions = await self._store.positions(waiting) if waiting else {}
+        waiting = [job for job in jobs if job.state is JobState.PENDING]
+        positions = await self._store.positions([job.id for job in waiting]) if waiting else {}
         if waiting:
-            await self._outlook.refresh(max(waiting))
+            await self._outlook.refresh([(job, positions.get(job.id, 0)) for job in waiting])
         return {job.id: self._standing(job, positions.get(job.id)) for job in jobs}
 
     async def _entered(self, job: Job) -> Job:
