@@ -1,0 +1,65 @@
+"""What is installed is what the lock files name, byte for byte."""
+
+import re
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)( ; [^\\]+)? \\$")
+HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
+LOCKS = ["requirements.lock", "requirements-dev.lock"]
+
+
+def locked(name: str) -> dict[str, str]:
+    """Return the version of each library in a lock file."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    found = (PINNED.match(line) for line in lines)
+    return {plain(match[1]): match[2] for match in found if match}
+
+
+def plain(name: str) -> str:
+    """Return a library's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_line_of_a_lock_is_a_pin_or_a_hash(name: str) -> None:
+    """A library could be fetched from another place, or as other bytes than were tried."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    pins = 0
+    for number, line in enumerate(lines):
+        if line.startswith("    #"):
+            continue
+        if PINNED.match(line):
+            pins += 1
+            assert HASH.match(lines[number + 1]), line
+            continue
+        assert HASH.match(line), line
+    assert pins > 20
+
+
+def test_what_runs_is_tested_in_the_same_versions() -> None:
+    """The tests would pass with other libraries than people get."""
+    runs, tested = (locked(name) for name in LOCKS)
+    assert runs.items() <= tested.items()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = {plain(re.split(r"[<>=~! ]", each)[0]) for each in project["dependencies"]}
+    assert named <= runs.keys()
+
+
+def test_the_libraries_here_are_those_of_the_lock() -> None:
+    """What these tests found would be true of other libraries."""
+    pinned = locked("requirements-dev.lock")
+    here = {plain(each.metadata["Name"]): each.version for each in metadata.distributions()}
+    both = pinned.keys() & here.keys()
+    assert len(both) > 20
+    assert {name: here[name] for name in both} == {name: pinned[name] for name in both}
+
+
+def test_installing_demands_the_hashes() -> None:
+    """The hashes would stand in the files and nobody would look at them."""
+    assert "--require-hashes" in (ROOT / "tasks.py").read_text(encoding="utf-8")
+    assert "--require-hashes" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
