@@ -114,6 +114,14 @@ def test_every_command_and_option_is_documented(command: Any) -> None:
             assert re.search(rf"`--{param.name}[` ]", text), param.name
 
 
+def test_decisions_are_numbered_one_by_one() -> None:
+    """Two notes would be quoted by one number, or a missing one looked for."""
+    notes = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    for number, note in enumerate(notes, start=1):
+        assert note.name.startswith(f"{number:04d}-")
+        assert note.read_text(encoding="utf-8").startswith(f"# {number}. ")
+
+
 def test_only_existing_commands_are_documented() -> None:
     """People would type what is refused."""
     text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
