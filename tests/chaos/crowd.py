@@ -45,10 +45,10 @@ class Crowd:
         self._people = [telegram.person(number) for number in range(1, PEOPLE + 1)]
         self.asked: list[Asked] = []
 
-    async def go_on(self, pause_s: float) -> None:
-        """Ask at random moments, on average one request each so many seconds."""
+    async def go_on(self, pause_s: float, most: int) -> None:
+        """Ask at random moments, on average one request each so many seconds, `most` in all."""
         async with asyncio.TaskGroup() as group:
-            while True:
+            while len(self.asked) < most:
                 request = self._ask()
                 if self._random.random() < CANCELS:
                     group.create_task(self._cancel(request))

@@ -67,31 +67,38 @@ class Lives:
     _prepared: asyncio.subprocess.Process | None = None
 
     async def go_through(
-        self, kills: int, *, died: Callable[[], None], quiet: Callable[[], bool], within_s: float
+        self, kills: int, *, died: Callable[[], None], left: Callable[[], int], within_s: float
     ) -> None:
-        """Die so often, calling `died` each time; then live until all is quiet and stop in order."""
+        """Die so often, calling `died` each time; then live until nothing is left to do, and stop.
+
+        It is stuck when what is left does not get less for so many seconds.
+        """
         plan = [*fates(self.random, kills), Fate()]
         try:
             for fate, following in pairwise(plan):
                 process = await self._begin(fate, following)
                 await self._end(process, fate)
                 died()
-            await self._last(await self._begin(plan[-1], None), quiet, within_s)
+            await self._last(await self._begin(plan[-1], None), left, within_s)
         finally:
             await self._drop_prepared()
 
     async def _last(
-        self, process: asyncio.subprocess.Process, quiet: Callable[[], bool], within_s: float
+        self, process: asyncio.subprocess.Process, left: Callable[[], int], within_s: float
     ) -> None:
+        least = left()
         try:
-            async with asyncio.timeout(within_s):
-                while not quiet():
+            async with asyncio.timeout(within_s) as limit:
+                while (now_left := left()) or self.polls() == 0:
+                    if now_left < least:
+                        least = now_left
+                        limit.reschedule(asyncio.get_running_loop().time() + within_s)
                     await asyncio.sleep(0.2)
                     if process.returncode is not None:
                         self.faults.append(f"it ended by itself with {process.returncode}")
                         return
         except TimeoutError:
-            self.faults.append(f"not quiet after {within_s:.0f} s")
+            self.faults.append(f"{least} requests do not end")
         process.send_signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(STOPS_WITHIN_S):
