@@ -85,7 +85,7 @@ class Answers:
         limits = self._platforms[call.platform].limits
         pace = self._desks.at(call.platform, call.chat).pace
         content = first_page(content, limits)
-        if not limits.free_answers:
+        if not limits.free_answers or call.request is not None:
             await self._desks.turn(call.platform, call.chat, burst=True)
         try:
             return await call.respond(content, private)

@@ -82,7 +82,8 @@ class Card:
 
     def free(self, pace: Pace) -> bool:
         """Tell whether the next request for this card is on nobody's account."""
-        return self.ref is None and self.respond is not None and pace.free_answers
+        answers = self.ref is None and self.respond is not None and pace.free_answers
+        return answers and self.origin.request is None  # a message is answered by a message
 
     def due(self, now: float, pace: Pace, turn_s: float, crowd: int) -> float:
         """Return when this card may be served next.

@@ -116,7 +116,7 @@ class Limits:
     while a job runs; `inline_moments` that a `Moment` counts down by itself.
     An edit carries at most `files_per_edit` files. `pings` tells that people get no notification
     of an edit, so a short message follows after a long wait. `free_answers` tells that the first
-    answer to a call counts against none of these times.
+    answer to a call without a message of its own counts against none of these times.
     """
 
     text: int

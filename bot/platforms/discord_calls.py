@@ -102,10 +102,10 @@ class Call:
             respond=self.respond,
             options={name: value for name, value in given.items() if name not in files},
             files=tuple(
-                attachment_of(file, limit) for file in (*files.values(), *_pictures(self._about))
+                attachment_of(file, limit) for file in (*files.values(), *pictures_of(self._about))
             ),
             language=interaction.locale.value,
-            roles=_roles(interaction.user),
+            roles=roles_of(interaction.user),
             within=_within(interaction),
             replied_to=self._source(),
             button=self._button,
@@ -270,14 +270,15 @@ def _within(interaction: "discord.Interaction[Any]") -> tuple[str, ...]:
     return (str(interaction.guild_id), *([str(thread.parent_id)] if thread else []))
 
 
-def _roles(user: discord.User | discord.Member) -> frozenset[str]:
+def roles_of(user: discord.User | discord.Member) -> frozenset[str]:
     """Return the ids of a member's roles; names are not unique and anybody's to choose."""
     if isinstance(user, discord.User):
         return frozenset()
     return frozenset(str(role.id) for role in user.roles)
 
 
-def _pictures(message: discord.Message | None) -> Sequence[discord.Attachment]:
+def pictures_of(message: discord.Message | None) -> Sequence[discord.Attachment]:
+    """Return the pictures attached to a message."""
     attached = message.attachments if message is not None else ()
     return [file for file in attached if (file.content_type or "").startswith("image/")]
 

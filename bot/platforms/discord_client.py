@@ -8,10 +8,11 @@ from typing import Any, Protocol
 import discord
 from discord import app_commands
 
-from bot.platforms.base import Door
-from bot.platforms.discord_calls import Call, Post
+from bot.platforms.base import Door, Invocation
+from bot.platforms.discord_calls import Call
 from bot.platforms.discord_commands import Describe, HelpTexts, command_tree, digest
 from bot.platforms.discord_errors import refuse_to_wait
+from bot.platforms.discord_messages import PostReply, Spoken
 from bot.platforms.discord_render import filled_in, pressed
 
 LONGEST_SLEEP_S = 30.0  # discord.py takes no less; `refuse_to_wait` is the stricter guard
@@ -34,7 +35,7 @@ class Notes(Protocol):
 
 
 class Client(discord.Client):
-    """Receives interactions and nothing else."""
+    """Receives interactions, and messages that are meant for the bot."""
 
     def __init__(
         self,
@@ -45,10 +46,10 @@ class Client(discord.Client):
         describe: Describe,
         notes: Notes | None,
         download_limit: int,
-        post: Post,
+        post: PostReply,
     ) -> None:
         super().__init__(
-            intents=discord.Intents(guilds=True),
+            intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True),
             allowed_mentions=discord.AllowedMentions.none(),
             max_messages=None,
             max_ratelimit_timeout=LONGEST_SLEEP_S,
@@ -119,6 +120,27 @@ class Client(discord.Client):
             return
         command, values = came
         await self._take(interaction, command, values)
+
+    async def on_message(self, message: discord.Message) -> None:
+        """Take a question by mention, by reply or in a direct message."""
+        if self.user is None:
+            return
+        spoken = Spoken(
+            message=message,
+            platform=self._platform,
+            me=self.user.id,
+            post=self._post,
+            download_limit=self._download_limit,
+        )
+        invocation = spoken.invocation()
+        if invocation is not None:
+            self._calls.create_task(self._answer(invocation))
+
+    async def _answer(self, invocation: Invocation) -> None:
+        try:
+            await self._door.call(invocation)
+        except Exception:  # noqa: BLE001 - one broken call must not end the connection
+            _log.exception("%s: %s failed", self._platform, invocation.key)
 
     async def _on_outdated_command(
         self, interaction: "discord.Interaction[Any]", error: app_commands.AppCommandError

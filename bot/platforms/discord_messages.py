@@ -1,0 +1,121 @@
+"""Messages that are meant for us: a mention, a reply to us, or anything in a direct message.
+
+Of all other messages Discord keeps the words to itself, because the bot asks for no privileged
+intent; here they are passed over unread.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import discord
+
+from bot.platforms.base import Content, Invocation, MessageRef
+from bot.platforms.discord_calls import attachment_of, chat_of, pictures_of, roles_of
+
+_PERSONS = {discord.MessageType.default, discord.MessageType.reply}
+_COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)")
+
+
+class PostReply(Protocol):
+    """Posts an ordinary message that quotes another."""
+
+    async def __call__(
+        self, chat: str, content: Content, *, reply_to: MessageRef | None = None
+    ) -> MessageRef:
+        """Post. Raises `ChatError`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spoken:
+    """A message that asks us something, as the call it is."""
+
+    message: discord.Message
+    platform: str
+    me: int
+    post: PostReply
+    download_limit: int
+
+    def invocation(self) -> Invocation | None:
+        """Return the call as the door takes it, None for a message that is not meant for us."""
+        message = self.message
+        if message.author.bot or message.webhook_id or message.type not in _PERSONS:
+            return None  # bots that answer each other would never end
+        if not self._is_for_us():
+            return None
+        command, text = self._asked()
+        replied = self._replied()
+        ours = replied is not None and replied.author.id == self.me
+        return Invocation(
+            key=f"{self.platform}:message:{message.id}",
+            platform=self.platform,
+            user=f"{self.platform}:{message.author.id}",
+            user_name=message.author.display_name,
+            chat=self._chat(),
+            group=message.guild is not None,
+            command=command,
+            respond=self.respond,
+            text=text,
+            files=tuple(
+                attachment_of(file, self.download_limit)
+                for each in (message, replied)
+                for file in pictures_of(each)
+            ),
+            language=message.guild.preferred_locale.value if message.guild else None,
+            roles=roles_of(message.author),
+            within=tuple(self._within()),
+            request=self._ref(message.id),
+            replied_to=self._ref(replied.id) if replied is not None and ours else None,
+            quoted=replied.content if replied is not None else "",
+        )
+
+    async def respond(self, content: Content, private: bool) -> MessageRef:  # noqa: ARG002
+        """Answer with a reply; Discord hides only the answers to commands from others."""
+        return await self.post(self._chat(), content, reply_to=self._ref(self.message.id))
+
+    def _is_for_us(self) -> bool:
+        """Return whether a message speaks to us.
+
+        A reply mentions whom it replies to, unasked; "lovely!" beneath a picture is meant for
+        people. So there our name must stand in the words.
+        """
+        if self.message.guild is None or self._names_us():
+            return True
+        replied = self._replied()
+        to_us = replied is not None and replied.author.id == self.me
+        return to_us and bool(self.message.content) and not (replied and replied.attachments)
+
+    def _names_us(self) -> bool:
+        return re.search(rf"<@!?{self.me}>", self.message.content) is not None
+
+    def _asked(self) -> tuple[str, str]:
+        """Return the command and its text; our bare name asks what there is."""
+        text = re.sub(rf"\s*<@!?{self.me}>\s*", " ", self.message.content).strip()
+        if (named := _COMMAND.match(text)) is not None:
+            return named[1], text[named.end() :].strip()
+        if text:
+            return "ask", text
+        has_picture = bool(pictures_of(self.message) or pictures_of(self._replied()))
+        return ("describe" if has_picture else "help"), ""
+
+    def _replied(self) -> discord.Message | None:
+        """Return the message replied to; None where there is none or it was deleted."""
+        reference = self.message.reference
+        found = reference.resolved if reference is not None else None
+        return found if isinstance(found, discord.Message) else None
+
+    def _within(self) -> Iterator[str]:
+        """Yield the ids of the server and of a thread's channel, or the person's own."""
+        if self.message.guild is None:
+            yield str(self.message.author.id)
+            return
+        yield str(self.message.guild.id)
+        if isinstance(self.message.channel, discord.Thread):
+            yield str(self.message.channel.parent_id)
+
+    def _chat(self) -> str:
+        return chat_of(self.message.channel.id, group=self.message.guild is not None)
+
+    def _ref(self, message_id: int) -> MessageRef:
+        return MessageRef(platform=self.platform, chat=self._chat(), message=str(message_id))
