@@ -64,6 +64,7 @@ class Lives:
     recovery_s: list[float] = field(default_factory=list)
     died_at: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
+    _living: asyncio.subprocess.Process | None = None
     _prepared: asyncio.subprocess.Process | None = None
 
     async def go_through(
@@ -81,7 +82,8 @@ class Lives:
                 died()
             await self._last(await self._begin(plan[-1], None), left, within_s)
         finally:
-            await self._drop_prepared()
+            for started in (self._living, self._prepared):
+                await _ended(started)
 
     async def _last(
         self, process: asyncio.subprocess.Process, left: Callable[[], int], within_s: float
@@ -119,6 +121,7 @@ class Lives:
         else:
             assert process.stdin is not None
             process.stdin.write(b"begin\n")
+        self._living = process
         if following is not None and following.after_s is None:
             self._prepared = await self._spawn(following, wait=True)
         if fate.after_s is not None and self.random.random() < AT_START:
@@ -166,8 +169,11 @@ class Lives:
                 stderr=log,
             )
 
-    async def _drop_prepared(self) -> None:
-        if self._prepared is not None:
-            with suppress(ProcessLookupError):
-                self._prepared.kill()
-            await self._prepared.wait()
+
+async def _ended(process: asyncio.subprocess.Process | None) -> None:
+    """Leave no process behind, however the trial ends."""
+    if process is None or process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
