@@ -8,8 +8,9 @@ made, so it judges any scheduler that writes this format.
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import floor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
@@ -18,6 +19,7 @@ from benchmarks.check_timeline import Timeline
 from benchmarks.trace import JobOutcome, Outcome, Trace, TraceJob
 
 TOLERANCE_S = 1e-6
+ROUNDING = 1e-9
 
 
 @dataclass
@@ -71,35 +73,52 @@ def _kept(asked: TraceJob, job: JobOutcome) -> bool:
 def shortest_makespan_s(trace: Trace, run: Outcome) -> float:
     """Return a moment before which no scheduler could have finished the same jobs.
 
-    The latest of: the last job's own end; all memory-seconds over all budgets; each model's work
-    over its slots; the work that only serial backends can do, over those.
+    The latest of: the last job's own end; the cards all jobs need over the cards there are; each
+    model's work over its slots; the work that only serial backends can do, over those.
     """
     models = {model.name: model for model in trace.models}
-    budget_mb = sum(host.vram_mb * host.margin for host in trace.hosts)
-    serial = {b.name for host in trace.hosts for b in host.backends if b.serial}
     work_s: defaultdict[str, float] = defaultdict(float)
     first_at: dict[str, float] = {}
-    bound_s, mb_s = 0.0, 0.0
+    ends = [0.0]
     for job in run.jobs:
-        asked, spec = trace.jobs[job.index], models[job.model]
-        if job.finished_s is None:
-            continue
-        bound_s = max(bound_s, asked.at + asked.service_s)
-        mb_s += asked.service_s * spec.vram_mb / spec.parallel
-        work_s[job.model] += asked.service_s
-        first_at[job.model] = min(asked.at, first_at.get(job.model, asked.at))
-    if not first_at:
-        return 0.0
-    bound_s = max(bound_s, min(first_at.values()) + mb_s / budget_mb)
+        asked = trace.jobs[job.index]
+        if job.finished_s is not None:
+            ends.append(asked.at + asked.service_s)
+            work_s[job.model] += asked.service_s
+            first_at[job.model] = min(asked.at, first_at.get(job.model, asked.at))
+    began_at = min(first_at.values(), default=0.0)
     for name, seconds in work_s.items():
         slots = len(models[name].backends) * models[name].parallel
-        bound_s = max(bound_s, first_at[name] + seconds / slots)
+        ends.append(first_at[name] + seconds / slots)
+    cards_s = {name: seconds / models[name].parallel for name, seconds in work_s.items()}
+    ends += [began_at + _packed_s(trace, cards_s, pieces) for pieces in (None, 1, 2, 3, 4)]
+    serial = {b.name for host in trace.hosts for b in host.backends if b.serial}
     one_by_one = [name for name in work_s if set(models[name].backends) <= serial]
-    if one_by_one:
-        servers = {backend for name in one_by_one for backend in models[name].backends}
-        seconds = sum(work_s[name] for name in one_by_one) / len(servers)
-        bound_s = max(bound_s, min(first_at[name] for name in one_by_one) + seconds)
-    return bound_s
+    servers = {backend for name in one_by_one for backend in models[name].backends}
+    ends.append(began_at + sum(work_s[name] for name in one_by_one) / max(1, len(servers)))
+    return max(ends)
+
+
+def _packed_s(trace: Trace, cards_s: Mapping[str, float], pieces: int | None) -> float:
+    """Return how long all cards are kept by copies that must be in memory for so many seconds.
+
+    A copy counts as its share of a card, or as what that share is worth when shares are rounded
+    down to so many pieces (a dual feasible function of bin packing): two models of 60 % each take
+    two cards although they are only 1.2 of them.
+    """
+    models = {model.name: model for model in trace.models}
+    taken = 0.0
+    for name, seconds in cards_s.items():
+        able = [h for h in trace.hosts if {b.name for b in h.backends} & set(models[name].backends)]
+        shares = [models[name].vram_mb / (host.vram_mb * host.margin) for host in able]
+        taken += seconds * min(_worth(share, pieces) for share in shares)
+    return taken / len(trace.hosts)
+
+
+def _worth(share: float, pieces: int | None) -> float:
+    if pieces is None or abs((pieces + 1) * share - round((pieces + 1) * share)) < ROUNDING:
+        return share
+    return floor((pieces + 1) * share) / pieces
 
 
 # ---------------------------------------------------------------- one thing at a time

@@ -36,7 +36,7 @@ class Timeline:
         self.broken: list[str] = []
         self.starved: list[str] = []
         self.held_s = 0.0
-        self._running_jobs: dict[int, JobOutcome] = {}
+        self._ran_on: dict[int, _Copy] = {}
         for resident in trace.resident:
             self.copies[resident.backend, resident.model] = _Copy(ready_at=0.0)
         for host in self.hosts:
@@ -78,11 +78,11 @@ class Timeline:
         elif kind == ARRIVES:
             self.waiting[what.model][what.index] = None
         elif kind == LEAVES:
-            del self._running_jobs[what.index]
-            if what.backend is not None and (what.backend, what.model) in self.copies:
-                self.copies[what.backend, what.model].running -= 1
+            copy = self._ran_on.pop(what.index, None)
+            if copy is not None:
+                copy.running -= 1
         else:
-            self.waiting[what.model].pop(what.index)
+            self.waiting[what.model].pop(what.index, None)
             if what.backend is not None:
                 self._start(at, what, what.backend)
 
@@ -125,7 +125,7 @@ class Timeline:
         if backend in self.serial and self._busy(backend, at):
             self.broken.append(f"job {job.index} started on the busy {backend} at {at}")
         copy.running += 1
-        self._running_jobs[job.index] = job
+        self._ran_on[job.index] = copy
         if copy.running > self.models[job.model].parallel:
             self.broken.append(f"{job.model} ran too much at once on {backend} at {at}")
 
