@@ -10,7 +10,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from bot.commands.context import Answer, Call, CallRefused, Context, Reply, reply
-from bot.commands.parse import SHAPES, Args, BadCall, check, parse, usage
+from bot.commands.parse import SHAPES, Args, BadCall, check, options, parse, usage
 from bot.commands.registry import HANDLERS
 from bot.commands.table import Command, Param, ParamKind
 from bot.people import Person
@@ -98,8 +98,7 @@ class Gate:
             call = Call(invocation=invocation, args=args, person=person, language=language)
             return await HANDLERS[command.name](self._context, call)
         except BadCall as bad:
-            problem = word(language, bad.key, **bad.values)
-            return _words(language, "refused.usage", problem=problem, usage=usage(command))
+            return _misread(language, command, bad)
 
     def _unknown(self, name: str, language: str) -> CallRefused:
         close = get_close_matches(name, self._by_name, n=1)
@@ -132,7 +131,8 @@ class Gate:
             case ParamKind.JOB:
                 return self._presenter.open_jobs_of(user)
             case ParamKind.SIZE:
-                return (*SHAPES, "1:1", "3:2", "2:3", "16:9", "9:16", "1024x1024", "768x1024")
+                sizes = "1:1", "3:2", "2:3", "16:9", "9:16", "1024x1024", "768x1024"
+                return (*SHAPES, *sizes, *param.choices)
             case ParamKind.STYLE:
                 return tuple(self._context.styles)
             case _:
@@ -174,6 +174,17 @@ def _banned(person: Person) -> CallRefused:
     if person.banned_until is None:
         return CallRefused("refused.banned", reason=reason)
     return CallRefused("refused.banned_until", reason=reason, moment=Moment(person.banned_until))
+
+
+def _misread(language: str, command: Command, bad: BadCall) -> Reply:
+    """Return what is wrong with a call, and what would have worked."""
+    problem = word(language, bad.key, **bad.values)
+    parts = [word(language, "refused.usage", problem=problem, usage=usage(command))]
+    if command.example is not None:
+        parts.append(word(language, "help.example", example=word(language, command.example)))
+    if options(command):
+        parts.append(word(language, "help.options", command=command.name))
+    return reply(("\n".join(parts),))
 
 
 def _words(language: str, key: str, **values: Value) -> Reply:

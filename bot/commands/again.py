@@ -4,21 +4,20 @@ import secrets
 
 from bot.commands import place
 from bot.commands.context import Answer, Call, Context, Placed
-from bot.commands.jobs import own_job
-from bot.commands.table import Command, Param, ParamKind
+from bot.commands.jobs import past_job
+from bot.commands.table import Command, Param, ParamKind, Topic
 from queueing.requests import TextToImage
 
 COMMAND = Command(
     name="again",
     help="command.again",
-    params=(
-        Param(name="id", kind=ParamKind.JOB, help="param.job", required=True, positional=True),
-    ),
+    topic=Topic.JOBS,
+    params=(Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True),),
 )
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    job = await own_job(context, call, call.whole("id") or 0)
+    job = await past_job(context, call)
     request = job.request
     if isinstance(request, TextToImage):
         request = request.model_copy(update={"seed": secrets.randbelow(2**32)})

@@ -2,7 +2,7 @@
 
 from bot.commands import place
 from bot.commands.context import Answer, Call, Context, Placed, bounded, usual_model
-from bot.commands.table import Command, Param, ParamKind
+from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.conversation import PICTURES, Talk, continued, room_chars
 from queueing.jobs import Job
 from queueing.requests import Capability, Chat, ChatMessage, File
@@ -12,6 +12,9 @@ QUESTION_LIMIT = 20_000
 COMMAND = Command(
     name="ask",
     help="command.ask",
+    topic=Topic.MAKE,
+    example="example.ask",
+    prose=True,
     params=(
         Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),
         Param(

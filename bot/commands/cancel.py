@@ -2,12 +2,13 @@
 
 from bot.commands.context import Answer, Call, CallRefused, Context, reply
 from bot.commands.jobs import meant_job
-from bot.commands.table import Command, Param, ParamKind
+from bot.commands.table import Command, Param, ParamKind, Topic
 from queueing.jobs import JobState
 
 COMMAND = Command(
     name="cancel",
     help="command.cancel",
+    topic=Topic.JOBS,
     params=(Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True),),
 )
 

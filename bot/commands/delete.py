@@ -4,21 +4,20 @@ The result itself stays as long as retention keeps it; `/forget` really deletes.
 """
 
 from bot.commands.context import Answer, Call, CallRefused, Context, Removed
-from bot.commands.jobs import own_job
-from bot.commands.table import Command, Param, ParamKind
+from bot.commands.jobs import pointed_job
+from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.base import Content
 
 COMMAND = Command(
     name="delete",
     help="command.delete",
-    params=(
-        Param(name="id", kind=ParamKind.JOB, help="param.job", required=True, positional=True),
-    ),
+    topic=Topic.JOBS,
+    params=(Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True),),
 )
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    job = await own_job(context, call, call.whole("id") or 0)
+    job = await pointed_job(context, call)
     if not job.state.final:
         raise CallRefused("refused.still_open", job=job.id)
     refs = await context.records.parts(job.id)

@@ -3,13 +3,15 @@
 from bot.commands import place
 from bot.commands.ask import QUESTION_LIMIT, ask, asked
 from bot.commands.context import Answer, Call, Context, bounded
-from bot.commands.table import Command, Param, ParamKind
+from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.conversation import PICTURES, Talk
 from bot.texts import word
 
 COMMAND = Command(
     name="describe",
     help="command.describe",
+    topic=Topic.MAKE,
+    prose=True,
     menu="menu.describe",
     params=(
         Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),

@@ -6,8 +6,8 @@ Without a new text it answers with a form that holds the old values.
 from bot.commands import drawing, place
 from bot.commands.context import Answer, Asked, Call, CallRefused, Context, Placed, bounded
 from bot.commands.drawing import OPTIONS, PROMPT_LIMIT
-from bot.commands.jobs import own_job
-from bot.commands.table import Command, Param, ParamKind
+from bot.commands.jobs import past_job
+from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.base import Content, Form, FormField
 from bot.texts import word
 from queueing.jobs import Job
@@ -18,9 +18,10 @@ FORM_TEXT_MOST = 4_000  # what a field of Discord's forms holds
 COMMAND = Command(
     name="edit",
     help="command.edit",
+    topic=Topic.JOBS,
     opens_form=True,
     params=(
-        Param(name="id", kind=ParamKind.JOB, help="param.job", required=True, positional=True),
+        Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True),
         Param(name="prompt", kind=ParamKind.TEXT, help="param.prompt", positional=True),
         *OPTIONS,
     ),
@@ -28,8 +29,8 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    job = await own_job(context, call, call.whole("id") or 0)
-    if call.args.keys() == {"id"} and not call.invocation.form:
+    job = await past_job(context, call)
+    if call.args.keys() <= {"id"} and not call.invocation.form:
         return _ask(context, call, job)
     if isinstance(job.request, Chat):
         return await _ask_again(context, call, job, job.request)

@@ -1,30 +1,68 @@
-"""`/help`: every command with its form, made from the command table; admins see theirs."""
+"""`/help`: every command in a line, made from the command table; `/help image`: that one's options.
 
-from bot.commands.context import Answer, Call, Context, reply
-from bot.commands.parse import usage
-from bot.commands.table import Command
+Admins see theirs as well.
+"""
+
+from collections.abc import Iterable
+
+from bot.commands.context import Answer, Call, CallRefused, Context, reply
+from bot.commands.parse import options, usage
+from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.base import Body
 from bot.texts import join, word
 
-COMMAND = Command(name="help", help="command.help")
+COMMAND = Command(
+    name="help",
+    help="command.help",
+    params=(Param(name="command", kind=ParamKind.TEXT, help="param.command", positional=True),),
+)
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    shown = [command for command in context.commands if not command.hidden]
-    body: Body = (*call.say("help.intro"), "\n")
-    for command in shown:
-        if not command.admin:
-            body += ("\n", *_line(call, command))
-    if context.access.is_admin(call.invocation.user):
-        body += ("\n\n", *call.say("help.admin"))
-        for command in shown:
-            if command.admin:
-                body += ("\n", *_line(call, command))
+    admin = context.access.is_admin(call.invocation.user)
+    shown = [each for each in context.commands if not each.hidden and (admin or not each.admin)]
+    if (named := call.text("command")) is not None:
+        return reply(_one(call, shown, named.removeprefix("/").casefold()))
+    body: Body = call.say("help.intro")
+    for topic in Topic:
+        listed = [each for each in shown if each.topic is topic and not each.admin]
+        body += _group(call, f"help.{topic}", listed)
+    if admin:
+        body += _group(call, "help.admin", (each for each in shown if each.admin))
+    body += ("\n\n", *call.say("help.more"))
     if call.invocation.group:
-        body += ("\n\n", *call.say("help.groups"))
+        body += ("\n", *call.say("help.groups"))
     return reply(join(body))
 
 
-def _line(call: Call, command: Command) -> Body:
-    help_text = word(call.language, command.help)
-    return call.say("help.line", usage=usage(command), help=help_text)
+def _group(call: Call, heading: str, commands: Iterable[Command]) -> Body:
+    body: Body = ("\n\n", *call.say(heading))
+    for command in commands:
+        body += ("\n", *_line(call, usage(command), command.help))
+    return body
+
+
+def _one(call: Call, shown: Iterable[Command], name: str) -> Body:
+    command = next((each for each in shown if each.name == name), None)
+    if command is None:
+        hint = word(call.language, "hint.help")
+        raise CallRefused("refused.unknown_command", command=name[:40], hint=hint)
+    body = _line(call, usage(command), command.help)
+    for param in command.params:
+        if param.positional:
+            body += ("\n", *_line(call, param.name, param.help))
+    for param in options(command):
+        body += ("\n", *_line(call, _typed(param), param.help))
+    if command.example is not None:
+        body += ("\n\n", *call.say("help.example", example=word(call.language, command.example)))
+    return join(body)
+
+
+def _typed(param: Param) -> str:
+    if param.kind is ParamKind.FLAG:
+        return f"--{param.name}"
+    return f"--{param.name} {'|'.join(param.choices) or '…'}"
+
+
+def _line(call: Call, name: str, help_key: str) -> Body:
+    return call.say("help.line", usage=name, help=word(call.language, help_key))

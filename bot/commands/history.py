@@ -1,7 +1,7 @@
 """`/history`: the caller's jobs, newest first, each with a button that brings it back."""
 
 from bot.commands.context import Answer, Call, Context, Reply, reply
-from bot.commands.table import Command, Param, ParamKind
+from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.base import Body, Button, Content, Moment
 from bot.texts import join, status, word
 from queueing.jobs import Job
@@ -14,6 +14,7 @@ _PROMPT_SHOWN = 60
 COMMAND = Command(
     name="history",
     help="command.history",
+    topic=Topic.JOBS,
     params=(Param(name="id", kind=ParamKind.JOB, help="param.older_than", positional=True),),
 )
 

@@ -4,13 +4,15 @@ from bot import enhance
 from bot.commands import drawing, place
 from bot.commands.context import Answer, Call, Context, bounded, usual_model
 from bot.commands.parse import BadCall, size
-from bot.commands.table import Command, Param, ParamKind
+from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.styles import Style
 from queueing.requests import Capability
 
 COMMAND = Command(
     name="image",
     help="command.image",
+    topic=Topic.MAKE,
+    example="example.image",
     params=(
         Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),
         Param(

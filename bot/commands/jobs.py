@@ -22,16 +22,43 @@ async def own_job(context: Context, call: Call, job_id: int) -> Job:
     return job
 
 
+async def past_job(context: Context, call: Call) -> Job:
+    """Return the job named in the call, replied to, or the caller's latest. Raises `CallRefused`."""
+    job = await _pointed_at(context, call)
+    if job is not None:
+        return job
+    latest = await context.queue.history(call.invocation.user, limit=1)
+    if not latest:
+        raise CallRefused("history.none")
+    return latest[0]
+
+
+async def pointed_job(context: Context, call: Call) -> Job:
+    """Return the job named in the call or replied to: what goes away is never guessed.
+
+    Raises `CallRefused`.
+    """
+    job = await _pointed_at(context, call)
+    if job is None:
+        raise CallRefused("refused.say_which_job", command=call.invocation.command)
+    return job
+
+
+async def _pointed_at(context: Context, call: Call) -> Job | None:
+    job_id = call.whole("id")
+    if job_id is None and call.invocation.replied_to is not None:
+        job_id = await context.records.job_of(call.invocation.replied_to)
+    return None if job_id is None else await own_job(context, call, job_id)
+
+
 async def meant_job(context: Context, call: Call) -> Job:
     """Return the job named in the call, replied to, or the caller's only open one.
 
     Raises `CallRefused`, naming the choices when there are several.
     """
-    job_id = call.whole("id")
-    if job_id is None and call.invocation.replied_to is not None:
-        job_id = await context.records.job_of(call.invocation.replied_to)
-    if job_id is not None:
-        return await own_job(context, call, job_id)
+    job = await _pointed_at(context, call)
+    if job is not None:
+        return job
     mine = await context.queue.open_jobs(call.invocation.user)
     if not mine:
         raise CallRefused("refused.no_open_job")

@@ -20,6 +20,7 @@ SHAPES = {"square": "1:1", "portrait": "2:3", "landscape": "3:2", "wide": "16:9"
 # Phones turn two hyphens into a dash, so "—size" means "--size".
 _OPTION = re.compile(r"(?:^|(?<=\s))(?:--|—|–)([A-Za-z][\w-]*)(?:=|\s+|$)", re.UNICODE)
 _QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(\S+)")
+_JOB = re.compile(r"#?([0-9]{1,15})")
 _PERSON = re.compile(r"<@!?\d+>|\d+|[a-z]+:\S+")
 _SIZE = re.compile(r"(\d{1,5})\s*[xX×*]\s*(\d{1,5})")
 _ASPECT = re.compile(r"(\d{1,3}):(\d{1,3})")
@@ -62,6 +63,8 @@ def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
             continue
         if param.kind is ParamKind.PERSON and not _PERSON.fullmatch(first):
             continue
+        if param.kind is ParamKind.JOB and _yields(command, param, first):
+            continue
         raw[param.name], rest = first, after
     return check(command, raw)
 
@@ -80,19 +83,22 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
 
 
 def usage(command: Command) -> str:
-    """Return the one-line form of a command, such as `/image [model] <prompt> [--size …]`."""
+    """Return the one-line form of a command without its options: `/image [model] <prompt>`."""
     words = [f"/{command.name}"]
-    words += [
-        f"<{param.name}>" if param.required else f"[{param.name}]"
-        for param in command.params
-        if param.positional
-    ]
-    words += [
-        f"[--{param.name}]" if param.kind is ParamKind.FLAG else f"[--{param.name} …]"
+    for param in command.params:
+        if param.positional:
+            named = "|".join(param.choices) or param.name
+            words.append(f"<{named}>" if param.required else f"[{named}]")
+    return " ".join(words)
+
+
+def options(command: Command) -> tuple[Param, ...]:
+    """Return the parameters that are typed as `--name value`."""
+    return tuple(
+        param
         for param in command.params
         if not param.positional and param.kind is not ParamKind.PICTURE
-    ]
-    return " ".join(words)
+    )
 
 
 def size(text: str) -> tuple[int, int] | None:
@@ -114,6 +120,12 @@ def size(text: str) -> tuple[int, int] | None:
     return sides if all(SIDE_LEAST <= side <= SIDE_MOST for side in sides) else None
 
 
+def _yields(command: Command, param: Param, first: str) -> bool:
+    """Return whether that word is no job but the beginning of a text that follows it."""
+    has_text = any(each.kind is ParamKind.TEXT and each.positional for each in command.params)
+    return has_text and not param.required and not _JOB.fullmatch(first)
+
+
 def _grid(side: float) -> int:
     return round(side / SIDE_STEP) * SIDE_STEP
 
@@ -130,7 +142,7 @@ def _take_options(command: Command, text: str) -> tuple[str, dict[str, Value]]:
     while found := _OPTION.search(text, at):
         name = found[1].lower()
         if name not in known:
-            if text[found.start()] != "-":  # a dash in prose, not an option
+            if command.prose or text[found.start()] != "-":  # a dash in prose, not an option
                 kept.append(text[at : found.end()])
                 at = found.end()
                 continue
@@ -158,7 +170,7 @@ def _words(_param: Param, value: Value) -> str:
 
 
 def _size(param: Param, value: Value) -> str:
-    if size(str(value)) is None:
+    if str(value) not in param.choices and size(str(value)) is None:
         raise BadCall("problem.size", name=param.name)
     return str(value)
 
@@ -174,10 +186,10 @@ def _flag(_param: Param, value: Value) -> bool:
 
 
 def _job(_param: Param, value: Value) -> int:
-    digits = str(value).strip().removeprefix("#")
-    if not re.fullmatch(r"[0-9]{1,15}", digits):
+    found = _JOB.fullmatch(str(value).strip())
+    if found is None:
         raise BadCall("problem.job", value=str(value)[:40])
-    return int(digits)
+    return int(found[1])
 
 
 def _whole(param: Param, value: Value) -> int:

@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 
 from bot.commands.context import Answer, Call, CallRefused, Context, reply
-from bot.commands.table import Command, Param, ParamKind
+from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.base import Body, Button
 from bot.texts import join, status, word
 from queueing.jobs import Job, JobState
@@ -20,6 +20,7 @@ _LINES_SHOWN = 15
 COMMAND = Command(
     name="queue",
     help="command.queue",
+    topic=Topic.JOBS,
     params=(
         Param(
             name="whose",

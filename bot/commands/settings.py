@@ -17,7 +17,7 @@ COMMAND = Command(
     params=(
         Param(name="image", kind=ParamKind.MODEL, help="param.my_image"),
         Param(name="ask", kind=ParamKind.MODEL, help="param.my_ask"),
-        Param(name="size", kind=ParamKind.SIZE, help="param.my_size"),
+        Param(name="size", kind=ParamKind.SIZE, help="param.my_size", choices=(_RESET,)),
         Param(name="style", kind=ParamKind.STYLE, help="param.my_style"),
         Param(
             name="language",
@@ -36,7 +36,7 @@ async def handle(context: Context, call: Call) -> Answer:
     if (ask := call.text("ask")) is not None:
         changes["ask_model"] = _model(context, ask, Capability.TEXT_TO_TEXT)
     if (size := call.text("size")) is not None:
-        changes["size"] = size
+        changes["size"] = None if size == _RESET else size
     if (style := call.text("style")) is not None:
         changes["style"] = None if style.casefold() == _RESET else style_named(context, call, style)
     if (language := call.text("language")) is not None:

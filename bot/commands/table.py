@@ -13,7 +13,7 @@ class ParamKind(StrEnum):
     JOB = "job"  # a job's id, as people see it ("12" or "#12")
     HOST = "host"  # a host's name
     PERSON = "person"  # a user id ("telegram:42"), a bare id, or a mention
-    SIZE = "size"  # "768x1024", an aspect such as "3:2", or a word such as "portrait"
+    SIZE = "size"  # "768x1024", "3:2", a word such as "portrait", or one of `choices`
     STYLE = "style"  # the name of a style of the configuration
     WHOLE = "whole"  # a whole number, `least` to `most`
     DECIMAL = "decimal"  # a number, `least` to `most`
@@ -40,6 +40,14 @@ class Param:
     choices: tuple[str, ...] = ()
 
 
+class Topic(StrEnum):
+    """Under which heading `/help` lists a command; admin commands have one of their own."""
+
+    MAKE = "make"
+    JOBS = "jobs"
+    HERE = "here"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
     """A command as all platforms see it; its handler is named in `bot.commands.COMMANDS`.
@@ -48,7 +56,9 @@ class Command:
     hidden from their menus out of politeness only. `hidden` commands exist only as buttons and in
     context menus; `menu` is the text key of the command's entry in the menu of a message.
     `opens_form` tells that without values it answers with a form, which Discord takes only as a
-    call's very first answer.
+    call's very first answer. `/help` lists commands by `topic`, and shows the `example` (a text key)
+    where a call cannot be understood. A command of `prose` leaves in its text what is no option of
+    its own: questions are full of words such as `--amend`.
     """
 
     name: str
@@ -58,3 +68,6 @@ class Command:
     hidden: bool = False
     menu: str | None = None
     opens_form: bool = False
+    topic: Topic = Topic.HERE
+    example: str | None = None
+    prose: bool = False

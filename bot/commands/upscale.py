@@ -3,7 +3,7 @@
 from bot.commands.context import Answer, Call, CallRefused, Context, usual_model
 from bot.commands.drawing import draw
 from bot.commands.source import meant_source
-from bot.commands.table import Command, Param, ParamKind
+from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.pictures import dimensions
 from queueing.requests import Capability, TextToImage
 
@@ -12,6 +12,7 @@ LARGEST_MEGAPIXELS = 16  # what a model makes of more fits neither the server's 
 COMMAND = Command(
     name="upscale",
     help="command.upscale",
+    topic=Topic.MAKE,
     params=(
         Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),
         Param(name="id", kind=ParamKind.JOB, help="param.job"),

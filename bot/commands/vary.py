@@ -3,7 +3,7 @@
 from bot.commands.context import Answer, Call, Context, bounded, usual_model
 from bot.commands.drawing import PROMPT_LIMIT, draw, new_seed
 from bot.commands.source import Source, meant_source
-from bot.commands.table import Command, Param, ParamKind
+from bot.commands.table import Command, Param, ParamKind, Topic
 from queueing.requests import Capability
 
 STRENGTHS = {"subtle": 0.4, "strong": 0.7}
@@ -11,6 +11,7 @@ STRENGTHS = {"subtle": 0.4, "strong": 0.7}
 COMMAND = Command(
     name="vary",
     help="command.vary",
+    topic=Topic.MAKE,
     menu="menu.vary",
     params=(
         Param(name="id", kind=ParamKind.JOB, help="param.job"),

@@ -4,10 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.commands.ask import COMMAND as ASK
+from bot.commands.cancel import COMMAND as CANCEL
+from bot.commands.edit import COMMAND as EDIT
+from bot.commands.forget import COMMAND as FORGET
 from bot.commands.image import COMMAND as IMAGE
 from bot.commands.parse import Args, BadCall, clean, parse, size, usage
 from bot.commands.preload import COMMAND as PRELOAD
 from bot.commands.registry import COMMANDS
+from bot.commands.settings import COMMAND as SETTINGS
 
 MODELS = {"flux", "sd-xl.1:fast", "llama"}
 
@@ -101,9 +106,31 @@ def test_sizes_and_shapes(text: str, sides: tuple[int, int] | None) -> None:
     assert size(text) == sides
 
 
+def test_a_usual_size_can_be_taken_back() -> None:
+    """Who once set a size could never again get a model's own."""
+    assert parse(SETTINGS, "--size reset", lambda _: False) == {"size": "reset"}
+    with pytest.raises(BadCall):
+        image("cat --size reset")
+
+
 def test_usage_shows_what_can_be_typed() -> None:
     """The hint in a refusal would not help."""
-    assert usage(IMAGE).startswith("/image [model] <prompt> [--size …]")
+    assert usage(IMAGE) == "/image [model] <prompt>"
+    assert usage(FORGET) == "/forget <conversation|me>"
+
+
+def test_words_that_look_like_options_stay_in_a_question() -> None:
+    """A question about a command line would be refused for its options."""
+    asked = parse(ASK, "what does git --amend do? --about fixes", lambda _: False)
+    assert asked == {"prompt": "what does git --amend do?", "about": "fixes"}
+
+
+def test_a_job_may_be_left_out_before_a_text() -> None:
+    """In a reply to a result its number would still have to be typed."""
+    assert parse(EDIT, "a dog", lambda _: False) == {"prompt": "a dog"}
+    assert parse(EDIT, "#12 a dog", lambda _: False) == {"id": 12, "prompt": "a dog"}
+    with pytest.raises(BadCall):
+        parse(CANCEL, "flux", lambda _: False)
 
 
 @given(st.text(), st.sampled_from(COMMANDS))

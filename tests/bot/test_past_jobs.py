@@ -271,5 +271,21 @@ def test_a_forgotten_word_is_needed() -> None:
         assert len(await running.queue.history("fake:1", limit=9)) == 1
 
     chat = in_bot(story)
-    assert all("Usage: /forget <what>" in text for text in answers(chat))
+    assert all("Usage: /forget <conversation|me>" in text for text in answers(chat))
     assert plain(newest(chat).contents[-1].body)
+
+
+def test_the_latest_job_is_meant_where_none_is_named() -> None:
+    """People would have to look up a number to see or repeat what they have just got."""
+
+    async def story(running: Bot, house: House) -> None:
+        await draw(running, house, "cat")
+        await say(running, "/again", "fake:1")
+        await say(running, "/delete", "fake:1")
+        await say(running, "/show", "fake:2")
+        jobs = await running.queue.history("fake:1", limit=9)
+        assert [getattr(job.request, "prompt", "") for job in jobs] == ["cat", "cat"]
+
+    told = answers(in_bot(story))
+    assert any("Say which job: /delete" in text for text in told)
+    assert any("There are no jobs of yours" in text for text in told)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.commands.registry import COMMANDS
+from bot.commands.table import Topic
 from bot.platforms.base import Markdown, Moment
 from bot.texts import CATALOGUES, DEFAULT_LANGUAGE, describe, language_of, plain, say
 from bot.texts.status import because
@@ -36,6 +37,7 @@ def test_every_ability_and_command_has_its_text() -> None:
     """A new capability or command would have no words."""
     needed = {f"ability.{able}" for able in Capability}
     needed |= {command.help for command in COMMANDS}
+    needed |= {command.example for command in COMMANDS if command.example}
     needed |= {param.help for command in COMMANDS for param in command.params}
     assert needed <= set(REFERENCE)
 
@@ -60,6 +62,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     made = {f"ability.{able}" for able in Capability}
+    made |= {f"help.{topic}" for topic in Topic}
     made |= {"ping.image", "ping.chat", *(f"state.{state}" for state in JobState)}
     assert set(REFERENCE) - literals - made == set()
     groups = {key.split(".")[0] for key in REFERENCE}
