@@ -156,6 +156,7 @@ class SoakChat(FakeChat):
         kind = _end(content)
         if kind is None:
             return
+        self.shown.discard(request)
         if self.waiting.pop(request, None) is not None:
             self.ends[kind] += 1
         if kind == "result" and f"request {request}." not in plain(content.body):
