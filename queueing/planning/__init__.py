@@ -45,8 +45,9 @@ def _decided(world: World) -> Board:
         gates.renew(board)  # 0
     dispatch.dispatch(board)  # 1
     placing.relieve(board)  # 2
-    for model in placing.wanted(board):  # 3
-        placing.place_or_reserve(board, model)  # 3a, 3b
+    homeless = [m for m in placing.wanted(board) if not placing.place(board, m)]  # 3, 3a
+    for model in homeless:
+        placing.reserve_if_overdue(board, model)  # 3b
     if world.rules.replicate:
         replicas.replicate(board)  # 4
     return board

@@ -4,7 +4,7 @@ It counts what the plan has already given away, so that no slot, loader or megab
 A board never outlives its plan and nothing outside this package sees one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from queueing.jobs import LANES, Job
@@ -147,7 +147,9 @@ class ModelState:
 
     def note_oldest(self) -> None:
         """Find the oldest head anew, after one has been taken."""
-        moments = [lane.head.queued_at for lane in self.lanes if lane.head is not None]
+        if not self.lanes:
+            return  # most models of a forecast: it asks thousands of times
+        moments = [head.queued_at for lane in self.lanes if (head := lane.head) is not None]
         self.oldest_at = min(moments) if moments else None
 
     @property
@@ -270,7 +272,9 @@ class Board:
 
 
 def _lanes(view: ModelView) -> list[LaneState]:
-    lanes = sorted(view.waiting, key=lambda waiting: _rank(waiting.lane))
+    lanes: Sequence[Waiting] = view.waiting
+    if len(lanes) > 1:
+        lanes = sorted(lanes, key=lambda waiting: _rank(waiting.lane))
     return [LaneState(w, () if view.paused else w.heads) for w in lanes if w.count > 0]
 
 

@@ -94,10 +94,8 @@ def place(board: Board, model: ModelState) -> bool:
     return True
 
 
-def place_or_reserve(board: Board, model: ModelState) -> None:
-    """Place a wanted model, or reserve a host for it once it is overdue (rules R3 and R4)."""
-    if place(board, model):
-        return
+def reserve_if_overdue(board: Board, model: ModelState) -> None:
+    """Reserve a host for a wanted model that found no place, once it is overdue (rule R4)."""
     due = due_at(board, model)
     if not board.rules.gate or due is None:
         return
@@ -113,7 +111,8 @@ def _cheapest_room(board: Board, model: ModelState) -> Room | None:
     rooms = [
         room
         for backend in targets
-        if _can_load(backend, model)
+        if backend.host.loading is None
+        and _can_load(backend, model)
         and lacking_mb(backend.host, model.view) <= spare_mb(board, backend.host)
         and (room := make_room(model, backend, may)) is not None
     ]
@@ -121,11 +120,10 @@ def _cheapest_room(board: Board, model: ModelState) -> Room | None:
 
 
 def _can_load(backend: BackendState, model: ModelState) -> bool:
-    """Tell whether a load could begin there now: loader free, not reserved for somebody else."""
+    """Tell whether a free loader could load there now: it is not reserved for somebody else."""
     host = backend.host
     return (
         backend.usable
-        and host.loading is None
         and not backend.occupied
         and (host.reservation is None or host.reservation is model.reserved)
     )

@@ -43,7 +43,7 @@ def _add_copy(board: Board, model: ModelState) -> bool:
     best: Room | None = None
     best_net = 0.0
     for backend in candidates(board, model):
-        if not _can_take(backend, model):
+        if backend.host.loading is not None or not _can_take(backend, model):
             continue
         gain, drain_s = _gain(model, backend)
         if gain <= 0 or lacking_mb(backend.host, model.view) > spare_mb(board, backend.host):
