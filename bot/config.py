@@ -6,6 +6,7 @@ Never opens a connection: whether the servers named here answer is the business 
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -159,12 +160,17 @@ def _problem(details: ErrorDetails) -> Problem:
 
 def settings_at(path: config_yaml.Path) -> frozenset[str]:
     """Return the names of the settings in the group at a path, () for the top."""
-    schema = Config.model_json_schema()
+    schema = _schema()
     group: Mapping[str, Any] = schema
     for part in path:
         named: Mapping[str, Any] = next(iter(group.get("patternProperties", {}).values()), {})
         group = _resolved(group.get("properties", {}).get(part, named), schema)
     return frozenset(group.get("properties", {}))
+
+
+@cache
+def _schema() -> Mapping[str, Any]:
+    return Config.model_json_schema()
 
 
 def _resolved(group: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:

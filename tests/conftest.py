@@ -6,8 +6,13 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from bot import logs
+
+# The machine may be busy: a slow example is no failure. A failure prints how to repeat it.
+settings.register_profile("usher", deadline=None, print_blob=True)
+settings.load_profile("usher")
 
 
 @pytest.fixture(autouse=True)
