@@ -34,7 +34,7 @@ class Line:
 
     def count(self, moment: float) -> int:
         """Return how many will have come by then, started ones included."""
-        return self.view.count + int(self.rate_per_s * (moment - self.now) + 0.5 + 1e-9)
+        return self.view.count + int(self.rate_per_s * (moment - self.now) + 1e-9)
 
     def begun(self, moment: float) -> int:
         """Return how many of the known starts will have happened before then."""
@@ -47,7 +47,7 @@ class Line:
     def _arrives_at(self, index: int) -> float:
         if self.rate_per_s <= 0:
             return inf
-        return self.now + (index - self.view.count + 0.5) / self.rate_per_s
+        return self.now + (index - self.view.count + 1) / self.rate_per_s
 
     def job(self, index: int) -> Job:
         """Return the job at that place; beyond the known heads one that stands in for it."""
