@@ -175,6 +175,7 @@ class App:
             platforms={platform.name: platform for platform in made},
             clock=self._clock,
             rooms=rooms,
+            busy_after_s=config.limits.busy_after_s,
         )
         enhancer = Enhancer(queue, self._clock, rooms)
         queue.subscribe(presenter.notice)

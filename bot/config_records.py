@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from bot.access import Limits, Role
+from bot.busy import BUSY_AFTER_S
 from bot.config_values import (
     ChatId,
     Limit,
@@ -186,16 +187,20 @@ class ChatsConfig(Section):
 
 
 class LimitsConfig(Section):
-    """How much one person may ask for; `none` for no limit."""
+    """How much one person may ask for; `none` for no limit.
+
+    A wait longer than `busy_after_s` is said at once, with the models that are free.
+    """
 
     open_per_person: Whole = _LIMITS.open_per_person
     in_line_per_person: Whole = _LIMITS.in_line_per_person
     per_hour: Quota = _LIMITS.per_hour
     lane: LaneName = "normal"
+    busy_after_s: Annotated[float, Field(ge=0)] = BUSY_AFTER_S
 
     def limits(self) -> Limits:
         """Return everybody's limits."""
-        return Limits(**self.model_dump())
+        return Limits(**self.model_dump(exclude={"busy_after_s"}))
 
 
 class RoleConfig(Section):

@@ -147,10 +147,8 @@ class Gate:
                 names = ", ".join(refusal.able[:_NAMED])
                 hint = word(language, "hint.models", names=names) if names else ""
                 return _words(language, "refused.not_capable", model=refusal.model, hint=hint)
-            case LimitReached(scope="owner"):
-                return _words(language, "refused.limit_owner", limit=refusal.limit)
             case LimitReached():
-                return _words(language, "refused.limit_line", limit=refusal.limit)
+                return _words(language, "refused.limit_owner", limit=refusal.limit)
             case NotAccepting(full_disk=True):
                 return _words(language, "refused.full_disk")
             case _:

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from bot import busy
+from bot.busy import BUSY_AFTER_S
 from bot.cards import Card
 from bot.delivery import Courier, Place
 from bot.desks import Desks
 from bot.parcels import Packer, Parcel, Rung, last_page
 from bot.people import People
 from bot.platforms.base import (
+    Body,
     Button,
     ChatGone,
     ChatPlatform,
@@ -27,7 +30,7 @@ from bot.platforms.base import (
     TooLarge,
 )
 from bot.records import Records
-from bot.texts import plain, status, word
+from bot.texts import join, plain, status, word
 from queueing.jobqueue import JobQueue
 from queueing.jobs import JobState
 from queueing.ports import Clock
@@ -50,7 +53,9 @@ class Editor:
         desks: Desks,
         packer: Packer,
         courier: Courier,
+        busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
+        self._busy_after_s = busy_after_s
         self._queue = queue
         self._records = records
         self._people = people
@@ -100,11 +105,22 @@ class Editor:
             return  # it ended just now: that event serves this card again
         card.stand(standing)
         content = self.draw(card, standing)
+        if card.ref is None and card.sent_at is None:
+            content = replace(content, body=join((*self._busy(card, standing), *content.body)))
         try:
             await self._show(card, content)
         except (ContentRefused, TooLarge) as refusal:
             log.warning("job %s: a passing state was refused: %s", card.job.id, refusal)
             card.shown = content  # not again; the next state may do
+
+    def _busy(self, card: Card, standing: Standing) -> Body:
+        """Return what comes first in the answer to a request whose line is long."""
+        wait_s = 0.0 if standing.done_at is None else standing.done_at - self._clock.now()
+        if wait_s <= self._busy_after_s:
+            return ()
+        models, catalog = self._queue.models(), self._queue.catalog
+        language = card.origin.language
+        return busy.notice(card.job.model, wait_s, models, catalog, language)
 
     async def _show(self, card: Card, content: Content) -> None:
         """Make the card's message show this; the first time, send it."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from bot.answers import Answers
+from bot.busy import BUSY_AFTER_S
 from bot.cards import Card
 from bot.commands.context import Answer, Placed
 from bot.delivery import Courier
@@ -55,6 +56,7 @@ class Presenter:
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
         rooms: Rooms | None = None,
+        busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
         self._queue = queue
         self._records = records
@@ -71,6 +73,7 @@ class Presenter:
             desks=self._desks,
             packer=packer,
             courier=courier,
+            busy_after_s=busy_after_s,
         )
         self._answers = Answers(
             platforms=platforms,

@@ -6,10 +6,12 @@ from bot.commands.parse import BadCall
 from bot.pictures import BadPicture, checked
 from bot.platforms.base import Attachment, ChatError, Moment
 from bot.records import Origin
+from queueing.errors import LimitReached
 from queueing.jobs import Job, NewJob
 from queueing.ports import Admission
 from queueing.requests import Chat, File, TextToImage
 
+_SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
 PICTURE_MB = 20  # what Telegram lets a bot download; the same everywhere
 
 
@@ -91,9 +93,24 @@ async def place(
         hold_s=hold_s,
     )
     admission = Admission(max_open=limits.open_per_person, max_in_line=limits.in_line_per_person)
-    job = await context.queue.submit(new, limits=admission)
+    try:
+        job = await context.queue.submit(new, limits=admission)
+    except LimitReached as refusal:
+        raise _full(context, model, refusal) if refusal.scope == "line" else refusal from None
     await context.people.spend(user, job.id, now)
     return job
+
+
+def _full(context: Context, model: str, refusal: LimitReached) -> CallRefused:
+    """Return the refusal of a full line, with when a tenth of it will have been done."""
+    spec = context.catalog().find(model)
+    status = next(each for each in context.queue.models() if spec and each.name == spec.name)
+    told: dict[str, str | int] = {"model": status.name, "limit": refusal.limit}
+    if status.next_done_at is None:
+        return CallRefused("refused.line_stands", **told)
+    now = context.clock.now()
+    again_at = now + (status.next_done_at - now) * _SHARE_TO_CLEAR
+    return CallRefused("refused.line_full", **told, moment=Moment(again_at))
 
 
 def _words(request: TextToImage | Chat) -> tuple[str | None, ...]:

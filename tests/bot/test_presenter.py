@@ -346,3 +346,38 @@ def test_queue_and_models_tell_what_is_true() -> None:
     assert "sdxl · pictures · not loaded" in models
     assert "/image [model] <prompt>" in help_text
     assert "/preload" not in help_text
+
+
+def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:
+    """People would wait half an hour beside an idle model."""
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/image sdxl a cat"))
+        await quiet(running)
+        for number in range(200):
+            call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=f"{number}")
+            await running.gate.call(call)
+        await quiet(running)
+
+    chat = in_bot(story)
+    told = [message.texts for message in chat.messages.values()]
+    busy = [texts for texts in told if texts[0].startswith("Busy: about 1")]
+    assert 0 < len(busy) < 120
+    assert all("free now: sdxl\n⏳ flux" in texts[0] for texts in busy)
+    assert not any(text.startswith("Busy") for texts in told for text in texts[1:])
+
+
+def test_a_full_line_says_when_to_come_back() -> None:
+    """A person would try again every second, or never."""
+
+    async def play() -> FakeChat:
+        small = House.of([image_model("flux", max_waiting=3)], [host("gpu-1", "comfy")])
+        async with bot(small) as running:
+            for number in range(6):
+                await running.gate.call(running.chat.call(f"/image flux cat {number}"))
+            await quiet(running)
+            return running.chat
+
+    told = [text for _, text in run(play()).private]
+    assert any("The line of flux is full (3 jobs)" in text for text in told)
+    assert all("try again 0" in text or "try again 1" in text for text in told)
