@@ -1,6 +1,6 @@
 """`/help`: every command in a line, made from the command table; `/help image`: that one's options.
 
-Admins see theirs as well.
+Admins see the names of theirs as well, and `/help admin` lists those.
 """
 
 from collections.abc import Iterable
@@ -10,6 +10,8 @@ from bot.commands.parse import options, usage
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.base import Body
 from bot.texts import join, word
+
+_ADMIN = "admin"
 
 COMMAND = Command(
     name="help",
@@ -22,13 +24,18 @@ async def handle(context: Context, call: Call) -> Answer:
     admin = context.access.is_admin(call.invocation.user)
     shown = [each for each in context.commands if not each.hidden and (admin or not each.admin)]
     if (named := call.text("command")) is not None:
-        return reply(_one(call, shown, named.removeprefix("/").casefold()))
+        name = named.removeprefix("/").casefold()
+        admins = [each for each in shown if each.admin]
+        if name == _ADMIN and admins:
+            return reply(join(_group(call, "help.admin", admins)))
+        return reply(_one(call, shown, name))
     body: Body = call.say("help.intro")
     for topic in Topic:
         listed = [each for each in shown if each.topic is topic and not each.admin]
-        body += _group(call, f"help.{topic}", listed)
+        body += ("\n\n", *_group(call, f"help.{topic}", listed))
     if admin:
-        body += _group(call, "help.admin", (each for each in shown if each.admin))
+        names = " ".join(f"/{each.name}" for each in shown if each.admin)
+        body += ("\n\n", *call.say("help.admin"), f" (/help {_ADMIN})\n{names}")
     body += ("\n\n", *call.say("help.more"))
     if call.invocation.group:
         body += ("\n", *call.say("help.groups"))
@@ -36,7 +43,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 def _group(call: Call, heading: str, commands: Iterable[Command]) -> Body:
-    body: Body = ("\n\n", *call.say(heading))
+    body: Body = call.say(heading)
     for command in commands:
         body += ("\n", *_line(call, usage(command), command.help))
     return body

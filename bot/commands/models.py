@@ -7,6 +7,7 @@ from bot.texts import join, plain, word
 from bot.texts.status import duration
 from queueing.catalog import ModelSpec
 from queueing.reports import ModelStatus
+from queueing.requests import Capability
 from queueing.world import Residency
 
 _SHOWN = 20  # a discovering server may offer hundreds: those in use come first
@@ -21,17 +22,19 @@ async def handle(context: Context, call: Call) -> Answer:
     specs = context.catalog().models
     body: Body = ()
     for model in models[:_SHOWN]:
-        body += (*_line(call, model, specs[model.name]), "\n")
+        body += ("\n", *_line(call, model, specs[model.name]))
     if len(models) > _SHOWN:
-        body += call.say("models.more", count=len(models) - _SHOWN)
-    return reply(join(body))
+        body += ("\n", *call.say("models.more", count=len(models) - _SHOWN))
+    return reply(join(body[1:]))
 
 
 def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
     name = model.name
     if spec.aliases:
         name += plain(call.say("models.alias", aliases=", ".join(spec.aliases)))
-    abilities = [word(call.language, f"ability.{able}") for able in sorted(spec.capabilities)]
+    abilities = [
+        word(call.language, f"ability.{able}") for able in Capability if able in spec.capabilities
+    ]
     body = call.say(
         "models.line",
         model=name,

@@ -16,11 +16,11 @@ async def handle(context: Context, call: Call) -> Answer:
     models = context.queue.models()
     body: Body = ()
     for host in context.queue.hosts():
-        body += (*_host(call, host), "\n")
+        body += ("\n", *_host(call, host))
         for backend in context.queue.backends():
             if backend.host == host.name:
-                body += (*_backend(context, call, backend, models), "\n")
-    return reply(join(body))
+                body += ("\n", *_backend(context, call, backend, models))
+    return reply(join(body[1:]))
 
 
 def _host(call: Call, host: HostStatus) -> Body:

@@ -13,5 +13,5 @@ async def handle(context: Context, call: Call) -> Answer:
         return reply(call.say("styles.none"))
     body: Body = ()
     for name, style in context.styles.items():
-        body += (*call.say("styles.line", name=name, prompt=style.prompt), "\n")
-    return reply(join(body))
+        body += ("\n", *call.say("styles.line", name=name, prompt=style.prompt))
+    return reply(join(body[1:]))

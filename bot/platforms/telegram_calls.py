@@ -30,6 +30,8 @@ CONFIRM_AFTER_S = 0.7  # a pressed button spins so long at most, unless its answ
 GENERAL_TOPIC = 1  # a forum's first topic; Telegram refuses its id when sending
 DOWNLOAD_MOST = 20_000_000  # bytes; Telegram gives a bot no more
 
+_DESCRIBE = Typed(command="describe", addressee=None, text="")
+
 _log = logging.getLogger(__name__)
 
 Post = Callable[[str, Content, MessageRef | None], Awaitable[MessageRef]]
@@ -75,12 +77,19 @@ class Reception:
         command = typed(text, message.entities or message.caption_entities)
         if command is None:
             asks = is_private(message.chat) or self._is_ours(message.reply_to_message)
-            return Typed(command="ask", addressee=None, text=text) if text and asks else None
+            if asks and text:
+                return Typed(command="ask", addressee=None, text=text)
+            return _DESCRIBE if self._is_lone_picture(message) else None
         if not self._is_addressed(command, message.chat):
             return None
         if command.command == "start":  # with whatever a link "t.me/bot?start=x" brought along
             return Typed(command="help", addressee=None, text="")
         return command
+
+    def _is_lone_picture(self, message: Message) -> bool:
+        """Return whether a message to us alone is one picture without a word, and no album."""
+        alone = is_private(message.chat) and message.media_group_id is None
+        return alone and not message.caption and any(_files(self.bot, (message,)))
 
     def _is_addressed(self, command: Typed, chat: Chat) -> bool:
         if command.addressee is not None:

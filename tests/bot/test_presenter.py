@@ -346,6 +346,26 @@ def test_queue_and_models_tell_what_is_true() -> None:
     assert "sdxl · pictures · not loaded" in models
     assert "/image [model] <prompt>" in help_text
     assert "/preload" not in help_text
+    assert len(help_text.splitlines()) < 32
+
+
+def test_admins_find_their_commands_and_nobody_else_does() -> None:
+    """An admin would have to read the documents, or people would see what is not for them."""
+
+    async def story(running: Bot) -> None:
+        for user in (ADMIN, "fake:1"):
+            await running.gate.call(running.chat.call("/help", user=user))
+            await running.gate.call(running.chat.call("/help admin", user=user))
+            await running.gate.call(running.chat.call("/help preload", user=user))
+            await asyncio.sleep(30)
+
+    told = [text for _, text in in_bot(story).private]
+    assert "/preload /unload" in told[0]
+    assert "/preload <model> [host] · Load a model now" in told[1]
+    assert "the machine" in told[2]
+    assert "/preload" not in told[3]
+    assert told[4].startswith("There is no command /admin")
+    assert told[5].startswith("There is no command /preload")
 
 
 def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:

@@ -504,7 +504,7 @@ def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -
 
     private = [text for _, text in in_bot(story, styles=styles).private]
     assert "style of pictures: sketch" in private[0]
-    assert private[1] == "Noir · {prompt}, film noir\nsketch · pencil sketch\n"
+    assert private[1] == "Noir · {prompt}, film noir\nsketch · pencil sketch"
     assert private[2] == "There is no style called “oil”. There are: Noir, sketch."
 
 

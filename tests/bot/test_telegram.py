@@ -69,6 +69,19 @@ async def test_only_what_is_meant_for_us_is_a_call() -> None:
     }
 
 
+async def test_a_picture_alone_is_described_in_a_private_chat() -> None:
+    """Broken: whoever just sends a picture is met with silence, or a group's pictures are read."""
+    door = NotingDoor()
+    async with FakeTelegram() as fake, running(fake, door):
+        person = fake.person(7)
+        person.says("", photo=picture(kind="JPEG").data, chat=fake.group())
+        person.says("", photo=picture(kind="JPEG").data)
+        call = await door.called()
+        await fake.quiet()
+    assert [each.command for each in door.calls] == ["describe"]
+    assert len(call.files) == 1
+
+
 async def test_an_edited_message_is_not_a_second_job() -> None:
     """Broken: correcting a typo queues the picture again."""
     door = NotingDoor()
