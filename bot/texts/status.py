@@ -24,6 +24,9 @@ _SENTENCES: Mapping[str, Callable[[Reason], str]] = {
     "de": reasons_de.sentence,
 }
 
+# How long these last is up to people: no moment would be honest.
+_OPEN_ENDED = frozenset({Blocked.PAUSED, Blocked.OFFLINE, Blocked.NO_ROOM, Blocked.PINNED})
+
 # These reasons only repeat what the first words of the message say.
 _SAID_ALREADY = frozenset({Blocked.IN_LINE, Blocked.STARTING})
 
@@ -42,7 +45,8 @@ def waiting(standing: Standing, language: str) -> Body:
         body = say(language, "status.pending", model=job.model)
     else:
         body = say(language, "status.in_line", model=job.model, position=standing.position)
-    if standing.done_at is not None:
+    open_ended = reason is not None and reason.why in _OPEN_ENDED
+    if standing.done_at is not None and not open_ended:
         body += say(language, "status.ready_at", moment=Moment(standing.done_at))
         body += _give_or_take(standing.done_spread_s or 0.0, language)
     if reason is not None and not already_said:

@@ -92,7 +92,7 @@ def test_an_hourly_quota_counts_and_tells_when_it_frees_up() -> None:
         await say(running, "/image flux cat", "fake:1")
 
     answers = in_bot(story)
-    assert answers[0] == "fake:1: 10 open jobs, 2 an hour, lane normal."
+    assert answers[0] == "fake:1 · open jobs: 10 · an hour: 2 · lane: normal"
     assert "2 jobs of this hour" in answers[1]
     assert len(answers) == 2
 

@@ -281,7 +281,7 @@ def test_the_limit_of_open_jobs_is_told_with_its_number() -> None:
 
     chat = in_bot(story, limits=Limits(open_per_person=3, in_line_per_person=2))
     assert len(chat.messages) == 3
-    assert any("3 open jobs" in text for _, text in chat.private)
+    assert any("open jobs as you may (3)" in text for _, text in chat.private)
 
 
 def test_only_owner_and_admin_may_cancel() -> None:

@@ -10,10 +10,12 @@ from bot.commands.registry import COMMANDS
 from bot.commands.table import Topic
 from bot.platforms.base import Markdown, Moment
 from bot.texts import CATALOGUES, DEFAULT_LANGUAGE, describe, language_of, plain, say
-from bot.texts.status import because
+from bot.texts.status import because, waiting
 from queueing.jobs import JobState
+from queueing.reports import Standing
 from queueing.requests import Capability
 from queueing.world import Blocked, Reason
+from tests.queueing.replay import job
 
 REFERENCE = CATALOGUES[DEFAULT_LANGUAGE]
 SLOT = re.compile(r"\{(\w+)\}")
@@ -50,6 +52,16 @@ def test_every_reason_has_a_sentence(why: Blocked, language: str) -> None:
         text = because(Reason(why=why, model="flux", host=host, other="sdxl"), language)
         assert len(text) > 5
         assert "None" not in text
+
+
+@pytest.mark.parametrize("why", [Blocked.PAUSED, Blocked.OFFLINE, Blocked.ROOM_BUSY])
+def test_a_moment_is_shown_only_where_one_can_be_known(why: Blocked) -> None:
+    """Somebody would be promised a time while an admin holds the model back."""
+    reason = Reason(why=why, model="flux", host="gpu-1", other="sdxl")
+    waits = job(1, "flux", 0.0)
+    standing = Standing(job=waits, shown="ready", position=2, reason=reason, done_at=1e9)
+    shown = waiting(standing, "en")
+    assert any(isinstance(part, Moment) for part in shown) == (why is Blocked.ROOM_BUSY)
 
 
 def test_every_text_is_used_and_every_key_used_exists() -> None:
