@@ -240,10 +240,10 @@ async def test_a_picture_sent_as_a_document_or_replied_to_counts_too() -> None:
         person, data = fake.person(7), picture().data
         shot = fake.keep_file(data, name="a.png", mime="image/png", photo=False)
         notes = fake.keep_file(b"words", name="a.txt", mime="text/plain", photo=False)
-        message = person.says("", document=shot)
-        person.says("/image vary", document=shot)
-        person.says("/image vary", reply_to=message)
-        person.says("/image vary", document=notes)
+        message = person.says("", document=shot, chat=fake.group())
+        person.says("/image vary", document=shot, chat=fake.group())
+        person.says("/image vary", reply_to=message, chat=fake.group())
+        person.says("/image vary", document=notes, chat=fake.group())
         await door.called(3)
         files = [[(each.name, each.mime) for each in call.files] for call in door.calls]
         assert files == [[("a.png", "image/png")], [("a.png", "image/png")], []]
