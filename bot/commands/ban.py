@@ -27,7 +27,8 @@ async def handle(context: Context, call: Call) -> Answer:
     await context.people.change(user, banned_at=now, banned_until=until, ban_reason=reason)
     for job in await context.queue.open_jobs(user):
         await context.queue.cancel(job.id)
-    await audited(context, call, "ban", user, reason or "")
+    told = (reason, None if hours is None else f"for {hours:g} h")
+    await audited(context, call, "ban", user, ", ".join(each for each in told if each))
     if until is None:
         return reply(call.say("ban.done", person=user))
     return reply(call.say("ban.done_until", person=user, moment=Moment(until)))
