@@ -16,7 +16,7 @@ KILLS = int(os.environ.get("USHER_KILLS", "25"))  # 500 in a nightly run
 @pytest.mark.timeout(120 + 10 * KILLS)
 async def test_nothing_is_lost_or_done_twice_when_the_program_is_killed(tmp_path: Path) -> None:
     """Somebody's request would be lost, stuck, shown twice or drawn again after a crash."""
-    seed = int(os.environ.get("USHER_SEED", random.randrange(2**32)))
+    seed = int(os.environ.get("USHER_SEED", "1"))
     print(f"seed {seed}")
     verdict = await Trial(tmp_path, kills=KILLS, seed=seed).run()
     print(verdict.as_json())
