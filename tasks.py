@@ -26,7 +26,7 @@ CHECKS: dict[str, list[str]] = {
     "lint": ["-m", "ruff", "check", "."],
     "types": ["-m", "mypy"],
     "imports": ["-c", "import sys, importlinter.cli as c; sys.exit(c.lint_imports_command())"],
-    "tests": ["-m", "pytest", "-n", "auto", "--dist", "worksteal"],  # most tests wait for sockets
+    "tests": ["-m", "pytest", "-n", "auto", "--dist", "loadfile"],  # most tests wait for sockets
 }
 
 NO_PIP = """\
