@@ -404,6 +404,7 @@ async def test_the_page_follows_the_end_until_the_reader_scrolls_up(stage: Stage
     still = "s.dataset.was === (s.dataset.was = String(s.scrollTop))"  # scrolling takes a moment
     await page.wait(f"(() => {{ const s = document.querySelector('#scroll'); return {away}; }})()")
     await page.wait(f"(() => {{ const s = document.querySelector('#scroll'); return {still}; }})()")
+    await asyncio.sleep(0.5)  # the page hears of scrolling with its next frames
     before = await page.evaluate("document.querySelector('#scroll').scrollTop")
     await stage.show(Content(body=("something new",)))
     await page.wait("!document.querySelector('#to-end').hidden")
