@@ -66,8 +66,9 @@ def head(styled: Styled, length: int) -> Styled:
 
 # ---------------------------------------------------------------- blocks
 
-_FENCE = re.compile(r"[ ]{0,3}(?P<marker>`{3,}|~{3,})[ \t]*(?P<language>[^\s`]*)[^`]*$")
-_HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*$")
+# "++" and "*+" give nothing back: a line of 4000 tildes would be tried in a billion ways.
+_FENCE = re.compile(r"[ ]{0,3}(?P<marker>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^`]*+$")
+_HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]++(?P<title>.*)$")
 _LIST_MARK = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 
 
@@ -95,7 +96,7 @@ def _blocks(markdown: str) -> Iterator[Styled]:
         if fence:
             yield _code_block(fence["marker"], fence["language"], lines)
         elif heading:
-            yield _heading(heading["title"])
+            yield _heading(_unclosed(heading["title"].rstrip(" \t")))
         else:
             paragraph.append(line)
     if paragraph:
@@ -114,6 +115,12 @@ def _code_block(marker: str, language: str, lines: Iterator[str]) -> Styled:
         return Styled(text=text)
     span = Span(start=0, end=len(text), kind=Kind.PRE, value=language or None)
     return Styled(text=text, spans=(span,))
+
+
+def _unclosed(title: str) -> str:
+    """Return a heading without the signs that may close it."""
+    inner = title.rstrip("#")
+    return inner.rstrip(" \t") if inner.endswith((" ", "\t")) else title
 
 
 def _heading(title: str) -> Styled:

@@ -98,7 +98,8 @@ async def _formatted(
     except BadRequest as error:
         if not (message.entities and says(error, BAD_ENTITIES)):
             raise
-        return await send(replace(message, entities=[]))
+        bare = outgoing(content, group=place.group, most=most, formatted=False)
+        return await send(bare)
 
 
 async def _post_one(bot: Bot, place: Place, content: Content, message: Outgoing) -> Message:

@@ -5,7 +5,7 @@ a mention notifies nobody.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -22,10 +22,15 @@ ALERT_MOST = 200
 LABEL_MOST = 64
 
 _CUT = "…"
-_UNSENDABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+# What Telegram takes out of texts by itself as well: controls, marks that turn words around, lines
+# over and under letters. Left to Telegram they would hide a mention from us.
+_UNSENDABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u030a\u0333\u033f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 # Telegram's server finds mentions in any text by itself, except in code. A word joiner is
-# invisible and ends the name before it begins; addresses of mail are none.
-_MENTION = re.compile(r"(?<![\w@])@(?=\w)")
+# invisible and ends the name before it begins; addresses of mail are none. What else is a letter
+# before an "@" is Telegram's to say, by the Unicode tables it has.
+_MENTION = re.compile(r"(?<![A-Za-z0-9_])@(?=\w)")
 _JOINER = "\u2060"
 _DATA = re.compile(r"(?P<command>[-_\w]{1,32}):(?P<id>\d{1,18})(?::(?P<number>\d{1,3}))?", re.ASCII)
 
@@ -46,16 +51,20 @@ class Outgoing:
         return self.keyboard or self.prompt
 
 
-def outgoing(content: Content, *, group: bool, most: int | None = None) -> Outgoing:
+def outgoing(
+    content: Content, *, group: bool, most: int | None = None, formatted: bool = True
+) -> Outgoing:
     """Return the content as one message of at most so many UTF-16 units.
 
-    Without `most`: as long as a message may be, or, beside files, a caption.
+    Without `most`: as long as a message may be, or, beside files, a caption. Without `formatted`:
+    the same words and no entity.
 
     In a group the mentioned person's name is a link on the first word; alone with the bot
     everything notifies anyway.
     """
-    shown = fit(content.body, most or (CAPTION_MOST if content.files else TEXT_MOST))
-    if group and content.mention and content.mention.isdecimal():
+    room = most or (CAPTION_MOST if content.files else TEXT_MOST)
+    shown = fit(content.body, room, formatted=formatted)
+    if formatted and group and content.mention and content.mention.isdecimal():
         shown = _mentioning(shown, content.mention)
     return Outgoing(
         text=shown.text,
@@ -67,17 +76,33 @@ def outgoing(content: Content, *, group: bool, most: int | None = None) -> Outgo
     )
 
 
-def fit(body: Body, most: int) -> Styled:
+def fit(body: Body, most: int, *, formatted: bool = True) -> Styled:
     """Return the body as text with spans, at most that many UTF-16 units.
 
     The layer above already cuts what people read; this is for what formatting cannot foresee. The
     longest part gives way, so that a long prompt never hides where a job stands.
     """
-    shown = [_shown(part) for part in body]
+    shown = list(_all_shown(body, formatted=formatted))
     while (excess := sum(utf16_length(part.text) for part in shown) - most) > 0:
         index = max(range(len(shown)), key=lambda each: utf16_length(shown[each].text))
         shown[index] = _shortened(shown[index], excess)
     return join(shown)
+
+
+def _all_shown(body: Body, *, formatted: bool) -> Iterator[Styled]:
+    """Yield the parts, together with no more spans than Telegram reads.
+
+    One it does not read must not be counted on: code would be searched for mentions.
+    """
+    room = ENTITIES_MOST - 1 - sum(isinstance(part, Moment) for part in body)  # 1: who is meant
+    for part in body:
+        shown = _shown(part)
+        if not formatted:
+            shown = Styled(text=shown.text)
+        elif not isinstance(part, Moment):
+            shown = replace(shown, spans=shown.spans[: max(room, 0)])
+            room -= len(shown.spans)
+        yield shown if isinstance(part, Moment) else _without_mentions(shown)
 
 
 def _shown(part: Part) -> Styled:
@@ -85,9 +110,9 @@ def _shown(part: Part) -> Styled:
         case Moment(at):
             return _moment(at)
         case Markdown(text):
-            return _without_mentions(styled(_UNSENDABLE.sub("", text)))
+            return styled(_UNSENDABLE.sub("", text))
         case _:
-            return _without_mentions(Styled(text=_UNSENDABLE.sub("", part)))
+            return Styled(text=_UNSENDABLE.sub("", part))
 
 
 def _moment(at: float) -> Styled:

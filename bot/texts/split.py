@@ -6,13 +6,14 @@ code fence that a cut would tear is closed on one page and opened again on the n
 
 import re
 
-_FENCE = re.compile(r"^(```+|~~~+)([^\n`]*)$", re.MULTILINE)
+# "++" and "*+" give nothing back: what is no fence is passed over once.
+_FENCE = re.compile(r"^(```++|~~~++)([^\n`]*+)$", re.MULTILINE)
 _CLOSING_ROOM = 24  # for the fence closed at the end and opened at the beginning of a page
 
 
 def utf16_length(text: str) -> int:
     """Return the length of a text in UTF-16 units."""
-    return len(text) + sum(1 for character in text if ord(character) > 0xFFFF)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def pages(text: str, limit: int) -> list[str]:
@@ -23,7 +24,7 @@ def pages(text: str, limit: int) -> list[str]:
     limit = max(limit, 2 * _CLOSING_ROOM)
     made: list[str] = []
     opened = ""
-    while utf16_length(opened + text) > limit:
+    while len(text) > limit or utf16_length(opened + text) > limit:
         room = limit - utf16_length(opened) - _CLOSING_ROOM
         cut = _cut(text, room)
         page = opened + text[:cut].rstrip()
@@ -37,12 +38,9 @@ def pages(text: str, limit: int) -> list[str]:
 
 def _cut(text: str, room: int) -> int:
     """Return how many characters go on this page: at least one."""
-    end, units = 0, 0
-    for character in text:
-        units += 2 if ord(character) > 0xFFFF else 1
-        if units > room:
-            break
-        end += 1
+    end = min(len(text), room)
+    while end > 1 and utf16_length(text[:end]) > room:
+        end -= max(1, (utf16_length(text[:end]) - room) // 2)
     end = max(end, 1)
     for gap in ("\n\n", "\n", " "):
         at = text.rfind(gap, end // 2, end)

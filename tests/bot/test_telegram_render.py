@@ -1,5 +1,6 @@
 """Content as text with entities: nothing escapes, nothing is cut apart, everything fits."""
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -106,6 +107,58 @@ def test_nobody_is_mentioned_by_accident(part: Part) -> None:
     assert "@s" not in text
     assert "@y" not in text
     assert text.replace("\u2060", "") == "@somebody and @you"
+
+
+_DROPPED = re.compile("[\u2028-\u202e\u030a\u0333\u033f]")  # by Telegram's server, before it looks
+_FOUND = re.compile(r"(?<!\w)@[A-Za-z0-9_]{2,32}(?!\w)")
+_CODE = {MessageEntity.CODE, MessageEntity.PRE}
+
+
+def found_by_telegram(message: Outgoing) -> list[str]:
+    """Return the mentions Telegram's server finds: anywhere but in the code it was told of."""
+    raw = message.text.encode("utf-16-le")
+    for each in message.entities[:ENTITIES_MOST]:
+        if each.type in _CODE:
+            start, end = each.offset * 2, (each.offset + each.length) * 2
+            raw = raw[:start] + " ".encode("utf-16-le") * each.length + raw[end:]
+    return _FOUND.findall(_DROPPED.sub("", raw.decode("utf-16-le")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@@durov",
+        "@\u202edurov",
+        "@\u0333durov",
+        "a\U00010d40@durov",
+        "`a` " * 100 + "`@durov`",
+        "`" * 3 + "\n@durov",
+    ],
+    ids=["twice", "turned around", "a line beneath", "a new digit", "entity 101", "open fence"],
+)
+def test_no_trick_makes_a_mention(text: str) -> None:
+    """Broken: a model that is talked into it, or a name, calls people who are not there."""
+    assert found_by_telegram(shown(Markdown(text))) == []
+    assert found_by_telegram(shown(text)) == []
+
+
+@given(
+    st.lists(
+        st.sampled_from(["@", "ab", "_", "`", "```", "\n", " ", "*", "\u202e", "\u0333", "é", "…"]),
+        max_size=40,
+    ).map("".join),
+    st.integers(1, 60),
+    st.booleans(),
+)
+def test_nothing_that_is_cut_or_bare_mentions_anybody(
+    text: str, most: int, formatted: bool
+) -> None:
+    """Broken: a mention comes about where a long answer is cut, or sent without its formatting."""
+    for part in (text, Markdown(text)):
+        content = Content(body=(part, " ▌"))
+        message = outgoing(content, group=False, most=most, formatted=formatted)
+        assert found_by_telegram(message) == []
+        assert formatted or message.entities == []
 
 
 def test_code_and_addresses_of_mail_keep_their_signs() -> None:

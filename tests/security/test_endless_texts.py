@@ -1,0 +1,59 @@
+"""No text keeps the bot busy: the time to read one grows with its length and no faster."""
+
+import time
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+from backends.llm_stream import without_thoughts
+from bot.commands.parse import BadCall, parse
+from bot.commands.registry import COMMANDS
+from bot.platforms.discord_render import literal
+from bot.platforms.telegram_markdown import styled
+from bot.platforms.web_content import split_command
+from bot.texts.split import pages
+
+# Generous for busy machines: a reader takes some hundredths of it, one that goes back and forth
+# over its text minutes.
+CPU_S = 3.0
+
+BEGINNINGS = ("", "~~~", "# ", "- ", "http://", "[a](", "--prompt ", "<think>")
+REPEATED = (
+    *("~", "`", "~`", "*", "_", "**a", "_a", "[", "[a](", "![", "(", "<", "#", " ", "# ", "\t"),
+    *("|", "\\", "@", "http://", "https://x.,", "\n", "\n\n", "1. ", "--a", "--a ", '"', "'a", "="),
+    *("\N{CAT FACE}", "[a](http://b)", "``a", "\n</think>", "[x](y z) ", ".", ":"),
+)
+ENDS = ("", "`", "<")
+
+
+def _typed(text: str) -> None:
+    for command in COMMANDS:
+        if command.name in {"image", "ask"}:
+            try:
+                parse(command, text, lambda _: False)
+            except BadCall:
+                continue
+
+
+# With as many characters as come to it: platforms get what fits into a message.
+READERS: dict[str, tuple[Callable[[str], object], int]] = {
+    "Telegram's formatting": (styled, 4_000),
+    "Discord's words": (literal, 2_000),
+    "pages": (lambda text: pages(text, 1900), 40_000),
+    "a typed call": (_typed, 40_000),
+    "a typed line": (split_command, 40_000),
+    "thoughts": (without_thoughts, 40_000),
+}
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+@pytest.mark.parametrize("reader", READERS)
+def test_a_text_is_read_in_the_time_its_length_allows(reader: str, beginning: str) -> None:
+    """One prompt or answer would stop the bot for everybody, for minutes or for ever."""
+    read, length = READERS[reader]
+    for repeated, end in product(REPEATED, ENDS):
+        text = beginning + repeated * (length // len(repeated)) + end
+        began = time.process_time()
+        read(text)
+        assert time.process_time() - began < CPU_S, (beginning, repeated, end)
