@@ -63,8 +63,8 @@ class Gate:
             answer = self._refusal(refusal, language)
         except CallRefused as refused:
             answer = _words(language, refused.key, **refused.values)
-        except StoreError:
-            log.exception("call %s of %s could not be stored", invocation.key, invocation.user)
+        except StoreError as error:
+            log.error("call %s of %s: %s", invocation.key, invocation.user, error)  # noqa: TRY400  no bug of ours
             answer = _words(language, "refused.not_accepting")
         except Exception:
             log.exception("call %s of %s failed", invocation.key, invocation.user)

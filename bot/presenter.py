@@ -145,17 +145,21 @@ class Presenter:
             while self._early:
                 self.answer(*self._early.pop(0))
             try:
-                jobs = await self._queue.unacknowledged()
-                unreachable = await self._records.unreachable()
-                for job in jobs:
-                    self._job_changed(job)
-                self._setbacks.remember(self._cards, unreachable)
-                for card in list(self._cards.values()):
-                    self._serve(card)
+                await self._take_up()
                 tasks.create_task(self._lookout.run())
                 await asyncio.Event().wait()
             finally:
                 self._tasks = None
+
+    async def _take_up(self) -> None:
+        """Begin with what an earlier run left unsaid."""
+        jobs = await self._queue.unacknowledged()
+        unreachable = await self._records.unreachable()
+        for job in jobs:
+            self._job_changed(job)
+        self._setbacks.remember(self._cards, unreachable)
+        for card in list(self._cards.values()):
+            self._serve(card)
 
     async def settle(self, timeout_s: float, *, owner: str = "") -> None:
         """Wait until every ended job's end is in its chat, at most that long.
@@ -251,10 +255,9 @@ class Presenter:
         except (ChatGone, ChatUnavailable) as error:
             card.mark(asked)
             await self._setbacks.leave_alone(desk, card, error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  it is logged there
             if card.dropped:
                 return  # it was forgotten just now: nothing can be noted of it any more
-            log.exception("job %s: its message could not be shown", card.job.id)
             card.mark(asked)
             await self._setbacks.try_later(card, error)
         else:

@@ -10,6 +10,7 @@ from bot.cards import Card
 from bot.desks import Desk, Desks, pause_s, paused_until
 from bot.platforms.base import ChatError, ChatGone, SlowDown
 from bot.records import Records, Unreachable
+from queueing.errors import StoreError
 from queueing.jobqueue import JobQueue
 from queueing.ports import Clock
 
@@ -69,7 +70,11 @@ class Setbacks:
         card.failures += 1
         pause = min(pause_s(card.failures), _AWAY_PAUSE_S)
         card.hold_until = now + pause
-        log.warning("job %s: not shown, again in %.0f s: %s", card.job.id, pause, error)
+        text = "job %s: its message could not be shown, again in %.0f s: %s"
+        if isinstance(error, StoreError):
+            log.warning(text, card.job.id, pause, error)
+        else:
+            log.error(text, card.job.id, pause, error, exc_info=error)  # a fault of ours
         if card.job.state.final:
             await self._note_in_vain(card, now)
 

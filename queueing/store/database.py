@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from queueing.errors import StoreError
-from queueing.store.failures import explain
+from queueing.store.failures import Damaged, explain
 from queueing.store.schema import MigrationSet, migrate
 from queueing.store.worker import Item, Kind, Result, Worker
 
@@ -35,6 +35,10 @@ _READER = (
     "PRAGMA query_only = ON",
     "PRAGMA wal_autocheckpoint = 0",  # two checkpointing connections can corrupt SQLite < 3.51.3
     "PRAGMA temp_store = MEMORY",
+)
+_SMALL_TABLES = (
+    "SELECT name FROM sqlite_schema"
+    " WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND sql NOT LIKE '% data % BLOB %'"
 )
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 
@@ -83,6 +87,18 @@ def _empty_log(connection: sqlite3.Connection) -> None:
             log.warning("the database's log is in use, deleted bytes stay in it for a while")
 
 
+class _Damage:
+    """Remembers the first damage that any of the connections met, and tells the operator once."""
+
+    def __init__(self) -> None:
+        self.met: str | None = None
+
+    def look(self, failure: Exception) -> None:
+        if self.met is None and isinstance(failure, Damaged):
+            self.met = str(failure)
+            log.error("%s; until then nothing new is accepted", failure)
+
+
 _CHANGES: Kind[Callable[[sqlite3.Connection], Any], Any] = Kind(run=_guarded)
 _LAST_CHANGES: Kind[Callable[[sqlite3.Connection], Any], Any] = Kind(run=_guarded, after=_empty_log)
 _QUERIES: Kind[Callable[[sqlite3.Connection], Any], Any] = Kind(run=_each)
@@ -102,12 +118,22 @@ class Database:
         writer: Worker,
         reader: Worker,
         ownership: sqlite3.Connection | None,
+        damage: _Damage,
     ) -> None:
         self.id = database_id
         self.path = path
         self._writer = writer
         self._reader = reader
         self._ownership = ownership
+        self._damage = damage
+
+    @property
+    def damage(self) -> str | None:
+        """What to do about damage that was met in the file since it was opened, None when none was.
+
+        What is written into a damaged file goes with it when the operator restores a backup.
+        """
+        return self._damage.met
 
     async def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Run a change in the writer's next transaction; return once it is durable.
@@ -165,11 +191,16 @@ async def open_database(
     path = _path(url)
     ownership = None
     writer = None
+    damage = _Damage()
     try:
         if path is not None:
             ownership = _own(path)
         writer = await Worker.open(
-            path or ":memory:", begin="BEGIN IMMEDIATE", pragmas=WRITER_PRAGMAS, inline=inline
+            path or ":memory:",
+            begin="BEGIN IMMEDIATE",
+            pragmas=WRITER_PRAGMAS,
+            inline=inline,
+            failed=damage.look,
         )
         if path is not None:
             await writer.submit(_CHANGES, _refuse_damage)
@@ -177,7 +208,9 @@ async def open_database(
         database_id = await writer.submit(_CHANGES, lambda connection: migrate(connection, sets))
         reader = writer
         if path is not None:
-            reader = await Worker.open(path, begin="BEGIN", pragmas=_READER, inline=inline)
+            reader = await Worker.open(
+                path, begin="BEGIN", pragmas=_READER, inline=inline, failed=damage.look
+            )
     except BaseException as error:
         if writer is not None:
             await writer.aclose()
@@ -192,6 +225,7 @@ async def open_database(
         writer=writer,
         reader=reader,
         ownership=ownership,
+        damage=damage,
     )
 
 
@@ -237,13 +271,11 @@ def _own(path: Path) -> sqlite3.Connection:
 
 
 def _refuse_damage(connection: sqlite3.Connection) -> None:
-    """Look at the jobs and their indexes only: reading every picture could take minutes."""
-    known = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'jobs'").fetchone()
-    if known is None:
-        return
-    (found,) = connection.execute("PRAGMA quick_check('jobs')").fetchone()
-    if found != "ok":
-        raise StoreError(f"the database is damaged: restore the newest backup ({found})")
+    """Look at every table and its indexes but those of files: these could take minutes to read."""
+    for (table,) in connection.execute(_SMALL_TABLES).fetchall():
+        (found,) = connection.execute(f"PRAGMA quick_check('{table}')").fetchone()
+        if found != "ok":
+            raise Damaged(f"the database is damaged: restore the newest backup ({found})")
 
 
 def _warn_of_network(folder: Path) -> None:

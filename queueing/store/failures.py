@@ -9,6 +9,10 @@ class DiskFull(StoreError):
     """There is no room for the change; it can succeed later."""
 
 
+class Damaged(StoreError):
+    """The file holds something that SQLite never wrote; no later try can succeed."""
+
+
 _TEXTS = {
     sqlite3.SQLITE_READONLY: "the database cannot be written: give the file and its folder to the user that runs Usher",
     sqlite3.SQLITE_CANTOPEN: "the database cannot be opened: its folder must exist and be writable",
@@ -19,6 +23,7 @@ _TEXTS = {
     sqlite3.SQLITE_NOTADB: "the file is no database: name another file, or restore the newest backup",
     sqlite3.SQLITE_IOERR: "the disk does not work: look at the system's log, then restore the newest backup if needed",
 }
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 def explain(error: Exception) -> Exception:
@@ -32,7 +37,8 @@ def explain(error: Exception) -> Exception:
     if primary == sqlite3.SQLITE_FULL:
         explained: StoreError = DiskFull("the disk is full: make room; nothing is lost meanwhile")
     elif primary in _TEXTS:
-        explained = StoreError(f"{_TEXTS[primary]} ({error})")
+        kind = Damaged if primary in _DAMAGE else StoreError
+        explained = kind(f"{_TEXTS[primary]} ({error})")
     else:
         return error
     explained.__cause__ = error

@@ -65,7 +65,12 @@ class SqliteStore:
     # ------------------------------------------------------------ changes
 
     async def add(self, new: NewJob, now: float, *, limits: Admission) -> Job:
-        """Accept a job: place, limits and idempotency key in one transaction."""
+        """Accept a job: place, limits and idempotency key in one transaction.
+
+        Nothing is accepted into a file that is known to be damaged: it would go with the file.
+        """
+        if self._database.damage is not None:
+            raise NotAccepting(self._database.damage)
         if self._places is None:
             await self._load()
         request = new.request.model_dump_json(exclude_none=True)

@@ -27,6 +27,10 @@ def _nothing_after(_connection: sqlite3.Connection) -> None:
     pass
 
 
+def _unwatched(_failure: Exception) -> None:
+    pass
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Kind(Generic[Item, Result]):
     """A kind of change; all waiting items of one kind are handed over together.
@@ -52,10 +56,16 @@ Outcomes = dict[AnyKind, Sequence[Any]]
 def run_batch(connection: sqlite3.Connection, begin: str, batch: Batch) -> Outcomes:
     """Apply a batch in one transaction, or each item in its own when that fails.
 
-    So an item that cannot be written costs its neighbours some time and nothing else.
+    So an item that cannot be written costs its neighbours some time and nothing else. Where no
+    transaction can even begin, because another program holds the file, that is nobody's fault and
+    not tried again for each: every try waits as long as the engine is told to.
     """
     try:
-        return _transaction(connection, begin, batch)
+        connection.execute(begin)
+    except sqlite3.Error as error:
+        return {kind: [explain(error)] * len(items) for kind, items in batch.items()}
+    try:
+        return _transaction(connection, batch)
     except Exception as error:  # noqa: BLE001 - whatever it is, it goes to the one who asked
         if connection.in_transaction:  # a full disk makes SQLite roll back by itself
             connection.execute("ROLLBACK")
@@ -69,8 +79,7 @@ def run_batch(connection: sqlite3.Connection, begin: str, batch: Batch) -> Outco
     }
 
 
-def _transaction(connection: sqlite3.Connection, begin: str, batch: Batch) -> Outcomes:
-    connection.execute(begin)
+def _transaction(connection: sqlite3.Connection, batch: Batch) -> Outcomes:
     outcomes = {kind: kind.run(connection, items) for kind, items in batch.items()}
     connection.execute("COMMIT")
     for kind in batch:
@@ -85,8 +94,9 @@ class Worker:
     a thread, for event loops that nothing outside may wake.
     """
 
-    def __init__(self, begin: str) -> None:
+    def __init__(self, begin: str, failed: Callable[[Exception], None]) -> None:
         self._begin = begin
+        self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[AnyKind, list[tuple[Any, asyncio.Future[Any]]]] = {}
         self._batch: Batch = {}
@@ -98,10 +108,16 @@ class Worker:
 
     @classmethod
     async def open(
-        cls, path: Path | str, *, begin: str, pragmas: Iterable[str], inline: bool
+        cls,
+        path: Path | str,
+        *,
+        begin: str,
+        pragmas: Iterable[str],
+        inline: bool,
+        failed: Callable[[Exception], None] = _unwatched,
     ) -> Self:
-        """Connect; raises `sqlite3.Error`."""
-        self = cls(begin)
+        """Connect; `failed` is told of every failure. Raises `sqlite3.Error`."""
+        self = cls(begin, failed)
         if inline:
             self._inline = sqlite3.connect(path, isolation_level=None)
             for pragma in pragmas:
@@ -202,6 +218,8 @@ class Worker:
         for kind, entries in waiting.items():
             answers = [failure] * len(entries) if failure else outcomes[kind]
             for (_, future), answer in zip(entries, answers, strict=True):
+                if isinstance(answer, Exception):
+                    self._failed(answer)
                 if future.done():  # its caller was cancelled
                     continue
                 if isinstance(answer, Exception):

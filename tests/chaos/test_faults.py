@@ -1,69 +1,23 @@
 """Faults of the neighbours, one by one: what the person sees, what the operator sees, that it heals.
 
-The whole bot in virtual time with scripted servers, chats and databases. What each kind of server
-and chat answers in its own words is tested with its adapter.
+The whole bot in virtual time with scripted servers and chats. What each kind of server and chat
+answers in its own words is tested with its adapter; disk, database and clock have their own file.
 """
 
 import asyncio
 import logging
-import sqlite3
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import pytest
 
-from bot.app import SystemClock
 from bot.platforms.base import ChatUnavailable
-from queueing.catalog import Timeouts
 from queueing.errors import BackendError, NotLoaded, OutOfMemory, Rejected, Unavailable
-from queueing.requests import Capability, Work
+from queueing.requests import Work
+from tests.chaos.stories import only, told
 from tests.fakes.backend import FakeServer, Fate
-from tests.fakes.chat import FakeChat, Message
-from tests.simulation.bot_house import Bot, bot
-from tests.simulation.house import House, host, image_model
-from tests.simulation.loop import run
-
-Story = Callable[[Bot, House], Awaitable[None]]
-
-
-def village(**fields: Any) -> House:
-    """Return a server for pictures and texts."""
-    texts = frozenset({Capability.TEXT_TO_TEXT})
-    patience = Timeouts(load_s=60, first_s=60, idle_s=60, total_s=300)
-    models = [
-        image_model("flux", "comfy", vram_mb=16000, timeouts=patience),
-        replace(image_model("llama", "comfy", vram_mb=7000), capabilities=texts),
-    ]
-    return House.of(models, [host("gpu-1", "comfy")], **fields)
-
-
-def told(story: Story, house: House | None = None) -> FakeChat:
-    """Play a story to its end and return the chat as its people see it then."""
-
-    async def play() -> FakeChat:
-        where = house or village()
-        async with bot(where) as running:
-            await story(running, where)
-            await quiet(running)
-            assert not where.violations
-            return running.chat
-
-    return run(play())
-
-
-async def quiet(running: Bot, within_s: float = 100_000.0) -> None:
-    """Wait until every job has ended and its end is shown."""
-    async with asyncio.timeout(within_s):
-        while await running.queue.unacknowledged():  # noqa: ASYNC110  virtual time
-            await asyncio.sleep(1)
-
-
-def only(chat: FakeChat) -> Message:
-    """Return the one message there is."""
-    (message,) = chat.messages.values()
-    return message
-
+from tests.simulation.bot_house import Bot
+from tests.simulation.house import House
 
 # ---------------------------------------------------------------- servers
 
@@ -177,81 +131,6 @@ def test_a_server_in_trouble_is_told_and_heals(name: str, caplog: pytest.LogCapt
         assert "comfy:" not in text
         assert "Traceback" not in text
     assert trouble.logged in caplog.text
-
-
-# ---------------------------------------------------------------- the disk
-
-
-def test_a_full_disk_is_told_and_what_was_accepted_goes_on_afterwards() -> None:
-    """A full disk would lose what runs, or people would not learn why nothing is accepted."""
-
-    async def story(running: Bot, _: House) -> None:
-        database = running.records._database
-        await running.gate.call(running.chat.call("/image flux a cat"))
-        await asyncio.sleep(12)
-        await database.write(_no_more_room)
-        for number in range(9):
-            dogs = f"/image flux {number}" + " a dog" * 200
-            await running.gate.call(running.chat.call(dogs, user="fake:2", chat="2"))
-        await asyncio.sleep(300)
-        await database.write(_room_again)
-
-    chat = told(story)
-    cat = next(message for message in chat.messages.values() if message.chat == "1")
-    assert cat.text.startswith("a cat\nflux")
-    assert any("disk of this server is full" in text for _, text in chat.private), chat.private
-
-
-def _no_more_room(connection: sqlite3.Connection) -> None:
-    (pages,) = connection.execute("PRAGMA page_count").fetchone()
-    connection.execute(f"PRAGMA max_page_count = {pages}")
-
-
-def _room_again(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA max_page_count = 1000000")
-
-
-# ---------------------------------------------------------------- the clock
-
-
-class _Hands:
-    """Two clocks: the machine's, which can be set, and the steady one."""
-
-    def __init__(self) -> None:
-        self.wall, self.steady = 1000.0, 50.0
-
-    def time(self) -> float:
-        return self.wall
-
-    def monotonic(self) -> float:
-        return self.steady
-
-    def passes(self, seconds: float) -> None:
-        self.wall += seconds
-        self.steady += seconds
-
-
-def test_a_clock_that_is_set_back_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every pause, of a retry or of a chat, would last as long as the clock was set back."""
-    hands = _Hands()
-    monkeypatch.setattr("bot.app.time", hands)
-    clock = SystemClock()
-    before = clock.now()
-    hands.wall -= 3600.0
-    assert clock.now() == before
-    hands.passes(10.0)
-    assert clock.now() == pytest.approx(before + 10.0, abs=0.2)
-    hands.passes(3600.0 * 100)
-    assert clock.now() == hands.wall
-
-
-def test_a_clock_that_is_set_forward_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without a battery begins in 1970, and would show that to people until it restarts."""
-    hands = _Hands()
-    monkeypatch.setattr("bot.app.time", hands)
-    clock = SystemClock()
-    hands.wall += 1e9
-    assert clock.now() == hands.wall
 
 
 # ---------------------------------------------------------------- chats

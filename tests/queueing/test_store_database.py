@@ -123,13 +123,14 @@ async def test_a_file_that_is_no_database_is_refused_and_kept(path: Path) -> Non
         assert file.read() == diary
 
 
-async def test_a_damaged_page_is_refused_with_what_to_do(path: Path) -> None:
+@pytest.mark.parametrize("table", ["jobs", "estimates"])
+async def test_a_damaged_page_is_refused_with_what_to_do(path: Path, table: str) -> None:
     """Usher would run on a damaged file and fail somewhere in the middle."""
     database = await open_database(f"sqlite:///{path}")
     store = SqliteStore(database)
     await asyncio.gather(*(store.add(new(n), 1.0, limits=LIMITS) for n in range(500)))
-    root = "SELECT rootpage FROM sqlite_schema WHERE name = 'jobs'"
-    page = await database.read(lambda connection: connection.execute(root).fetchone()[0])
+    root = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
+    page = await database.read(lambda connection: connection.execute(root, (table,)).fetchone()[0])
     await database.aclose()
     with path.open("r+b") as file:
         file.seek((page - 1) * 4096)
@@ -268,6 +269,29 @@ async def test_many_callers_share_one_commit(database: Database) -> None:
     before = len(commits)
     await asyncio.gather(*(database.write(insert(f"{n}")) for n in range(100)))
     assert len(commits) - before <= 2  # those that met the writer at work share the next
+
+
+async def test_a_file_held_by_another_program_is_waited_for_once(
+    database: Database, path: Path
+) -> None:
+    """Twenty who ask would wait the engine's five seconds one after the other."""
+    begun: list[str] = []
+
+    def watch(connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA busy_timeout = 1")
+        connection.set_trace_callback(
+            lambda statement: begun.append(statement) if statement.startswith("BEGIN") else None
+        )
+
+    await database.write(watch)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        writing = (database.write(insert(f"{n}")) for n in range(20))
+        answers = await asyncio.gather(*writing, return_exceptions=True)
+        assert await database.read(count) == 0  # who only reads is not held up
+    assert all("another program holds the database" in str(answer) for answer in answers)
+    assert len(begun) <= 2  # those that met the writer at work share the next
+    await database.write(insert("afterwards"))
 
 
 async def test_a_closed_database_says_so(database: Database) -> None:

@@ -18,9 +18,9 @@ from bot.records import MIGRATIONS, Records
 from bot.rooms import Rooms
 from bot.styles import Style
 from queueing.jobqueue import JobQueue
+from queueing.ports import Clock
 from queueing.store import SqliteStore, open_database
 from tests.fakes.chat import FakeChat
-from tests.fakes.clock import VirtualClock
 from tests.simulation.house import House
 
 ADMIN = "fake:99"
@@ -35,7 +35,7 @@ class Bot:
     presenter: Presenter
     records: Records
     people: People
-    clock: VirtualClock
+    clock: Clock
     chat: FakeChat
 
 
@@ -55,7 +55,7 @@ async def bot(
     platforms whose messages we keep ourselves.
     """
     chat = chat or FakeChat()
-    clock = VirtualClock()
+    clock = house.clock
     database = await open_database(house.url, migrations=(MIGRATIONS,), inline=True)
     records, people = Records(database), People(database)
     async with house.queue(SqliteStore(database)) as queue:

@@ -11,7 +11,7 @@ from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.errors import StoreError
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobEvent, NewJob
-from queueing.ports import Admission, Event, JobChanged, MemoryProbe
+from queueing.ports import Admission, Clock, Event, JobChanged, MemoryProbe
 from queueing.requests import Capability, TextToImage
 from queueing.store import SqliteStore, open_database
 from queueing.world import Rules
@@ -49,6 +49,7 @@ class House:
     url: str = "sqlite://"
     rules: Rules | None = None
     memory: MemoryProbe | None = None
+    clock: Clock = field(default_factory=VirtualClock)
     grace_s: float = 8.0
     events: list[Event] = field(default_factory=list)
     keys: int = 0
@@ -105,7 +106,7 @@ class House:
             store=store,
             catalog=self.catalog,
             backends=backends,
-            clock=VirtualClock(),
+            clock=self.clock,
             rules=self.rules,
             memory=self.memory,
             runner="test",

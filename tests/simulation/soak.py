@@ -148,6 +148,7 @@ class SoakChat(FakeChat):
         for number in ended[:-200]:
             del self.messages[number], self._request_of[number]
         self.private.clear()
+        self.asked.clear()
 
     def _show(self, number: str, content: Content) -> None:
         self.messages[number].contents[:] = [content]

@@ -1,0 +1,53 @@
+"""Stories of the whole bot in virtual time: a house whose servers, chats and database misbehave."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from queueing.catalog import Timeouts
+from queueing.requests import Capability
+from tests.fakes.chat import FakeChat, Message
+from tests.simulation.bot_house import Bot, bot
+from tests.simulation.house import House, host, image_model
+from tests.simulation.loop import run
+
+Story = Callable[[Bot, House], Awaitable[None]]
+
+
+def village(**fields: Any) -> House:
+    """Return a server for pictures and texts."""
+    texts = frozenset({Capability.TEXT_TO_TEXT})
+    patience = Timeouts(load_s=60, first_s=60, idle_s=60, total_s=300)
+    models = [
+        image_model("flux", "comfy", vram_mb=16000, timeouts=patience),
+        replace(image_model("llama", "comfy", vram_mb=7000), capabilities=texts),
+    ]
+    return House.of(models, [host("gpu-1", "comfy")], **fields)
+
+
+def told(story: Story, house: House | None = None) -> FakeChat:
+    """Play a story to its end and return the chat as its people see it then."""
+
+    async def play() -> FakeChat:
+        where = house or village()
+        async with bot(where) as running:
+            await story(running, where)
+            await quiet(running)
+            assert not where.violations
+            return running.chat
+
+    return run(play())
+
+
+async def quiet(running: Bot, within_s: float = 100_000.0) -> None:
+    """Wait until every job has ended and its end is shown."""
+    async with asyncio.timeout(within_s):
+        while await running.queue.unacknowledged():  # noqa: ASYNC110  virtual time
+            await asyncio.sleep(1)
+
+
+def only(chat: FakeChat) -> Message:
+    """Return the one message there is."""
+    (message,) = chat.messages.values()
+    return message

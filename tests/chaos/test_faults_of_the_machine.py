@@ -1,0 +1,209 @@
+"""Faults of disk, database and clock: what the person sees, what the operator sees, that it heals.
+
+The whole bot in virtual time on a real database, which is filled, locked, made read-only and
+damaged under it.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from queueing.errors import StoreError
+from queueing.jobs import JobEvent, JobState
+from queueing.store import SqliteStore, open_database, upkeep
+from tests.chaos.stories import quiet, told, village
+from tests.fakes.chat import FakeChat
+from tests.fakes.clock import START
+from tests.simulation.bot_house import Bot, bot
+from tests.simulation.house import NO_LIMITS, House
+from tests.simulation.loop import run
+
+Harm = Callable[[Bot, Path], Callable[[], None]]
+"""Does something to a running bot's database and returns what takes it back."""
+
+NOT_STORED = "Usher is stopping or cannot store your request. Nothing was accepted"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "usher.sqlite"
+
+
+def at(path: Path) -> House:
+    return village(url=f"sqlite:///{path}")
+
+
+async def ask(running: Bot, prompt: str, person: int) -> None:
+    """Let somebody ask for a picture in their own chat."""
+    call = running.chat.call(f"/image flux {prompt}", user=f"fake:{person}", chat=str(person))
+    await running.gate.call(call)
+
+
+def first_line(chat: FakeChat, person: int) -> str:
+    """Return how the one message in somebody's own chat begins in the end."""
+    (text,) = shown_to(chat, person)
+    return text.partition("\n")[0]
+
+
+def shown_to(chat: FakeChat, person: int) -> list[str]:
+    """Return what stands in somebody's own chat in the end, pings aside."""
+    texts = [each.text for each in chat.messages.values() if each.chat == str(person)]
+    return [text for text in texts if not text.startswith("Ready:")]
+
+
+# ---------------------------------------------------------------- the disk
+
+
+def test_a_full_disk_is_told_and_what_was_accepted_goes_on_afterwards() -> None:
+    """A full disk would lose what runs, or people would not learn why nothing is accepted."""
+
+    async def story(running: Bot, _: House) -> None:
+        database = running.records._database
+        await ask(running, "a cat", 1)
+        await asyncio.sleep(12)
+        await database.write(_no_more_room)
+        for number in range(9):
+            await ask(running, f"{number}" + " a dog" * 200, 2)
+        await asyncio.sleep(300)
+        await database.write(_room_again)
+
+    chat = told(story)
+    assert first_line(chat, 1) == "a cat"
+    assert any("disk of this server is full" in text for _, text in chat.private), chat.private
+
+
+def _no_more_room(connection: sqlite3.Connection) -> None:
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def _room_again(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA max_page_count = 1000000")
+
+
+# ---------------------------------------------------------------- the database
+
+
+def _held_by_another(_: Bot, path: Path) -> Callable[[], None]:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    return other.close
+
+
+def _read_only(running: Bot, _: Path) -> Callable[[], None]:
+    connection = running.records._database._writer._inline
+    assert connection is not None
+    connection.execute(
+        "PRAGMA query_only = ON"
+    )  # the engine's own refusal; root may write anything
+    return lambda: connection.execute("PRAGMA query_only = OFF").close()
+
+
+@pytest.mark.parametrize(
+    ("harm", "advice"),
+    [
+        (_held_by_another, "another program holds the database: close it and try again"),
+        (_read_only, "the database cannot be written: give the file and its folder to the user"),
+    ],
+)
+def test_a_database_that_takes_nothing_for_a_while_loses_nothing(
+    harm: Harm, advice: str, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A result would be lost, a request taken that is not stored, or a restart needed to go on."""
+
+    async def story(running: Bot, _: House) -> None:
+        await running.records._database.write(_no_patience)
+        await ask(running, "a cat", 1)
+        await ask(running, "a bird", 2)
+        await asyncio.sleep(12)
+        jobs = await running.queue.open_jobs()
+        assert [job.state for job in jobs] == [JobState.PROCESSING, JobState.PENDING]
+        undo = harm(running, path)
+        await ask(running, "a dog", 3)
+        await asyncio.sleep(300)
+        assert await running.queue.open_jobs() == jobs  # nothing is shown that is not stored
+        undo()
+        await asyncio.sleep(300)
+        assert await running.queue.unacknowledged() == []  # without a restart
+        await ask(running, "a dog", 3)
+
+    chat = told(story, at(path))
+    assert [first_line(chat, person) for person in (1, 2, 3)] == ["a cat", "a bird", "a dog"]
+    assert [who for who, text in chat.private if text.startswith(NOT_STORED)] == ["3"]
+    assert advice in caplog.text
+
+
+def _no_patience(connection: sqlite3.Connection) -> None:
+    """Wait for another program's lock for a moment only, as if the whole time had passed."""
+    connection.execute("PRAGMA busy_timeout = 1")
+
+
+def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Requests would be taken into a file that has to be thrown away."""
+    house, chat, copy = at(path), FakeChat(), path.with_name("backup")
+
+    async def met() -> None:
+        await _a_past(house)
+        async with bot(house, chat) as running:
+            await ask(running, "a cat", 1)
+            await ask(running, "a bird", 2)
+            await asyncio.sleep(12)
+            upkeep.backup(path, copy)
+            await running.records._database.write_and_scrub(_note)  # all is in the file itself
+            _damage(path)
+            await ask(running, "a fish", 3)  # taken: nobody has met the damage yet
+            await asyncio.sleep(10)
+            await ask(running, "a dog", 4)
+            await asyncio.sleep(10)
+
+    async def mended() -> None:
+        with pytest.raises(StoreError, match="restore the newest backup"):
+            await open_database(house.url, inline=True)
+        for name in ("usher.sqlite-wal", "usher.sqlite-shm"):
+            path.with_name(name).unlink(missing_ok=True)
+        copy.replace(path)
+        async with bot(house, chat) as running:
+            await ask(running, "a dog", 4)
+            await quiet(running)
+
+    async def story() -> None:
+        await met()
+        assert [who for who, text in chat.private if text.startswith(NOT_STORED)] == ["4"]
+        assert shown_to(chat, 4) == []
+        advice = "the database is damaged: stop Usher and restore the newest backup"
+        found = [each for each in caplog.records if advice in each.getMessage()]
+        assert [each.levelno for each in found].count(logging.ERROR) == 1
+        await mended()
+
+    run(story())
+    assert [first_line(chat, person) for person in (1, 2, 4)] == ["a cat", "a bird", "a dog"]
+
+
+async def _a_past(house: House) -> None:
+    """Make the table of jobs too large for one page."""
+    store = SqliteStore(await open_database(house.url, inline=True))
+    for number in range(100):
+        job = await store.add(house.new("flux", f"{number}" * 99), START, limits=NO_LIMITS)
+        await store.acknowledge(await store.apply(job, JobEvent.CANCEL, START), START)
+    await store.aclose()
+
+
+def _note(connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT INTO notes VALUES ('a', 'note')")
+
+
+def _damage(path: Path) -> None:
+    """Overwrite the first page of the table of jobs, as a dying disk would."""
+    with closing(sqlite3.connect(path)) as connection:
+        root = "SELECT rootpage FROM sqlite_schema WHERE name = 'jobs'"
+        (page,) = connection.execute(root).fetchone()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(b"\xff" * 4096)
