@@ -29,7 +29,7 @@ from backends.comfyui_models import (
 )
 from backends.comfyui_pictures import as_upload, blank
 from backends.comfyui_server import Server
-from backends.comfyui_watch import Watch
+from backends.comfyui_watch import Watch, listener
 from backends.http import Http, HttpRefused, parse_json
 from backends.options import read_options
 from backends.picture_metadata import without_metadata
@@ -197,7 +197,7 @@ class ComfyUI:
     async def _watching(self, key: str, graph: Graph, report: Report) -> AsyncIterator[Watch]:
         """Listen to an attempt; stop it on the server when it is given up here."""
         if self._session is None:  # made here: it belongs to the running loop
-            self._session = aiohttp.ClientSession(headers=self._headers)
+            self._session = listener(self._headers)
         watch = Watch(self._socket_url, key, graph, report)
         try:
             async with watch.listening(self._session):

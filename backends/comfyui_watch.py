@@ -6,7 +6,7 @@ reports progress and says when asking the server is worth while.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -23,6 +23,22 @@ CONNECT_S = 0.5  # then asking begins, and the websocket may come later
 RECONNECT_S = 1.0
 SILENCE_S = 15.0  # of a connection, before a new one is tried; a slow step may take longer
 MESSAGE_LIMIT = 64 * 1024 * 1024  # results can come as frames too; aiohttp's 4 MiB ends the socket
+
+
+def listener(headers: Mapping[str, str]) -> aiohttp.ClientSession:
+    """Return a session for websockets that goes nowhere but to the address it is given."""
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_refuse_redirect)  # aiohttp follows them here unasked
+    return aiohttp.ClientSession(headers=headers, trace_configs=[trace])
+
+
+async def _refuse_redirect(
+    _session: aiohttp.ClientSession,
+    _context: object,
+    asked: aiohttp.TraceRequestRedirectParams,
+) -> None:
+    asked.response.close()
+    raise aiohttp.ClientError("the server redirects its websocket")
 
 
 class Watch:

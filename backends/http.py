@@ -237,7 +237,9 @@ async def _status_error(
 async def _body(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:
     """Read a body; more than `limit` bytes are an error, or left unread with `cut`."""
     chunks, size = [], 0  # joined once: growing one buffer copies a picture again and again
-    async for chunk in response.aiter_bytes():
+    if cut and _is_compressed(response):
+        return b""
+    async for chunk in _chunks(response):
         chunks.append(chunk)
         size += len(chunk)
         if size > limit:
@@ -247,10 +249,22 @@ async def _body(response: httpx.Response, limit: int, *, cut: bool = False) -> b
     return b"".join(chunks)
 
 
+async def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield a body as it comes, never unpacked: a kilobyte can hold gigabytes of nothing."""
+    if _is_compressed(response):
+        raise Unavailable("the server compresses its answers although it is asked not to")
+    async for chunk in response.aiter_raw():
+        yield chunk
+
+
+def _is_compressed(response: httpx.Response) -> bool:
+    return response.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}
+
+
 async def _lines(response: httpx.Response) -> AsyncIterator[str]:
     # httpx's own line reader also splits at U+2028 and the like, which JSON texts may hold raw.
     rest = bytearray()
-    async for chunk in response.aiter_bytes():
+    async for chunk in _chunks(response):
         rest += chunk
         *lines, rest = rest.split(b"\n")
         for line in lines:

@@ -1,6 +1,8 @@
 """The HTTP client: every failure becomes a `BackendError`, and nothing is read without bound."""
 
 import asyncio
+import gzip
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -121,6 +123,33 @@ async def test_a_body_beyond_the_limit_is_not_read(serve: Serve) -> None:
         await http.get_bytes("/view", limit=100_000)
     with pytest.raises(Unavailable, match="larger"):
         await http.get_json("/big", limit=100_000)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "deflate", "br", "zstd", "X-GZIP"])
+async def test_a_compressed_answer_is_not_unpacked(serve: Serve, coding: str) -> None:
+    """If this failed a kilobyte of a server could fill our memory, whatever the limit says."""
+    bomb = gzip.compress(bytes(50_000_000))
+    if coding == "gzip, gzip":
+        bomb = gzip.compress(bomb)
+
+    async def answer(request: web.Request) -> web.Response:
+        status = 500 if request.path == "/broken" else 200
+        return web.Response(body=bomb, status=status, headers={"Content-Encoding": coding})
+
+    http = await serve(answer)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unavailable, match="compresses its answers"):
+            await http.get_json("/x", limit=1000)
+        async with http.stream_lines("/x", {}, read_s=5) as lines:
+            with pytest.raises(Unavailable, match="compresses its answers"):
+                await anext(lines)
+        with pytest.raises(HttpFailed) as failed:
+            await http.get_json("/broken")
+        assert failed.value.body == ""
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
 
 
 async def test_a_dripping_answer_ends_by_the_timeout(serve: Serve) -> None:

@@ -1,11 +1,15 @@
-"""Addresses in what people write are words: nothing of ours ever opens them."""
+"""Addresses in what people write or servers answer are words: nothing of ours ever opens them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
+from backends.comfyui_watch import Watch, listener
+from backends.http import Http, HttpFailed
 from tests.fakes.telegram import FakeTelegram
 from tests.security.bots import on_telegram
 
@@ -32,6 +36,32 @@ async def bait() -> AsyncIterator[Bait]:
     bait.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     yield bait
     await runner.cleanup()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_no_server_sends_us_elsewhere(bait: Bait, status: int) -> None:
+    """A server could make the bot ask what only the bot can reach, with its credentials."""
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        return web.Response(status=status, headers={"Location": f"{bait.url}{request.path}"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", elsewhere)
+    async with TestServer(app) as server:
+        http = Http(str(server.make_url("/")), headers={"Authorization": "Bearer canary"})
+        with pytest.raises(HttpFailed):
+            await http.get_json("/object_info")
+        with pytest.raises(HttpFailed):
+            await http.post_json("/prompt", {})
+        with pytest.raises(HttpFailed):
+            async with http.stream_lines("/v1/chat/completions", {}, read_s=5):
+                pass
+        await http.aclose()
+        async with listener({"Authorization": "Bearer canary"}) as session:
+            watch = Watch(str(server.make_url("/ws")), "key", {}, lambda _: None)
+            with pytest.raises(aiohttp.ClientError):
+                await watch._hear(session)
+    assert bait.asked == []
 
 
 async def test_no_address_a_person_writes_is_opened(bait: Bait, tmp_path: Path) -> None:
