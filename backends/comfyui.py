@@ -8,6 +8,7 @@ twice.
 
 import asyncio
 import logging
+import re
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -322,12 +323,13 @@ class ComfyUI:
 
     async def _download(self, file: ServerFile, name: str) -> File:
         data, mime = await self._server.download(file)
-        suffix = file.filename.rpartition(".")[2].lower()
+        ending = re.search(r"\.([a-z0-9]{1,8})$", file.filename.lower(), re.ASCII)
+        suffix = ending[1] if ending else "bin"  # nothing else of the server's name is taken
         if not self._options.keep_metadata:
             try:
                 data = await asyncio.to_thread(without_metadata, data)
             except ValueError as error:
-                raise Unavailable(f"{file.filename}: {error}") from error
+                raise Unavailable(f"{file.filename[:200]!a}: {error}") from error
         return File(name=f"{name}.{suffix}", mime=mime, data=data)
 
     # ---------------------------------------------------------------- memory

@@ -90,7 +90,7 @@ def _wish(word: str, request: TextToImage) -> str:
         case "picture":
             return UNREADABLE_PICTURE
         case "lora":
-            return f"This server has no LoRA named {request.lora}."
+            return f"This server has no LoRA named {str(request.lora)[:80]}."
         case _:
             return f"The server does not take this {WORDS[word]}; please try another."
 

@@ -21,6 +21,8 @@ from queueing.requests import Capability, Record, TextToImage
 _SHIPPED = resources.files("backends") / "workflows"
 _LISTED = 10  # names of files in an error text
 _NEAR = 3
+_COMPARED = 1000  # names a word is compared with: that takes time
+_NAME_MOST = 80  # characters of a LoRA's name
 
 
 class ModelOptions(Record):
@@ -106,18 +108,23 @@ def lora_named(word: str, files: Sequence[str]) -> str:
     found = [file for file, names in called if wanted in {name.casefold() for name in names}]
     if found:
         return found[0]
-    near = get_close_matches(wanted, [lora_name(file).casefold() for file in files], n=_NEAR)
-    there = ", ".join(near or [lora_name(file) for file in files[:_LISTED]]) or "none"
+    names = [lora_name(file) for file in files[:_COMPARED]]
+    near = get_close_matches(wanted, [name.casefold() for name in names], n=_NEAR)
+    there = ", ".join(near or names[:_LISTED]) or "none"
     raise Rejected(
         f"no LoRA is called {word!r}",
-        user_text=f"This server has no LoRA named {word}; it has: {there}.",
+        user_text=f"This server has no LoRA named {word[:_NAME_MOST]}; it has: {there}.",
     )
 
 
 def lora_name(file: str) -> str:
-    """Return what people call a LoRA: its file's name without folder and ending."""
+    """Return what people call a LoRA: its file's name without folder and ending.
+
+    What cannot be seen is left out: a name must not turn around the text it stands in.
+    """
     name = _base_name(file)
-    return name.rpartition(".")[0] or name
+    bare = name.rpartition(".")[0] or name
+    return "".join(char for char in bare if char.isprintable())[:_NAME_MOST]
 
 
 def _base_name(file: str) -> str:

@@ -19,7 +19,7 @@ from bot.app import SystemClock
 from bot.config_checks import USUAL_FOR
 from bot.config_records import DefaultsConfig
 from bot.config_whole import Config
-from bot.logs import Redactor
+from bot.logs import Redactor, harmless
 from bot.platforms.base import ChatError, ChatPlatform
 from bot.platforms.registry import Fittings, platforms
 from bot.records import MIGRATIONS, Records
@@ -53,16 +53,19 @@ class CheckFailed(Exception):
 async def report(config: Config, *, try_s: float = TRY_S) -> int:
     """Print what works and what does not; return 0 when everything does, else 2."""
     findings = await try_everything(config, try_s=try_s)
-    print(Redactor(config.secrets())(table(findings)))
+    print(harmless(Redactor(config.secrets())(table(findings))))
     broken = sum(finding.works is False for finding in findings)
     print(f"\n{broken} of {len(findings)} failed." if broken else "\nEverything works.")
     return 2 if broken else 0
 
 
 def table(findings: Sequence[Finding]) -> str:
-    """Return the findings as aligned lines."""
+    """Return the findings as aligned lines, one each: a server's words must not look like a row."""
     words = {True: "ok", False: "FAILED", None: "-"}
-    rows = [(f.what, f.name, words[f.works], f.text) for f in findings]
+    rows = [
+        [" ".join(cell.split()) for cell in (f.what, f.name, words[f.works], f.text)]
+        for f in findings
+    ]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
     return "\n".join(
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])

@@ -1,4 +1,4 @@
-"""Sets up the log and keeps secrets out of it, whoever writes them.
+"""Sets up the log and keeps secrets out of it, and what would steer a terminal, whoever writes them.
 
 Redaction happens in the formatter of our one handler, on the finished line with its traceback: so it
 covers third-party loggers, warnings, exceptions nobody caught and errors of the event loop alike.
@@ -10,11 +10,11 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal, TextIO
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 HIDDEN = "[hidden]"
 
@@ -27,6 +27,9 @@ _SHAPES = re.compile(
     r"|(?<=[?&]token=)[^\s&'\"]+"
 )
 """Tokens by their shape: of Telegram, Discord, LM Studio, and in headers and addresses."""
+
+# Escape sequences, a return to the line's beginning, marks that turn words around.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 CHATTY = (
     "PIL",
@@ -47,7 +50,8 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         given = {secret for secret in secrets if len(secret) >= _SHORTEST}
-        worth = sorted(given | {quote(secret, safe="") for secret in given}, key=len, reverse=True)
+        spelled = {each for secret in given for each in _spellings(secret)}
+        worth = sorted(spelled, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, worth))) if worth else None
 
     def __call__(self, text: str) -> str:
@@ -55,6 +59,21 @@ class Redactor:
         if self._known:
             text = self._known.sub(HIDDEN, text)
         return _SHAPES.sub(HIDDEN, text)
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """Yield a secret as it is, as addresses write it, and as it stands within quotation marks."""
+    yield secret
+    yield quote(secret, safe="")
+    yield quote(secret)
+    yield quote_plus(secret)
+    yield repr(secret)[1:-1]
+    yield json.dumps(secret)[1:-1]
+
+
+def harmless(text: str) -> str:
+    """Return a text in which nothing steers a terminal or turns the words around it."""
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class TextFormatter(logging.Formatter):
@@ -66,7 +85,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as text without secrets."""
-        return self._redact(super().format(record).replace("\n", "\n    "))
+        return harmless(self._redact(super().format(record).replace("\n", "\n    ")))
 
 
 class JsonFormatter(logging.Formatter):
@@ -82,10 +101,10 @@ class JsonFormatter(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": self._redact(record.getMessage()),
+            "message": harmless(self._redact(record.getMessage())),
         }
         if record.exc_info:
-            line["traceback"] = self._redact(self.formatException(record.exc_info))
+            line["traceback"] = harmless(self._redact(self.formatException(record.exc_info)))
         return json.dumps(line, ensure_ascii=False)
 
 

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from backends.comfyui import ComfyUI
+from backends.comfyui_answers import ServerFile
 from backends.comfyui_models import read_templates
 from backends.workflow import as_json
 from queueing.catalog import BackendSpec
@@ -322,6 +323,30 @@ async def test_a_download_that_breaks_off_can_be_repeated(
         await fetch()
     fake.faults.broken_files = False
     assert len((await fetch()).files) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ("a.PNG", "m-1.png"),
+        ("../../etc/cron.d/x", "m-1.bin"),
+        ("x.png/../../evil", "m-1.bin"),
+        ("x.\u202egnp", "m-1.bin"),
+        ('x.png"\r\nX: y', "m-1.bin"),
+        ("x." + "p" * 5000, "m-1.bin"),
+        ("", "m-1.bin"),
+    ],
+)
+async def test_of_a_servers_file_name_only_a_plain_ending_is_kept(
+    comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch, told: str, name: str
+) -> None:
+    """If this failed a server could name the files people get, with a path or hidden signs."""
+
+    async def download(_: ServerFile) -> tuple[bytes, str]:
+        return b"data", "image/png"
+
+    monkeypatch.setattr(comfy._server, "download", download)
+    assert (await comfy._download(ServerFile(filename=told), "m-1")).name == name
 
 
 # ---------------------------------------------------------------- failures

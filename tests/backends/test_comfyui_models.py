@@ -140,3 +140,14 @@ def test_discovered_models_have_names_that_can_be_typed() -> None:
     assert {spec.options["values"]["checkpoint"] for spec in found} == set(files)  # type: ignore[arg-type, call-overload, index]
     names = [spec.name for spec in discovered(object_info("CheckpointLoaderSimple"), "b")]
     assert len(names) == len(FILES["ckpt_name"])
+
+
+def test_a_loras_name_cannot_hide_signs_or_flood_a_message() -> None:
+    """If this failed a server could turn the bot's words around, or fill a chat."""
+    files = ["ink.safetensors", "a\u202eb\x1b\n.safetensors", "x" * 5000]
+    with pytest.raises(Rejected) as refused:
+        lora_named("none", files)
+    told = refused.value.user_text or ""
+    assert told.isprintable()
+    assert len(told) < 300
+    assert lora_named("ab", files) == files[1]

@@ -132,6 +132,22 @@ async def test_secrets_are_hidden_in_the_table(
     assert "[hidden] is wrong" in told
 
 
+async def test_a_servers_words_stay_within_their_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server could clear the operator's screen, or add rows that say all is well."""
+
+    async def answer(_: object) -> str:
+        return "\x1b[2Jfine\nbackend  other  ok  all is well\r"
+
+    monkeypatch.setattr("bot.platforms.web.Web.check", answer)
+    await check.report(configured(tmp_path, CONFIG))
+    told = capsys.readouterr().out
+    assert "\x1b" not in told
+    assert "\r" not in told
+    assert not any(line.startswith("backend  other") for line in told.splitlines())
+
+
 # ---------------------------------------------------------------- the database
 
 

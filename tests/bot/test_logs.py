@@ -4,10 +4,13 @@ import asyncio
 import io
 import json
 import logging
+import re
 import sys
 import threading
 import warnings
 from pathlib import Path
+from typing import Literal
+from urllib.parse import quote, quote_plus
 
 import httpx
 import pytest
@@ -46,6 +49,24 @@ def test_a_record_is_one_line_for_people(log: io.StringIO) -> None:
     lines = log.getvalue().splitlines()
     assert lines[0].endswith("INFO    bot.x: job 7: a")
     assert lines[1] == "    2026-01-01 ERROR forged"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_nothing_steers_the_terminal_of_who_reads(form: Literal["text", "json"]) -> None:
+    """A server's or a person's words could clear the operator's screen, or overwrite a line."""
+    stream = io.StringIO()
+    logs.set_up(form=form, stream=stream)
+    words = "\x1b[2J\x1b]0;title\x07 \r2026 INFO forged \x9b31m \u202egnp.exe \x85 \u2028 \x08\x7f"
+    try:
+        bytes.fromhex("x" if words else "")
+    except ValueError as error:
+        error.add_note(words)  # stands in the traceback as it is
+        logging.getLogger("bot").exception("a server said %s", words)
+    told = stream.getvalue()
+    if form == "json":
+        told = "".join(str(value) for value in json.loads(told).values())
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e]", told)
+    assert "\\u001b[2J" in told
 
 
 @pytest.mark.parametrize("token", TOKENS)
@@ -159,6 +180,8 @@ def test_ordinary_lines_stay_as_they_are(text: str) -> None:
 @given(st.text(max_size=40), st.text(min_size=4, max_size=30), st.text(max_size=40))
 def test_a_known_secret_never_survives(before: str, secret: str, after: str) -> None:
     """Some secret with signs of its own would slip through."""
-    if secret not in logs.HIDDEN:
-        shown = logs.Redactor([secret])(before + secret + after)
-        assert secret not in shown.replace(logs.HIDDEN, "\0")
+    spellings = {secret, quote(secret), quote_plus(secret), repr(secret)[1:-1]}
+    for spelled in spellings:
+        if spelled not in logs.HIDDEN:
+            shown = logs.Redactor([secret])(before + spelled + after)
+            assert spelled not in shown.replace(logs.HIDDEN, "\0")
