@@ -7,8 +7,10 @@ and keeps addresses and credentials out of all texts. It never retries and knows
 import asyncio
 import json
 import re
+import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from urllib.parse import urlsplit
 
 import httpx
@@ -50,6 +52,12 @@ class HttpFailed(Unavailable):
         self.body = body
 
 
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return the authorities that are trusted; reading them takes as long as many calls."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
 class Http:
     """Talks to one server over kept-open connections; calls may overlap.
 
@@ -80,6 +88,7 @@ class Http:
             # Uncompressed: a limit on bytes must also be one on memory.
             headers={"Accept-Encoding": "identity", **(headers or {})},
             transport=transport,
+            verify=_certificates(),
             trust_env=False,  # a proxy from the environment would catch loopback addresses too
             timeout=httpx.Timeout(None, connect=CONNECT_S),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import ssl
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -10,6 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import JsonValue
 
+from backends import http
 from backends.http import Http, HttpFailed, HttpRefused
 from queueing.errors import BadModel, Unavailable
 from queueing.requests import File
@@ -266,3 +268,23 @@ def test_an_unusable_address_is_a_configuration_error(url: str) -> None:
     """If this failed a mistyped address would only show when the first job runs."""
     with pytest.raises(BadModel, match="url"):
         Http(url)
+
+
+async def test_certificates_are_read_once_however_many_servers_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise every start would spend most of its time on reading the same file again."""
+    read = 0
+
+    def counted(**_: object) -> ssl.SSLContext:
+        nonlocal read
+        read += 1
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    http._certificates.cache_clear()
+    monkeypatch.setattr("httpx.create_ssl_context", counted)
+    clients = [Http(f"http://127.0.0.1:{port}") for port in range(1, 4)]
+    http._certificates.cache_clear()
+    for client in clients:
+        await client.aclose()
+    assert read == 1
