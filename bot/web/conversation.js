@@ -27,11 +27,12 @@ export class Conversation {
     byId("to-end").textContent = say("toEnd");
     byId("to-end").addEventListener("click", () => this.toEnd());
     // Pictures and streamed text grow after they were put in: stay at the end if we were there.
-    const resized = new ResizeObserver(() => this.stick && this.toEnd());
+    const resized = new ResizeObserver(() => this.followsEnd() && this.toEnd());
     resized.observe(this.list);
     resized.observe(this.scroll); // the field below takes its room from it
     this.scroll.addEventListener("scroll", () => this.scrolled(), { passive: true });
-    this.stick = true;
+    this.stick = true; // to the end, until the reader moves away from it
+    this.top = this.furthest = 0; // where we were, and could have been, when last looked at
     addEventListener("focus", () => this.seen());
   }
 
@@ -47,6 +48,7 @@ export class Conversation {
   }
 
   apply(entries, { fresh, more }) {
+    const follow = this.followsEnd(); // before anything changes: the scroll event comes later
     if (fresh) {
       this.clear();
       this.first = Math.min(Infinity, ...entries.map((entry) => entry.place));
@@ -54,7 +56,7 @@ export class Conversation {
     }
     for (const entry of entries) this.applyOne(entry, fresh);
     this.showEmpty();
-    if (this.stick) this.toEnd();
+    if (follow) this.toEnd();
   }
 
   applyEarlier(entries, more) {
@@ -254,16 +256,25 @@ export class Conversation {
 
   seen() {
     byId("to-end").hidden = true;
+    if (document.hidden || !document.hasFocus()) return; // shown to nobody yet
     this.unread = 0;
     document.title = "Usher";
   }
 
   scrolled() {
-    const extent = `${this.scroll.clientHeight} of ${this.scroll.scrollHeight}`;
-    // A changed size scrolls by itself; only when nothing changed was it the reader.
-    if (extent === this.extent) this.stick = this.atEnd();
-    this.extent = extent;
+    this.followsEnd();
     if (this.atEnd()) this.seen();
+  }
+
+  /** Whether the page stays at its end: it does until the reader moves up. */
+  followsEnd() {
+    const { scrollTop, clientHeight, scrollHeight } = this.scroll;
+    const furthest = scrollHeight - clientHeight;
+    // What grows moves nothing, and what shrinks moves everything: else it was the reader.
+    if (this.atEnd()) this.stick = true;
+    else if (scrollTop < this.top && furthest >= this.furthest) this.stick = false;
+    [this.top, this.furthest] = [scrollTop, furthest];
+    return this.stick;
   }
 
   atEnd() {
@@ -273,7 +284,7 @@ export class Conversation {
 
   toEnd() {
     this.scroll.scrollTop = this.scroll.scrollHeight;
-    this.stick = true;
+    this.followsEnd();
     this.seen();
   }
 

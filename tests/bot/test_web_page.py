@@ -400,11 +400,6 @@ async def test_the_page_follows_the_end_until_the_reader_scrolls_up(stage: Stage
     await page.wait(at_end)
     await page.click("#text")
     await page.press("PageUp")
-    away = "s.scrollTop + s.clientHeight < s.scrollHeight - 200"
-    still = "s.dataset.was === (s.dataset.was = String(s.scrollTop))"  # scrolling takes a moment
-    await page.wait(f"(() => {{ const s = document.querySelector('#scroll'); return {away}; }})()")
-    await page.wait(f"(() => {{ const s = document.querySelector('#scroll'); return {still}; }})()")
-    await asyncio.sleep(0.5)  # the page hears of scrolling with its next frames
     before = await page.evaluate("document.querySelector('#scroll').scrollTop")
     await stage.show(Content(body=("something new",)))
     await page.wait("!document.querySelector('#to-end').hidden")
@@ -412,6 +407,29 @@ async def test_the_page_follows_the_end_until_the_reader_scrolls_up(stage: Stage
     await page.click("#to-end")
     await page.wait(at_end)
     await page.wait("document.querySelector('#to-end').hidden")
+
+
+async def test_what_grows_in_the_moment_of_scrolling_tears_nobody_away(stage: Stage) -> None:
+    """Who scrolls up while an answer streams would be thrown back to its end."""
+    page = stage.page
+    await stage.show(Content(body=(Markdown("\n\n".join(["more"] * 90)),)))
+    scroll = "document.querySelector('#scroll')"
+    await page.wait(f"{scroll}.scrollTop > 500")
+    grow = f"document.querySelector('{LAST} .markdown').append(document.createElement('hr'))"
+    before = await page.evaluate(f"{scroll}.scrollBy(0, -300); {grow}; {scroll}.scrollTop")
+    frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    await page.evaluate(frames)
+    assert await page.evaluate(f"{scroll}.scrollTop") == before
+
+
+async def test_the_title_marks_what_came_while_nobody_looked(stage: Stage) -> None:
+    """Who has the page in another tab would not see that their picture is done."""
+    page = stage.page
+    await page.evaluate("document.hasFocus = () => false")
+    await stage.show(Content(body=("done",)))
+    await page.wait("document.title === '● Usher'")
+    await page.evaluate("delete document.hasFocus; dispatchEvent(new Event('focus'))")
+    await page.wait("document.title === 'Usher'")
 
 
 @pytest.mark.parametrize("dark", [False, True])
