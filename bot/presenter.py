@@ -191,6 +191,8 @@ class Presenter:
             card.progress = card.moment = None
             if job.state is JobState.PENDING:
                 card.written = ""  # it begins anew
+            elif job.state.final:
+                card.hold_until = 0.0  # what a passing state met says nothing of the end
         card.job, card.changed = job, True
         self._serve(card)
 

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from bot.access import Limits
-from bot.platforms.base import ChatGone, ChatMoved, ChatUnavailable, SlowDown
+from bot.platforms.base import (
+    ChatError,
+    ChatGone,
+    ChatMoved,
+    ChatUnavailable,
+    Content,
+    SlowDown,
+)
 from queueing.jobs import JobState
 from tests.fakes.chat import LIMITS, FakeChat
 from tests.simulation.bot_house import ADMIN, Bot, bot
@@ -241,6 +248,25 @@ def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
 
     in_bot(story, chat=chat)
     assert [len(message.contents[-1].files) for message in chat.messages.values()] == [0, 1]
+
+
+def test_a_passing_state_that_is_held_back_does_not_hold_back_the_end() -> None:
+    """A result would come minutes late because an hour-old message could not show a step."""
+    chat = FakeChat(limits=replace(LIMITS, edit_every_s=1.0))
+
+    def old(content: Content) -> ChatError | None:
+        return None if content.files else SlowDown(900.0, old_message=True)
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(chat.call("/image flux cat"))
+        await until(lambda: chat.messages)
+        chat.refuse = old
+        before = running.clock.now()
+        await quiet(running)
+        assert running.clock.now() - before < 60
+
+    in_bot(story, chat=chat)
+    assert [len(message.contents[-1].files) for message in chat.messages.values()] == [1]
 
 
 def test_refusals_are_private_and_make_no_job() -> None:
