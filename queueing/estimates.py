@@ -114,6 +114,7 @@ class Durations:
     def __init__(self, learned: Iterable[Learned] = ()) -> None:
         self._seen: dict[_Key, _Seen] = {}
         self._usual: dict[_Key, Usual] = {}
+        self._known: dict[tuple[str, str], list[_Key]] = {}  # the keys by kind and model
         for row in learned:
             self._put((row.kind, row.model, row.host, row.size), _restored(row))
 
@@ -158,12 +159,14 @@ class Durations:
         )
 
     def _put(self, key: _Key, seen: _Seen) -> Usual:
+        if key not in self._seen:
+            self._known.setdefault(key[:2], []).append(key)
         self._seen[key] = seen
         self._usual[key] = usual = seen.usual()
         return usual
 
-    def _keys(self, kind: str, model: str) -> list[_Key]:
-        return [key for key in self._usual if key[0] == kind and key[1] == model]
+    def _keys(self, kind: str, model: str) -> Sequence[_Key]:
+        return self._known.get((kind, model), ())
 
     def _find(self, kind: str, model: str, host: str, size: str) -> Usual | None:
         """Return the nearest that is known: this host before others, then the nearest size."""

@@ -297,6 +297,9 @@ class Fleet:
 
     def vram_mb(self, spec: ModelSpec) -> int:
         """Return what a copy takes; one of unknown size takes a whole host until it is measured."""
+        known_mb = self.budget.known_mb(spec)
+        if known_mb is not None:
+            return known_mb
         hosts = (self.catalog.hosts[self.catalog.host_of[name]] for name in self.serving(spec))
         return self.budget.vram_mb(spec, hosts)
 
@@ -350,6 +353,8 @@ class Fleet:
 
     def wishes(self, model: str) -> tuple[str, ...]:
         """Return the backends on which an admin wants a model that is not there yet."""
+        if not self.pins:
+            return ()
         return tuple(sorted(b for m, b in self.pins - self._copies.keys() if m == model))
 
     def models_in_play(self, waiting: Iterable[str]) -> list[str]:

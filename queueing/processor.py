@@ -5,7 +5,7 @@ It never decides what runs where; it is told by the router, and by recovery afte
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, KeysView, Mapping
 from dataclasses import dataclass
 from uuid import uuid5
 
@@ -127,9 +127,10 @@ class Processor:
         if attempt is not None:
             attempt.task.cancel()
 
-    def has(self, job_id: int) -> bool:
-        """Return whether an attempt at a job is under way, from its start to its stored end."""
-        return job_id in self._attempts
+    @property
+    def under_way(self) -> KeysView[int]:
+        """The jobs an attempt at which is under way, from its start to its stored end."""
+        return self._attempts.keys()
 
     async def stop(self, grace_s: float) -> None:
         """Give running jobs that long to end; then stop the rest and return them to their place."""

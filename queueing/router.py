@@ -207,11 +207,14 @@ class Router:
         A head whose last attempt is still being wound up ends the list: it may have come back to
         its place a moment ago, so it must neither start twice nor be passed.
         """
-        heads = takewhile(lambda job: not self._processor.has(job.id), line.heads)
+        under_way = self._processor.under_way
+        heads = line.heads
+        if not under_way.isdisjoint([job.id for job in heads]):
+            heads = tuple(takewhile(lambda job: job.id not in under_way, heads))
         return Waiting(
             lane=line.lane,
             count=line.waiting,
-            heads=tuple(heads),
+            heads=heads,
             oldest_at=line.first_queued_at,
             next_start_at=line.next_start_at,
             held=line.held,

@@ -64,4 +64,5 @@ class Setbacks:
 
     def is_able(self, model: str, backend: str) -> bool:
         """Return whether a backend may still be able to serve a model."""
-        return self._unable_until.get((model, backend), 0.0) <= self._clock.now()
+        until = self._unable_until.get((model, backend))
+        return until is None or until <= self._clock.now()

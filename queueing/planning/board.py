@@ -129,6 +129,20 @@ class CopyState:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A backend that could load now for anybody, and how much memory it could offer at most."""
+
+    backend: BackendState
+    room_mb: int
+    all_may_leave: bool  # whether a model larger than the host could have it alone
+
+    def takes(self, model: ModelView) -> bool:
+        """Tell whether the model may fit: a bound to save the search where it is hopeless."""
+        larger = model.vram_mb >= self.backend.host.view.budget_mb
+        return self.all_may_leave if larger else model.vram_mb <= self.room_mb
+
+
 @dataclass(slots=True, eq=False)
 class ModelState:
     """A model, its waiting lanes and its copies."""
@@ -143,24 +157,33 @@ class ModelState:
 
     def __post_init__(self) -> None:
         """Find the oldest head."""
-        self.note_oldest()
+        if self.lanes:
+            self.note_oldest()
 
     def note_oldest(self) -> None:
         """Find the oldest head anew, after one has been taken."""
-        if not self.lanes:
-            return  # most models of a forecast: it asks thousands of times
-        moments = [head.queued_at for lane in self.lanes if (head := lane.head) is not None]
-        self.oldest_at = min(moments) if moments else None
+        self.oldest_at = None
+        for lane in self.lanes:
+            if lane.taken < len(lane.heads):
+                at = lane.heads[lane.taken].queued_at
+                if self.oldest_at is None or at < self.oldest_at:
+                    self.oldest_at = at
 
     @property
     def waiting(self) -> int:
         """How many jobs wait after what this plan starts."""
-        return sum(lane.left for lane in self.lanes)
+        jobs = 0
+        for lane in self.lanes:
+            jobs += lane.view.count - lane.taken
+        return jobs
 
     @property
     def served(self) -> bool:
         """Whether a copy is ready or on its way."""
-        return any(copy.serves for copy in self.copies)
+        for copy in self.copies:
+            if copy.residency is not Residency.UNLOADING and copy.backend.usable:
+                return True
+        return False
 
     def load_s(self, backend: str) -> float:
         """Return the expected duration of a load there."""
@@ -199,6 +222,7 @@ class Board:
         self.evictions: list[Evict] = []
         self.lane_credit: dict[tuple[str, str], float] = dict(world.lane_credit)
         self.look_at: float | None = None
+        self.openings: list[Opening] | None = None  # found by `room.openings`
         for state in self.models.values():
             for lane in state.lanes:
                 if lane.view.next_start_at is not None:
@@ -224,10 +248,14 @@ class Board:
         backend.copies.append(state)
         backend.host.copies.append(state)
         backend.host.used_mb += copy.vram_mb
-        backend.host.spare_mb = None
         backend.host.running += copy.running
         if copy.residency is Residency.LOADING:
             backend.host.loading = state
+
+    def changed(self, host: HostState) -> None:
+        """Forget what was found out about a host: a copy or a reservation came or went."""
+        host.spare_mb = None
+        self.openings = None
 
     def look(self, moment: float) -> None:
         """Note a moment at which time alone may change the answer."""
@@ -246,6 +274,7 @@ class Board:
         """Load a model on a backend after these idle copies of its host have left."""
         evict = tuple(self._take_out(copy) for copy in victims)
         name = backend.view.name
+        self.changed(backend.host)
         self.loads.append(Load(model=model.view.name, backend=name, evict=evict))
         self._put(
             Copy(
@@ -267,12 +296,14 @@ class Board:
         copy.backend.copies.remove(copy)
         copy.backend.host.copies.remove(copy)
         copy.backend.host.used_mb -= copy.view.vram_mb
-        copy.backend.host.spare_mb = None
+        self.changed(copy.backend.host)
         return Evict(model=copy.view.model, backend=copy.view.backend)
 
 
 def _lanes(view: ModelView) -> list[LaneState]:
     lanes: Sequence[Waiting] = view.waiting
+    if not lanes:
+        return []
     if len(lanes) > 1:
         lanes = sorted(lanes, key=lambda waiting: _rank(waiting.lane))
     return [LaneState(w, () if view.paused else w.heads) for w in lanes if w.count > 0]

@@ -6,7 +6,7 @@ Looks at the board and changes nothing; `queueing.reasons` puts a reason into wo
 from collections.abc import Mapping, Sequence
 
 from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
-from queueing.planning.room import candidates, lacking_mb
+from queueing.planning.room import candidates
 from queueing.world import Blocked, Reason, Residency
 
 
@@ -88,6 +88,16 @@ def _loader_busy(board: Board, name: str, host: HostState) -> Reason:
 
 def _why_not_loaded(board: Board, model: ModelState) -> Reason:
     """Return why a wanted model is not being loaded."""
+    usable = candidates(board, model)
+    if not usable:
+        return _why_not_usable(board, model)
+    if model.view.load_after > board.now:
+        return Reason(why=Blocked.LOAD_PAUSE, model=model.view.name, until=model.view.load_after)
+    return _why_no_room(board, model, usable)
+
+
+def _why_not_usable(board: Board, model: ModelState) -> Reason:
+    """Return why a model may be loaded nowhere: its hosts are away, or paused."""
     name = model.view.name
     backends = [board.backends[b] for b in model.view.backends if b in board.backends]
     up = [backend for backend in backends if backend.view.up]
@@ -99,27 +109,28 @@ def _why_not_loaded(board: Board, model: ModelState) -> Reason:
             host=None if last is None else last.view.host,
             since=None if last is None else last.view.since,
         )
-    usable = candidates(board, model)
-    if not usable:
-        return Reason(why=Blocked.PAUSED, model=name, host=up[0].view.host)
-    if model.view.load_after > board.now:
-        return Reason(why=Blocked.LOAD_PAUSE, model=name, until=model.view.load_after)
-    return _why_no_room(board, model, usable)
+    return Reason(why=Blocked.PAUSED, model=name, host=up[0].view.host)
 
 
 def _why_no_room(board: Board, model: ModelState, usable: Sequence[BackendState]) -> Reason:
     """Return what keeps the model out of the host that will take it soonest, as far as known."""
     name = model.view.name
-    roomy = [b for b in usable if lacking_mb(b.host, model.view) <= b.host.used_mb]
+    needed_mb = model.view.vram_mb  # with nothing else of ours there; see `lacking_mb`
+    roomy = [
+        backend
+        for backend in usable
+        if needed_mb <= backend.host.view.usable_mb or needed_mb >= backend.host.view.budget_mb
+    ]
     if not roomy:
         return Reason(why=Blocked.NO_ROOM, model=name, host=usable[0].view.host)
-    free = [b for b in roomy if b.host.reservation is None or b.host.reservation is model.reserved]
-    if not free:
+    # Its own reservation where it has one, else none: the two are then the same.
+    backend = next((b for b in roomy if b.host.reservation is model.reserved), None)
+    if backend is None:
+        backend = next((b for b in roomy if b.host.reservation is None), None)
+    if backend is None:
         host = roomy[0].host
         other = host.reservation.model if host.reservation is not None else None
         return Reason(why=Blocked.RESERVED, model=name, host=host.view.name, other=other)
-    own = [b for b in free if model.reserved is not None and b.host.reservation is model.reserved]
-    backend = (own or free)[0]
     if backend.host.loading is not None:
         return _loader_busy(board, name, backend.host)
     busy = next((copy for copy in backend.host.copies if copy.running > 0), None)

@@ -33,7 +33,7 @@ def waits_since(model: ModelState) -> float | None:
 
 def due_at(board: Board, model: ModelState) -> float | None:
     """Return when the model is overdue; an admin's preload is so at once, None for neither."""
-    if unmet_preloads(board, model):
+    if model.view.wanted_by_admin and unmet_preloads(board, model):
         return 0.0
     since = waits_since(model)
     return None if since is None else since + age_limit_s(board, model)
@@ -61,10 +61,9 @@ def renew(board: Board) -> None:
         backend = board.backends.get(old.backend)
         if model is None or backend is None or not _still_due(board, model, backend):
             continue
+        names = {(victim.model, victim.backend) for victim in old.victims}
         victims = [
-            copy
-            for copy in backend.host.copies
-            if Evict(model=copy.view.model, backend=copy.view.backend) in old.victims
+            copy for copy in backend.host.copies if (copy.view.model, copy.view.backend) in names
         ]
         room = make_room(model, backend, victims.__contains__)
         if room is not None:
@@ -80,6 +79,8 @@ def _still_due(board: Board, model: ModelState, backend: BackendState) -> bool:
 
 def reserve(board: Board, model: ModelState) -> bool:
     """Reserve the host whose cheapest victims leave soonest for an overdue model, if there is one."""
+    if all(host.reservation is not None for host in board.hosts.values()):
+        return False
     targets = unmet_preloads(board, model) or candidates(board, model)
     rooms = [
         room
@@ -128,17 +129,18 @@ def _leaves_at(board: Board, model: ModelState, target: BackendState, copy: Copy
         return ends
     slots = max(1, copy.model.view.parallel * len(copy.model.copies))
     emptied = max(ends, begins) + copy.model.waiting * service_s / slots
-    gate = _gate(board, model, target, copy)
+    gate = _gate(board, model, target, copy, due_at(board, model) or 0.0)
     return min(max(emptied, gate.arrived_by), gate.ends_at + service_s)
 
 
-def _gate(board: Board, model: ModelState, target: BackendState, copy: CopyState) -> Gate:
-    """Return the gate a copy gets when it must leave for an overdue model.
+def _gate(
+    board: Board, model: ModelState, target: BackendState, copy: CopyState, due: float
+) -> Gate:
+    """Return the gate a copy gets when it must leave for a model overdue since `due`.
 
     What arrives later than the gate's moment waits; the moment leaves a copy that has just been
     loaded time to be worth its load (`patience` swaps), so that two hot models do not thrash.
     """
-    due = due_at(board, model) or 0.0
     swap_s = model.load_s(target.view.name) + copy.model.load_s(copy.view.backend)
     return gate_for(
         model.view.name, due, copy.view.ready_at, swap_s=swap_s, patience=board.rules.patience
@@ -152,18 +154,19 @@ def gate_for(model: str, due: float, ready_at: float, *, swap_s: float, patience
 
 
 def _reserve(board: Board, model: ModelState, room: Room) -> None:
+    due = due_at(board, model) or 0.0
     victims = tuple(Evict(model=c.view.model, backend=c.view.backend) for c in room.victims)
     host: HostState = room.backend.host
     host.reservation = model.reserved = Reservation(
         host=host.view.name,
         backend=room.backend.view.name,
         model=model.view.name,
-        due=due_at(board, model) or 0.0,
+        due=due,
         victims=victims,
     )
-    host.spare_mb = None
+    board.changed(host)
     for copy in _gated(room):
-        copy.gate = _gate(board, model, room.backend, copy)
+        copy.gate = _gate(board, model, room.backend, copy, due)
         board.look(copy.gate.ends_at)
 
 
@@ -173,6 +176,6 @@ def release(board: Board, model: ModelState) -> None:
         return
     host = board.hosts[model.reserved.host]
     host.reservation = model.reserved = None
-    host.spare_mb = None
+    board.changed(host)
     for copy in host.copies:
         copy.gate = None

@@ -20,10 +20,11 @@ from queueing.planning.room import (
     lacking_mb,
     make_room,
     may_leave_now,
+    places_for,
     reload_cost,
     spare_mb,
 )
-from queueing.world import Residency
+from queueing.world import Reservation, Residency
 
 
 def relieve(board: Board) -> None:
@@ -32,7 +33,7 @@ def relieve(board: Board) -> None:
     Copies nobody waits for go first. What still does not fit is left running.
     """
     for host in board.hosts.values():
-        excess = _excess_mb(host)
+        excess = _excess_mb(host) if host.used_mb > host.view.usable_mb else 0
         if excess <= 0:
             continue
         idle = [c for c in host.copies if is_idle(c) and not c.view.pinned and _goes_alone(c)]
@@ -106,27 +107,27 @@ def reserve_if_overdue(board: Board, model: ModelState) -> None:
 
 
 def _cheapest_room(board: Board, model: ModelState) -> Room | None:
+    places = places_for(board, model)
+    if model.reserved is not None:
+        places += _kept(board, model.reserved, model)
+    if not places:
+        return None
     may = may_leave_now(board, model)
     targets = unmet_preloads(board, model) or candidates(board, model)
     rooms = [
         room
         for backend in targets
-        if backend.host.loading is None
-        and _can_load(backend, model)
-        and lacking_mb(backend.host, model.view) <= spare_mb(board, backend.host)
-        and (room := make_room(model, backend, may)) is not None
+        if backend in places and (room := make_room(model, backend, may)) is not None
     ]
     return min(rooms, key=lambda room: _preference(model, room), default=None)
 
 
-def _can_load(backend: BackendState, model: ModelState) -> bool:
-    """Tell whether a free loader could load there now: it is not reserved for somebody else."""
-    host = backend.host
-    return (
-        backend.usable
-        and not backend.occupied
-        and (host.reservation is None or host.reservation is model.reserved)
-    )
+def _kept(board: Board, reserved: Reservation, model: ModelState) -> list[BackendState]:
+    """Return the backends of the host that is reserved for the model, if they could load now."""
+    host = board.hosts[reserved.host]
+    if host.loading is not None or lacking_mb(host, model.view) > spare_mb(board, host):
+        return []
+    return [backend for backend in host.backends if backend.usable and not backend.occupied]
 
 
 def _preference(model: ModelState, room: Room) -> tuple[bool, float, float]:

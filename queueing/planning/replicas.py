@@ -5,16 +5,16 @@ Evicts only copies nobody waits for, and never reserves.
 
 from math import exp
 
-from queueing.planning.board import BackendState, Board, HostState, ModelState
+from queueing.planning.board import BackendState, Board, ModelState
 from queueing.planning.room import (
     OTHER_COPY_SHARE,
     Room,
     candidates,
     is_awaited,
     is_idle,
-    lacking_mb,
     make_room,
-    spare_mb,
+    openings,
+    places_for,
 )
 from queueing.world import Residency
 
@@ -23,7 +23,7 @@ EARLY_LINE = 4  # jobs a slot: a model not ready anywhere yet has its one load f
 
 def replicate(board: Board) -> None:
     """Load further copies of backlogged models, the largest backlog first."""
-    if not any(_is_open(host) for host in board.hosts.values()):
+    if not openings(board):
         return
     backlogged = [
         model
@@ -42,11 +42,15 @@ def _add_copy(board: Board, model: ModelState) -> bool:
     """Load one further copy where that pays best; tell whether one pays."""
     best: Room | None = None
     best_net = 0.0
+    places = places_for(board, model)
+    if not places:
+        return False
     for backend in candidates(board, model):
-        if backend.host.loading is not None or not _can_take(backend, model):
+        host = backend.host
+        if backend not in places or any(copy.backend.host is host for copy in model.copies):
             continue
         gain, drain_s = _gain(model, backend)
-        if gain <= 0 or lacking_mb(backend.host, model.view) > spare_mb(board, backend.host):
+        if gain <= 0:
             continue
         room = make_room(model, backend, lambda copy: is_idle(copy) and not is_awaited(board, copy))
         if room is None:
@@ -58,19 +62,6 @@ def _add_copy(board: Board, model: ModelState) -> bool:
         return False
     board.load(model, best.backend, best.victims)
     return True
-
-
-def _is_open(host: HostState) -> bool:
-    return host.loading is None and host.reservation is None
-
-
-def _can_take(backend: BackendState, model: ModelState) -> bool:
-    host = backend.host
-    return (
-        _is_open(host)
-        and not backend.occupied
-        and not any(copy.backend.host is host for copy in model.copies)
-    )
 
 
 def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:

@@ -6,7 +6,7 @@ Answers questions about a board and changes nothing. Asked often, so it neither 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
+from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState, Opening
 from queueing.world import ModelView, Residency
 
 OTHER_COPY_SHARE = 0.25  # what an eviction costs where another copy of the model stays
@@ -40,10 +40,39 @@ def candidates(board: Board, model: ModelState) -> list[BackendState]:
     refused at start), but only when it fits on none of its hosts.
     """
     if model.candidates is None:
+        vram_mb = model.view.vram_mb
         backends = [board.backends[name] for name in model.view.backends if name in board.backends]
-        fitting = [b for b in backends if model.view.vram_mb <= b.host.view.budget_mb]
-        model.candidates = [backend for backend in fitting or backends if backend.usable]
+        fitting = [b for b in backends if vram_mb <= b.host.view.budget_mb] or backends
+        model.candidates = [backend for backend in fitting if backend.usable]
     return model.candidates
+
+
+def openings(board: Board) -> list[Opening]:
+    """Return the backends with a free loader that are not reserved, in their order.
+
+    Where all cards are full few or none of them have room, and most models cost no search at all.
+    """
+    if board.openings is None:
+        board.openings = [
+            _opening(board, backend)
+            for backend in board.backends.values()
+            if backend.usable
+            and backend.host.loading is None
+            and backend.host.reservation is None
+            and not backend.occupied
+        ]
+    return board.openings
+
+
+def places_for(board: Board, model: ModelState) -> list[BackendState]:
+    """Return the openings that may have room for the model."""
+    return [opening.backend for opening in openings(board) if opening.takes(model.view)]
+
+
+def _opening(board: Board, backend: BackendState) -> Opening:
+    host = backend.host
+    spare = spare_mb(board, host)
+    return Opening(backend, host.view.usable_mb - host.used_mb + spare, spare >= host.used_mb)
 
 
 def spare_mb(board: Board, host: HostState) -> int:
