@@ -34,7 +34,6 @@ IMPATIENT = Timeouts(load_s=1.5, first_s=1.5, idle_s=1.5, total_s=20.0)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait less between two looks and after failures; everything else is as it runs for people."""
     monkeypatch.setattr("queueing.health.EVERY_S", 0.5)
-    monkeypatch.setattr("queueing.health.ANSWER_S", 0.5)
     monkeypatch.setattr("queueing.health.FIRST_DOWN_S", 0.2)
     monkeypatch.setattr("queueing.retry.FIRST_PAUSE_S", 0.5)
 
@@ -93,24 +92,29 @@ async def test_jobs_of_a_wedged_server_go_elsewhere(tmp_path: Path, *, loaded: b
 
 
 async def test_jobs_of_the_only_server_wait_while_it_is_wedged_and_go_on_after_its_restart(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If this fails a restart of ComfyUI does not help, or its jobs fail instead of waiting."""
-    async with servers(tmp_path, 1, max_attempts=4) as (running, (url,)):
+    async with servers(tmp_path, 1, max_attempts=10) as (running, (url,)):
         await running.done(image("sdxl"))
         await set_faults(url, wedged=True)
         (job,) = await running.submit(image("sdxl"))
         await until(lambda: not is_up(running, "c1"))
         said = await waits_because(running, job, Blocked.OFFLINE)
         assert said.startswith("gpu-1 is offline since ")
+        # On a busy machine the restarted server may seem wedged too; then it is soon tried again.
+        monkeypatch.setattr("queueing.vitals.WEDGE_PAUSE_S", 0.5)
         await die(url)
         (ended,) = await running.ends.of([job])
         assert ended.state is JobState.COMPLETED
         assert is_up(running, "c1")
 
 
-async def test_a_server_that_answers_late_is_taken_out_and_taken_back(tmp_path: Path) -> None:
+async def test_a_server_that_answers_late_is_taken_out_and_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If this fails people wait for a server that is not really there, or for ever after it is."""
+    monkeypatch.setattr("queueing.health.ANSWER_S", 0.5)
     async with servers(tmp_path, 1) as (running, (url,)):
         await running.done(image("sdxl"))
         await set_faults(url, hang="/system_stats")
