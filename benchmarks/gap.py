@@ -31,7 +31,7 @@ import httpx
 from PIL import Image
 
 from backends import connect
-from bot.app import SystemClock
+from bot.clock import SystemClock
 from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.jobqueue import JobQueue
 from queueing.jobs import NewJob

@@ -6,7 +6,6 @@ grace, their messages are still edited.
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from backends import connect
 from backends.memory import NvmlProbe
 from bot.audit import AuditLog
 from bot.chat_log import SqliteLog
+from bot.clock import SystemClock
 from bot.commands.context import Context, Defaults
 from bot.commands.registry import COMMANDS
 from bot.config import Config
@@ -45,25 +45,6 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
 _DISCOVER_EVERY_S = 60.0
 _TIDY_EVERY_S = 3600.0
 _DAY_S = 86_400.0
-_CATCHING_UP = 0.99  # of the true pace, while the machine's time is behind
-
-
-class SystemClock:
-    """The machine's time, but never backwards: set back an hour, it would make every pause last one.
-
-    It goes on at a slightly slower pace instead, until the machine's time has caught up.
-    """
-
-    def __init__(self) -> None:
-        self._now = time.time()
-        self._steady = time.monotonic()
-
-    def now(self) -> float:
-        """Return UNIX seconds."""
-        steady = time.monotonic()
-        passed_s, self._steady = steady - self._steady, steady
-        self._now = max(time.time(), self._now + passed_s * _CATCHING_UP)
-        return self._now
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

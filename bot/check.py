@@ -15,7 +15,7 @@ from pathlib import Path
 from backends import connect
 from backends.memory import NvmlProbe
 from bot import heartbeat
-from bot.app import SystemClock
+from bot.clock import SystemClock
 from bot.config_checks import USUAL_FOR
 from bot.config_records import DefaultsConfig
 from bot.config_whole import Config

@@ -6,13 +6,13 @@ a message reaches a person whether or not a page of theirs is open.
 
 import asyncio
 import secrets
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 
 from aiohttp import web
 
+from bot.clock import SystemClock
 from bot.platforms.base import (
     ChatGone,
     ChatRefused,
@@ -38,14 +38,6 @@ from queueing.ports import Clock
 OVERVIEW_EVERY_S = 1.0
 MAX_SENT = 100 * 1024 * 1024  # bytes of one message's files
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, never bound by default
-
-
-class _SystemClock:
-    """Tells the machine's time."""
-
-    def now(self) -> float:
-        """Return UNIX seconds."""
-        return time.time()
 
 
 class Web:
@@ -102,7 +94,7 @@ class Web:
         self._overview = overview
         self._lines: tuple[ModelLine, ...] = ()
         self._is_admin = is_admin
-        self._clock = clock or _SystemClock()
+        self._clock = clock or SystemClock()
         self._server: Server | None = None
 
     @property

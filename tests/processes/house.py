@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 import httpx
 
 from backends import KINDS, connect
+from bot.clock import SystemClock
 from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, NewJob
@@ -22,11 +22,6 @@ from queueing.store import SqliteStore, open_database
 CHECKPOINT = "sd_xl_base_1.0.safetensors"
 NO_LIMITS = Admission()
 PATIENCE_S = 60.0
-
-
-class WallClock:
-    def now(self) -> float:
-        return time.time()
 
 
 def backend(kind: str, name: str, url: str) -> BackendSpec:
@@ -129,7 +124,7 @@ async def house(
         store=store,
         catalog=catalog,
         backends=backends,
-        clock=WallClock(),
+        clock=SystemClock(),
         memory=memory,
         runner="test",
         grace_s=1.0,
