@@ -123,7 +123,7 @@ async def _page(options: DemoOptions, url: str) -> None:
 async def _announce(parts: Parts) -> None:
     for platform in parts.platforms:
         if isinstance(platform, Web):
-            await platform.started.wait()
+            await platform.connected.wait()
             print(f"Usher's demo is at {platform.url}", flush=True)  # noqa: T201  the answer
             print("Type /image flux cat, or ask something. Ctrl-C ends it.", flush=True)  # noqa: T201
 

@@ -40,6 +40,8 @@ class Crowd:
     )
 
     def __init__(self, people: int, *, speed: float, seed: int = 1) -> None:
+        self.connected = asyncio.Event()
+        self.connected.set()
         self._people = people
         self._speed = speed
         self._random = random.Random(seed)  # noqa: S311  a crowd needs no secrets

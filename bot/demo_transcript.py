@@ -33,6 +33,8 @@ class Transcript:
     )
 
     def __init__(self, lines: Sequence[str], *, out: Path | None) -> None:
+        self.connected = asyncio.Event()
+        self.connected.set()
         self._lines = tuple(lines)
         self._out = out
         self._count = 0

@@ -164,12 +164,15 @@ class Presenter:
     async def settle(self, timeout_s: float, *, owner: str = "") -> None:
         """Wait until every ended job's end is in its chat, at most that long.
 
-        `owner` narrows it to people whose id begins so.
+        Chats that are not connected are not waited for. `owner` narrows it to people whose id begins so.
         """
 
         def untold() -> bool:
-            ended = (card.job for card in self._cards.values() if card.job.state.final)
-            return any(job.owner.startswith(owner) for job in ended)
+            ended = (card for card in self._cards.values() if card.job.state.final)
+            return any(
+                card.job.owner.startswith(owner) and self._connected(card.origin.platform).is_set()
+                for card in ended
+            )
 
         try:
             async with asyncio.timeout(timeout_s):
@@ -222,9 +225,16 @@ class Presenter:
             desk.served = True
             self._tasks.create_task(self._serve_desk(desk, card.origin.platform))
 
+    def _connected(self, platform: str) -> asyncio.Event:
+        return self._platforms[platform].connected
+
     async def _serve_desk(self, desk: Desk, platform: str) -> None:
+        connected = self._connected(platform)
         try:
             while (following := desk.next_card(self._clock.now(), len(self._cards))) is not None:
+                if not connected.is_set():
+                    await connected.wait()
+                    continue
                 card, due = following
                 desk.wake.clear()
                 wait_s = due - self._clock.now()

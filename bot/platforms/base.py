@@ -5,6 +5,7 @@ Texts travel as structure, not as markup: a plain `str` is shown literally whate
 no prompt and no answer can ever become a mention, a link or a tag by accident.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -219,12 +220,13 @@ class Door(Protocol):
 class ChatPlatform(Protocol):
     """A chat service. `run` brings calls in; `send` and `edit` put messages out.
 
-    `send` and `edit` may be called while `run` is not up; they then raise `ChatUnavailable`.
-    Errors are `ChatError`s only.
+    `connected` is set while `run` has a connection, and so while a delivery is worth a try; `send`
+    and `edit` called at other times raise `ChatUnavailable`. Errors are `ChatError`s only.
     """
 
     name: str
     limits: Limits
+    connected: asyncio.Event
 
     async def run(self, door: Door) -> None:
         """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""

@@ -79,6 +79,7 @@ class Discord:
         notes: Notes | None = None,
     ) -> None:
         self.name = name
+        self.connected = asyncio.Event()
         self._token = token
         self._describe = describe
         self._notes = notes
@@ -126,12 +127,14 @@ class Discord:
             notes=self._notes,
             download_limit=self.limits.download,
             post=self.send,
+            connected=self.connected,
         )
         async with client:
             self._client = client
             try:
                 yield client
             finally:
+                self.connected.clear()
                 self._client = None
 
     async def check(self) -> str:

@@ -47,6 +47,7 @@ class Client(discord.Client):
         notes: Notes | None,
         download_limit: int,
         post: PostReply,
+        connected: asyncio.Event,
     ) -> None:
         super().__init__(
             intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True),
@@ -61,6 +62,7 @@ class Client(discord.Client):
         self._notes = notes
         self._download_limit = download_limit
         self._post = post
+        self._connected = connected
         self._texts = HelpTexts(describe)
         self.tree = command_tree(self, platform, door, describe, self._take)
         self.tree.error(self._on_outdated_command)
@@ -68,9 +70,12 @@ class Client(discord.Client):
     async def setup_hook(self) -> None:
         """Tell Discord the commands, unless it knows them: a day has 200 changes at most.
 
+        We are logged in by now, so messages can go out already.
+
         A refusal is logged only, because the commands of before still work; an outage is raised
         and the whole connection tried again.
         """
+        self._connected.set()
         if self.application is not None and self.application.interactions_endpoint_url:
             _log.error(
                 "%s: the application has an interactions endpoint URL, so no command reaches this"

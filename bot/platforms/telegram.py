@@ -77,6 +77,7 @@ class Telegram:
         describe: Describe = lambda key, _language: key,
     ) -> None:
         self.name = name
+        self.connected = asyncio.Event()
         self._token = token
         self._base_url = base_url or f"{API_URL}/bot"
         self._base_file_url = base_file_url or f"{API_URL}/file/bot"
@@ -92,10 +93,12 @@ class Telegram:
             try:
                 await self._log_in(bot)
                 self._bot = bot
+                self.connected.set()
                 refusal = await self._receive(bot, door)
             except InvalidToken:
                 refusal = _refusal()
             finally:
+                self.connected.clear()
                 self._bot = None
         raise refusal
 

@@ -85,7 +85,7 @@ class Web:
                 "or let it listen on 127.0.0.1"
             )
         self.name = name
-        self.started = asyncio.Event()
+        self.connected = asyncio.Event()
         self._host = host
         self._port = port
         self._people = _known(token, people)
@@ -99,7 +99,7 @@ class Web:
 
     @property
     def url(self) -> str:
-        """The page's address. Port 0 is replaced by the real one once `started` is set."""
+        """The page's address. Port 0 is replaced by the real one once `connected` is set."""
         host = "localhost" if self._host in EVERYWHERE else self._host
         return f"http://{f'[{host}]' if ':' in host else host}:{self._port}/"
 
@@ -117,10 +117,10 @@ class Web:
         try:
             await self._listen(runner)
             self._server = server
-            self.started.set()
+            self.connected.set()
             await self._watch_overview(server)
         finally:
-            self.started.clear()
+            self.connected.clear()
             self._server = None
             await runner.cleanup()
 

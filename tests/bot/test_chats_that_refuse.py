@@ -153,6 +153,34 @@ def test_other_chats_go_on_while_one_cannot_be_reached() -> None:
     assert all(message.contents[-1].files for message in chat.messages.values())
 
 
+def test_a_platform_that_is_not_connected_yet_is_waited_for_and_not_tried(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """After every restart the first results would fail, with warnings, and come seconds late."""
+    away, here = FakeChat("away"), FakeChat()
+    away.connected.clear()
+
+    async def story(running: Bot) -> None:
+        for each in (away, here):
+            await running.gate.call(ask(each, user=f"{each.name}:1"))
+        await until(lambda: any(m.contents[-1].files for m in here.messages.values()))
+        await asyncio.sleep(2 * HOUR_S)
+        began = await now()
+        await running.presenter.settle(3.0)
+        assert await now() == began, "a stop waited for a platform that is not there"
+        assert away.asked == []
+        away.connected.set()
+        await until(lambda: away.messages and only(away).contents[-1].files)
+        assert await now() - began < 3
+
+    async def play() -> None:
+        async with bot(house(), here, away) as running:
+            await story(running)
+
+    run(play())
+    assert "not reached" not in caplog.text
+
+
 def test_a_group_that_moved_while_we_were_down_is_found_again(tmp_path: Path) -> None:
     """After a restart a moved group would have two budgets, or its results go nowhere."""
     chat = FakeChat()

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from bot import check
 from bot import config as configuration
 from bot.app import Parts, build
@@ -102,7 +104,9 @@ async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Pa
         assert any("in line" in text for each in group.from_bot for text in each.history)
 
 
-async def test_work_goes_on_after_a_restart_in_the_same_message(tmp_path: Path) -> None:
+async def test_work_goes_on_after_a_restart_in_the_same_message(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Broken: a restart loses a waiting job or its message, or runs a redelivered request twice."""
     async with FakeTelegram() as fake:
         person = fake.person(7, "Ada")
@@ -118,6 +122,7 @@ async def test_work_goes_on_after_a_restart_in_the_same_message(tmp_path: Path) 
             await fake.quiet()
             assert len(person.chat.from_bot) == 2
             assert await parts.queue.get(3) is None
+    assert "not reached" not in caplog.text, "a delivery did not wait for the connection"
 
 
 async def test_an_answer_streams_and_is_continued_by_a_reply(tmp_path: Path) -> None:

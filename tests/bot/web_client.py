@@ -23,7 +23,7 @@ async def running(web: Web, door: ScriptedDoor) -> AsyncIterator[Web]:
     task = asyncio.create_task(web.run(door))
     try:
         async with asyncio.timeout(WAIT_S):
-            await web.started.wait()
+            await web.connected.wait()
         yield web
     finally:
         task.cancel()

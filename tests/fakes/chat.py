@@ -54,6 +54,8 @@ class FakeChat:
 
     def __init__(self, name: str = "fake", limits: Limits = LIMITS) -> None:
         self.name = name
+        self.connected = asyncio.Event()
+        self.connected.set()
         self.limits = limits
         self.messages: dict[str, Message] = {}
         self.private: list[tuple[str, str]] = []

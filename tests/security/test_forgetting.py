@@ -70,7 +70,7 @@ async def test_a_web_chat_is_gone_from_the_disk(tmp_path: Path) -> None:
     more = f"  web: {{port: 0, token: '{OWNER}'}}\n"
     async with FakeTelegram() as fake, on_telegram(fake, tmp_path, more=more) as parts:
         (web,) = (each for each in parts.platforms if isinstance(each, Web))
-        await web.started.wait()
+        await web.connected.wait()
         async with tab(web, cookie=OWNER) as page:
             await page.say(f"/ask llama {SECRET}")
             await page.next("taken")

@@ -27,7 +27,7 @@ async def house(
     settings = f"{{port: 0, token: '{token}'}}" if token else "{port: 0}"
     async with on_telegram(fake, folder, more=f"  web: {settings}\n") as parts:
         (web,) = (each for each in parts.platforms if isinstance(each, Web))
-        await web.started.wait()
+        await web.connected.wait()
         yield web, parts
 
 

@@ -97,7 +97,7 @@ async def test_no_output_of_a_run_holds_a_secret(form: str, tmp_path: Path) -> N
         shown = []
         async with app.running() as parts, working(parts):
             (web,) = (each for each in parts.platforms if isinstance(each, Web))
-            await web.started.wait()
+            await web.connected.wait()
             await discord.connected()
             admin = telegram.person(1)
             for line in ("/status", "/models", "/ask llama why?", "/image flux cat", "/nonsense"):
