@@ -14,6 +14,7 @@ from queueing.ports import Clock
 
 _FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 3600.0
+_MOST = 1000  # desks, before those at rest are put away
 
 
 def pause_s(failures: int) -> float:
@@ -72,6 +73,11 @@ class Desk:
         """Note that the chat was reached: everything may go out."""
         self.failures, self.paused_until = 0, 0.0
 
+    def at_rest(self, now: float) -> bool:
+        """Return whether a new desk would be as good: nothing to say, nothing to wait out."""
+        busy = self.cards or self.served or self.failures or self.line.locked()
+        return not busy and self.pace.at_rest(now)
+
     def knocked(self) -> None:
         """Note that somebody called from this chat: it is worth another try at once."""
         self.paused_until = 0.0
@@ -85,6 +91,7 @@ class Desks:
         self._platforms = platforms
         self._clock = clock
         self._desks: dict[tuple[str, str], Desk] = {}
+        self._most = _MOST
         self._overall = {
             name: Overall(platform.limits.overall_per_s) for name, platform in platforms.items()
         }
@@ -101,6 +108,7 @@ class Desks:
         """Return a chat's desk, made at its first use."""
         place = (platform, chat)
         if place not in self._desks:
+            self._put_away()
             chats = self._platforms[platform]
             self._desks[place] = Desk(pace=Pace(chats.limits, group=chats.is_group(chat)))
         return self._desks[place]
@@ -112,6 +120,14 @@ class Desks:
     def remove(self, platform: str, chat: str) -> None:
         """Forget a chat: it has a new notation."""
         self._desks.pop((platform, chat), None)
+
+    def _put_away(self) -> None:
+        """Forget the chats at rest once there are many: people come and go for months."""
+        if len(self._desks) < self._most:
+            return
+        now = self._clock.now()
+        self._desks = {at: desk for at, desk in self._desks.items() if not desk.at_rest(now)}
+        self._most = max(_MOST, 2 * len(self._desks))
 
     async def admit(self, platform: str) -> None:
         """Wait for a request's place among all of that platform's."""

@@ -101,6 +101,11 @@ class Pace:
             return 0.0
         return messages * _MINUTE_S / (self._per_minute * _FOR_UPDATES)
 
+    def at_rest(self, now: float) -> bool:
+        """Return whether the whole budget is there, as in a chat never written to."""
+        quiet = not self._sent or self._sent[-1] < now - _MINUTE_S
+        return quiet and self._held_until <= now and self._slow(now) == 1
+
     def spend(self, now: float) -> None:
         """Note a request that is being sent."""
         self._sent.append(now)

@@ -8,6 +8,7 @@ import gc
 import json
 import math
 import os
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -33,6 +34,7 @@ PEOPLE = 300
 JOBS_A_DAY = 760
 FAULTY = 0.01  # of attempts
 CANCELLED = 0.03
+MOST_PATIENT_S = 900.0  # between two tries of a person whom nothing answers
 WARM_UP_DAYS = 8  # until retention deletes as much as comes
 TEXTS = {"llama", "qwen", "mistral"}
 MODELS = {  # name: (hosts, GB, seconds, how often it is asked for)
@@ -195,10 +197,11 @@ def person_of(request: int) -> str:
 class Report:
     """What a soak showed."""
 
-    days: int
+    days: float
     jobs: int = 0
     lost: int = 0
     rss_mb: list[float] = field(default_factory=list)  # one a day
+    blocks: list[int] = field(default_factory=list)  # of memory that Python has given out
     db_mb: list[float] = field(default_factory=list)
     tasks_leaked: int = 0
     handles_leaked: int = 0
@@ -217,6 +220,7 @@ class Report:
                 "rss_mb_start": round(self.rss_mb[0], 1),
                 "rss_mb_end": round(self.rss_mb[-1], 1),
                 "rss_mb_per_day": round(slope(self.rss_mb[WARM_UP_DAYS:]), 3),
+                "blocks_per_day": round(slope(self.blocks[WARM_UP_DAYS:])),
                 "db_mb_end": round(self.db_mb[-1], 1),
                 "db_mb_most": round(max(self.db_mb), 1),
                 "tasks_leaked": self.tasks_leaked,
@@ -234,7 +238,9 @@ class Report:
 class Soak:
     """So many days of a community."""
 
-    def __init__(self, folder: Path, *, days: int, seed: int) -> None:
+    def __init__(
+        self, folder: Path, *, days: float, seed: int, jobs_a_day: float = JOBS_A_DAY
+    ) -> None:
         self._database = folder / "usher.sqlite"
         self._random = Random(seed)
         self._config = configuration.parse(config_text(), {})
@@ -243,6 +249,7 @@ class Soak:
         }
         self._servers = {name: self._server(name) for name in HOSTS}
         self._chat = SoakChat()
+        self._jobs_a_day = jobs_a_day
         self._report = Report(days=days)
         self._over = asyncio.Event()
 
@@ -326,12 +333,13 @@ class Soak:
     async def _people(self) -> None:
         """Make requests, more in the evening than at night."""
         loop, end_s = asyncio.get_running_loop(), self._report.days * DAY_S
+        round_s = min(end_s, DAY_S)  # a soak of hours has its night and its evening too
         names = list(MODELS)
         weights = [MODELS[name][3] for name in names]
         async with asyncio.TaskGroup() as group:
             while loop.time() < end_s:
-                daytime = 1 + 0.8 * math.sin(2 * math.pi * (loop.time() / DAY_S - 0.5))
-                await asyncio.sleep(self._random.expovariate(daytime * JOBS_A_DAY / DAY_S))
+                daytime = 1 + 0.8 * math.sin(2 * math.pi * (loop.time() / round_s - 0.5))
+                await asyncio.sleep(self._random.expovariate(daytime * self._jobs_a_day / DAY_S))
                 self._report.jobs += 1
                 (model,) = self._random.choices(names, weights)
                 group.create_task(self._person(self._report.jobs, model))
@@ -342,9 +350,11 @@ class Soak:
         chat.waiting[request] = chat_of(request)
         command = "ask" if model in TEXTS else "image"
         cancels = self._random.random() < CANCELLED
+        pause_s = 3.0 if cancels else 90.0
         while request in chat.waiting and request not in chat.shown:
             await chat.ask(request, f"/{command} {model} request {request}.")
-            await asyncio.sleep(3.0 if cancels else 90.0)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, MOST_PATIENT_S)
         if cancels:
             await chat.cancel(request)
 
@@ -380,7 +390,8 @@ class Soak:
         while True:
             await asyncio.sleep(self._random.expovariate(1 / self._often(1.0)))
             self._report.outages += 1
-            away_s = self._random.choice([60.0, 900.0, 2 * HOUR_S])
+            longest_s = min(2 * HOUR_S, self._often(1.0) / 2)
+            away_s = self._random.choice([60.0, 900.0, longest_s])
             if self._random.random() < 0.7:
                 self._random.choice(list(self._servers.values())).die(restart_s=away_s)
                 continue
@@ -401,6 +412,7 @@ class Soak:
         while True:
             gc.collect()
             self._report.rss_mb.append(rss_mb())
+            self._report.blocks.append(sys.getallocatedblocks())
             self._report.db_mb.append(_size_mb(self._database))
             for _ in range(24):
                 await asyncio.sleep(HOUR_S)

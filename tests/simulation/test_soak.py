@@ -1,14 +1,18 @@
-"""A community uses the bot for days of virtual time; nothing is lost and nothing grows."""
+"""A community uses the bot in virtual time; nothing is lost and nothing grows."""
 
+import asyncio
 import os
+from collections.abc import Sized
 from pathlib import Path
 
 import pytest
 
+from bot.platforms.base import Content, MessageRef
 from tests.simulation.loop import run
-from tests.simulation.soak import Report, Soak
+from tests.simulation.soak import JOBS_A_DAY, Report, Soak, SoakChat, chat_of
 
-DAYS = int(os.environ.get("USHER_SOAK_DAYS", "1"))  # 30 in a nightly run: benchmarks/soak.py
+DAYS = float(os.environ.get("USHER_SOAK_DAYS", "0.25"))  # 30 in a nightly run: benchmarks/soak.py
+JOBS = max(JOBS_A_DAY, 500 / DAYS)  # a day; in a short soak people are in a hurry
 
 needs_proc = pytest.mark.skipif(
     not Path("/proc/self/statm").exists(), reason="memory and handles are read from /proc"
@@ -16,19 +20,40 @@ needs_proc = pytest.mark.skipif(
 
 
 @needs_proc
-@pytest.mark.timeout(120 + 60 * DAYS)
+@pytest.mark.timeout(int(120 + 60 * DAYS))
 def test_days_of_use_lose_and_leak_nothing(tmp_path: Path) -> None:
     """Somebody's request would be lost in weeks of outages and restarts, or tasks pile up."""
-    seed = int(os.environ.get("USHER_SEED", "1"))  # one day is short: others may hold no restart
+    seed = int(os.environ.get("USHER_SEED", "1"))  # hours are short: others may hold no restart
     print(f"seed {seed}")
 
     async def soak() -> Report:
-        return await Soak(tmp_path, days=DAYS, seed=seed).run()
+        return await Soak(tmp_path, days=DAYS, seed=seed, jobs_a_day=JOBS).run()
 
     report = run(soak())
     print(report.as_json())
     assert report.faults == []
     assert report.lost == 0
-    assert report.jobs > 500 * DAYS
+    assert report.jobs > 0.75 * JOBS * DAYS
     assert report.restarts + report.kills >= 1
     assert (report.tasks_leaked, report.handles_leaked) == (0, 0)
+
+
+def test_the_chat_of_a_soak_keeps_no_history() -> None:
+    """The memory measured would be that of the measuring, as it once was."""
+
+    async def weeks() -> SoakChat:
+        chat = SoakChat()
+        for request in range(3000):
+            place = chat_of(request)
+            asked = MessageRef(platform="fake", chat=place, message=f"r{request}")
+            ref = await chat.send(place, Content(body=("in line",)), reply_to=asked)
+            for text in ("1 in line", "painting", "❌ It failed."):
+                await chat.edit(ref, Content(body=(text,)))
+            if request % 100 == 0:
+                chat.forget()
+                await asyncio.sleep(3600.0)
+        return chat
+
+    kept = vars(run(weeks()))
+    sizes = {name: len(value) for name, value in kept.items() if isinstance(value, Sized)}
+    assert max(sizes.values()) <= 1000, sizes
