@@ -21,7 +21,8 @@ FORM_VALUE_MOST = 4000
 
 _CUT = "…"
 _FENCE = "```"
-_UNSENDABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+# Controls, and marks that turn the words around them, which a model can be talked into.
+_UNSENDABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # Addresses are left as they are, as Discord does, but not where a "<" follows: the backslash before
 # it would become part of the address. Elsewhere every sign that starts formatting, a
 # tag (`<@1>`, `<t:0:R>`) or a call to everybody, and at the start of a line headings, quotes and
@@ -32,8 +33,10 @@ _MARKUP = re.compile(
     r"|(?P<sign>[\\*_~|`\[<]|:(?=//)|@(?=everyone|here))",
     re.MULTILINE,
 )
-_BUTTON_ID = re.compile(r"job:(?P<id>\d{1,18}):(?P<command>[-_\w]{1,32})(?::(?P<number>\d{1,2}))?")
-_FORM_ID = re.compile(r"form:(?P<command>[-_\w]{1,32})(?::(?P<id>\d{1,18}))?")
+_BUTTON_ID = re.compile(
+    r"job:(?P<id>\d{1,18}):(?P<command>[-_\w]{1,32})(?::(?P<number>\d{1,2}))?", re.ASCII
+)
+_FORM_ID = re.compile(r"form:(?P<command>[-_\w]{1,32})(?::(?P<id>\d{1,18}))?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

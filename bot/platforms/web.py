@@ -28,6 +28,7 @@ from bot.platforms.base import (
 from bot.platforms.web_calls import Calls
 from bot.platforms.web_content import shown_of
 from bot.platforms.web_guard import is_loopback
+from bot.platforms.web_listener import Listener
 from bot.platforms.web_log import ChatLog, MemoryLog, Shown
 from bot.platforms.web_people import LOCAL, FixedPeople, OnlyLocal, People, Person, Together
 from bot.platforms.web_server import Server
@@ -108,30 +109,24 @@ class Web:
     async def run(self, door: Door) -> None:
         """Serve the page until cancelled. Raises `ChatRefused` where the address is taken."""
         server = self._serve(door)
-        runner = web.AppRunner(
-            server.app(),
-            access_log=None,  # it would write the tokens of sign-in links down
-            shutdown_timeout=2.0,
-        )
-        await runner.setup()
+        listener = Listener(server.app())
         try:
-            await self._listen(runner)
+            await self._listen(listener)
             self._server = server
             self.connected.set()
             await self._watch_overview(server)
         finally:
             self.connected.clear()
             self._server = None
-            await runner.cleanup()
+            await listener.close()
 
     async def check(self) -> str:
         """Listen on the address for a moment. Raises `ChatRefused` where it is taken."""
-        runner = web.AppRunner(web.Application())
-        await runner.setup()
+        listener = Listener(web.Application())
         try:
-            await self._listen(runner)
+            await self._listen(listener)
         finally:
-            await runner.cleanup()
+            await listener.close()
         return f"the page can be served at {self.url}"
 
     def _serve(self, door: Door) -> Server:
@@ -156,13 +151,12 @@ class Web:
             names=self._names,
         )
 
-    async def _listen(self, runner: web.AppRunner) -> None:
+    async def _listen(self, listener: Listener) -> None:
         try:
-            await web.TCPSite(runner, self._host or None, self._port).start()
+            port = await listener.open(self._host or None, self._port)
         except OSError as error:
             raise ChatRefused(f"cannot listen on {self._host}:{self._port}: {error}") from error
-        if self._port == 0:
-            self._port = runner.addresses[0][1]
+        self._port = self._port or port
 
     async def _watch_overview(self, server: Server) -> None:
         while True:

@@ -6,6 +6,7 @@ host, and what changes something must come from our own page.
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from urllib.parse import quote, unquote
 
@@ -22,7 +23,7 @@ from bot.platforms.web_guard import (
 )
 from bot.platforms.web_people import People, Person
 from bot.platforms.web_tab import NOT_KNOWN, Tab
-from bot.platforms.web_wire import MAX_FRAME, MAX_UPLOAD, CommandRow, ModelLine
+from bot.platforms.web_wire import MAX_FILES, MAX_FRAME, MAX_UPLOAD, CommandRow, ModelLine
 from bot.web import page_files
 from queueing.requests import File
 
@@ -30,6 +31,7 @@ COOKIE = "usher"
 COOKIE_S = 400 * 24 * 3600  # the longest a browser keeps one
 HEARTBEAT_S = 20.0
 CLOSE_S = 2.0  # how long a page may take to say goodbye
+UPLOAD_S = 600.0  # for the largest picture over a slow line
 MAX_TABS = 20  # open pages of one person
 TOO_MANY_TABS = 4429  # as NOT_KNOWN
 NOT_OUR_NAME = (
@@ -61,6 +63,7 @@ class Server:
         self._overview = overview
         self._loopback = loopback
         self._names = names
+        self._uploading: Counter[str] = Counter()  # by person
         self._page = page_files()
 
     def app(self) -> web.Application:
@@ -168,9 +171,16 @@ class Server:
     async def _upload(self, request: web.Request) -> web.Response:
         _require_own_page(request)
         person = self._require_person(request)
-        if not self._calls.allowed(person):
+        if not self._calls.allowed(person) or self._uploading[person.id] >= MAX_FILES:
             raise web.HTTPTooManyRequests
-        data = await _read_body(request)
+        self._uploading[person.id] += 1
+        try:
+            async with asyncio.timeout(UPLOAD_S):
+                data = await _read_body(request)
+        except TimeoutError:
+            raise web.HTTPRequestTimeout from None
+        finally:
+            self._uploading[person.id] -= 1
         name = unquote(request.headers.get("X-File-Name", ""))
         file = File(name=_bare_name(name), mime=request.content_type, data=data)
         return web.json_response({"id": self._calls.upload(person, file)})

@@ -39,12 +39,16 @@ def walk(text: str) -> tuple[str, list[str]]:
     return shown, formats
 
 
+# Signs that are not seen and are taken out: controls, and what turns words around.
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
 @given(TEXTS)
 def test_a_persons_words_are_shown_as_they_are(text: str) -> None:
     """Broken: a prompt mentions people, hides links, or is shown with other signs than typed."""
     shown, formats = walk(literal(text))
     assert formats == []
-    assert shown == re.sub(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", "", text)
+    assert shown == HIDDEN.sub("", text)
 
 
 @given(BODIES, st.integers(1, 400))
@@ -113,3 +117,9 @@ async def test_a_button_carries_its_command_and_job(
     assert pressed(button["custom_id"]) == (command, values)
     assert len(button["custom_id"]) <= 100
     assert len(button["label"]) <= 80
+
+
+def test_no_answer_turns_our_words_around() -> None:
+    """Broken: a model that is talked into it shows the words after its answer backwards."""
+    body = (Markdown("a\u202egnp\u2066b"), " by flux")
+    assert text_of(Content(body=body)) == "agnpb by flux"

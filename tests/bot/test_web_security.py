@@ -2,25 +2,29 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 import logging
 import random
+import tracemalloc
 from collections.abc import AsyncIterator, Mapping
 from io import BytesIO
 
 import aiohttp
 import pytest
+from aiohttp import web
 from multidict import CIMultiDictProxy
 from yarl import URL
 
 from bot.platforms.base import Content, MessageRef
 from bot.platforms.web import Web
 from bot.platforms.web_guard import Bucket, host_allowed, origin_allowed
+from bot.platforms.web_listener import Listener
 from bot.platforms.web_log import MemoryLog
 from bot.platforms.web_people import FixedPeople, Person
 from bot.platforms.web_server import MAX_TABS, TOO_MANY_TABS
 from bot.platforms.web_tab import FRAMES_BURST, NOT_KNOWN
-from bot.platforms.web_wire import MAX_UPLOAD
+from bot.platforms.web_wire import MAX_FILES, MAX_UPLOAD
 from queueing.requests import File
 from tests.bot.web_client import Tab, picture, running, tab
 from tests.fakes.door import ScriptedDoor
@@ -361,6 +365,105 @@ async def test_one_person_cannot_open_pages_without_end(door: ScriptedDoor) -> N
         await asyncio.gather(*(open_page.close() for open_page in pages))
 
 
+async def test_connections_without_end_are_ended(door: ScriptedDoor) -> None:
+    """Strangers could use up all file handles, and the chats and servers would be cut off too."""
+    app = web.Application()
+    app.router.add_get("/", _hello)
+    listener = Listener(app, max_connections=5)
+    port = await listener.open("127.0.0.1", 0)
+    opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+    for _ in range(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+    for _, writer in opened:
+        writer.close()
+    async with asyncio.timeout(10):
+        while not await _answered(port):  # until it has noticed that they are gone
+            pass
+    await listener.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow:"])
+async def test_who_never_finishes_a_request_is_not_waited_for(said: bytes) -> None:
+    """Connections that drip a header could be held for ever, as many as there may be."""
+    app = web.Application()
+    app.router.add_get("/", _hello)
+    listener = Listener(app, silent_s=0.2)
+    port = await listener.open("127.0.0.1", 0)
+    slow_reader, slow_writer = await asyncio.open_connection("127.0.0.1", port)
+    quick_reader, quick_writer = await asyncio.open_connection("127.0.0.1", port)
+    slow_writer.write(said)
+    quick_writer.write(REQUEST)
+    assert (await quick_reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200")
+    async with asyncio.timeout(10):
+        with contextlib.suppress(ConnectionError):
+            assert await slow_reader.read() == b""
+    quick_writer.write(REQUEST)  # its connection is kept
+    assert (await quick_reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200")
+    for writer in (slow_writer, quick_writer):
+        writer.close()
+    await listener.close()
+
+
+async def test_what_is_no_request_leaves_no_traceback(
+    door: ScriptedDoor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Strangers could fill the operator's disk through the log."""
+    caplog.set_level(logging.INFO)
+    async with running(Web(port=0), door) as page:
+        port = URL(page.url).port
+        for sent in (b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 10_000):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            with contextlib.suppress(ConnectionError):
+                writer.write(sent)
+                assert b"HTTP/1.0 400" in await reader.read()
+            writer.close()
+    assert "Traceback" not in caplog.text
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_a_packed_upload_is_not_unpacked_beyond_the_limit(door: ScriptedDoor) -> None:
+    """Two megabytes could unpack to gigabytes in memory."""
+    bomb = gzip.compress(bytes(400_000_000))
+    async with running(Web(port=0), door) as page, aiohttp.ClientSession() as session:
+        headers = {"Origin": page.url.rstrip("/"), "Content-Encoding": "gzip"}
+        tracemalloc.start()
+        try:
+            with contextlib.suppress(aiohttp.ClientConnectionError):
+                async with session.post(f"{page.url}upload", data=bomb, headers=headers) as answer:
+                    assert answer.status == 413
+            assert tracemalloc.get_traced_memory()[1] < 4 * MAX_UPLOAD
+        finally:
+            tracemalloc.stop()
+
+
+async def test_uploads_of_one_person_do_not_pile_up(door: ScriptedDoor) -> None:
+    """One person who sends slowly could fill the memory with halves of pictures."""
+    stop = asyncio.Event()
+
+    async def drip() -> AsyncIterator[bytes]:
+        yield b"x"
+        await stop.wait()
+
+    async with running(Web(port=0), door) as page, aiohttp.ClientSession() as session:
+        headers = {"Origin": page.url.rstrip("/")}
+
+        async def upload(data: bytes | AsyncIterator[bytes]) -> int:
+            async with session.post(f"{page.url}upload", data=data, headers=headers) as answer:
+                return answer.status
+
+        slow = [asyncio.create_task(upload(drip())) for _ in range(MAX_FILES)]
+        assert page._server is not None
+        async with asyncio.timeout(10):
+            while page._server._uploading["local"] < MAX_FILES:  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0)
+        assert await upload(b"x") == 429
+        stop.set()
+        assert await asyncio.gather(*slow) == [200] * MAX_FILES
+
+
 def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
     """Floods would pass, or people who pause between lines would be refused."""
     bucket = Bucket(per_s=2, burst=3)
@@ -371,6 +474,23 @@ def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
 
 
 # ---------------------------------------------------------------- helpers
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+async def _hello(_: web.Request) -> web.Response:
+    return web.Response(text="hello")
+
+
+async def _answered(port: int) -> bool:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(REQUEST)
+        return b"200 OK" in await reader.read(100)
+    except ConnectionError:
+        return False
+    finally:
+        writer.close()
 
 
 class _People:

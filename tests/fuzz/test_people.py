@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from telegram import MessageEntity
 
@@ -24,6 +24,12 @@ TYPES: Mapping[ParamKind, type | tuple[type, ...]] = {
     ParamKind.FLAG: bool,
 }
 commands = st.sampled_from(COMMANDS)
+
+
+def _named(name: str) -> Command:
+    return next(command for command in COMMANDS if command.name == name)
+
+
 names = st.sampled_from(sorted({param.name for each in COMMANDS for param in each.params}))
 pieces = (
     texts
@@ -68,13 +74,30 @@ def test_typed_calls(command: Command, line: str, model: bool) -> None:
         _require_words(*told, usage(command))
 
 
+@st.composite
+def calls(draw: Any) -> tuple[Command, dict[str, Any]]:
+    """Return a command with any values for its own options, and now and then for another."""
+    command = draw(commands)
+    own = [param.name for param in command.params]
+    given_ones = draw(st.lists(st.sampled_from(own), unique=True)) if own else []
+    values = texts | st.integers() | st.floats() | st.booleans() | st.integers(-3, 3)
+    options = {name: draw(values) for name in given_ones}
+    if draw(st.integers(0, 5)) == 0:
+        options[draw(names | texts)] = draw(values)
+    for param in command.params:  # or most calls would end at what is missing
+        if param.required:
+            options.setdefault(param.name, "1")
+    return command, options
+
+
 @bounded
-@given(
-    commands,
-    st.dictionaries(names | texts, texts | st.integers() | st.floats() | st.booleans(), max_size=4),
-)
-def test_options_a_platform_has_typed(command: Command, options: Mapping[str, Any]) -> None:
+@given(calls())
+@example((_named("image"), {"prompt": "a\u202eb\0\ud800"}))
+@example((_named("image"), {"prompt": "a", "count": 10**6}))
+@example((_named("image"), {"prompt": "a", "strength": float("nan")}))
+def test_options_a_platform_has_typed(called: tuple[Command, Mapping[str, Any]]) -> None:
     """Discord's client can be replaced: what it sends is as free as a typed line."""
+    command, options = called
     with suppress(BadCall):
         _require_sound(command, check(command, options))
 
@@ -105,13 +128,15 @@ def test_lines_of_the_web_page(line: str) -> None:
     st.lists(
         st.builds(
             MessageEntity,
-            type=st.sampled_from(["bot_command", "mention", "url"]),
-            offset=st.integers(-5, 300),
-            length=st.integers(-5, 300),
+            type=st.sampled_from(["bot_command", "bot_command", "mention", "url"]),
+            offset=st.just(0) | st.integers(-5, 300),
+            length=st.integers(-5, 8) | st.integers(-5, 300),
         ),
         max_size=4,
     ),
 )
+@example("/\N{CAT FACE}", [MessageEntity("bot_command", 0, 2)])  # half a cat
+@example("/\ud800", [MessageEntity("bot_command", 0, 2)])
 def test_telegrams_marks_over_any_text(text: str, marks: list[MessageEntity]) -> None:
     """Marks that do not fit their text (a half sign, a length beyond the end) would crash it."""
     found = typed(text, marks)
@@ -125,6 +150,15 @@ def test_telegrams_marks_over_any_text(text: str, marks: list[MessageEntity]) ->
     | st.from_regex(r"[a-z_]{1,20}(:-?[0-9]{1,30}){0,3}", fullmatch=True)
     | st.from_regex(r"(job|form):[0-9]{1,30}(:[a-z]{1,9})?(:[0-9]{1,9})?", fullmatch=True)
 )
+@example("cancel:-1")
+@example("cancel:1:-1")
+@example("job:-1:cancel")
+@example("job:1:cancel:-1")
+@example("job:\N{ARABIC-INDIC DIGIT THREE}:cancel")
+@example("cancel:\N{ARABIC-INDIC DIGIT THREE}")
+@example("job:1:l\N{LATIN SMALL LETTER O WITH DIAERESIS}schen")
+@example("cancel:" + "9" * 5000)
+@example("cancel:1\n")
 def test_button_ids(data: str) -> None:
     """A forged button id would crash the platform, or smuggle in more than a command and numbers."""
     for press in (telegram_render.pressed(data), discord_render.pressed(data)):
