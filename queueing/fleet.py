@@ -4,8 +4,8 @@ Memory only, changed by the loader, the processor and the health watch; the rout
 part of a `World`. It never speaks to a server or to the store.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from queueing.budget import Budget
@@ -60,22 +60,20 @@ class Fleet:
     def copies(self) -> tuple[Copy, ...]:
         """All copies, with what they run now."""
         if self._view is None:
-            running = Counter((slot.job.model, slot.backend) for slot in self._slots.values())
+            ends: dict[tuple[str, str], list[float]] = {}
+            for slot in self._slots.values():
+                ends.setdefault((slot.job.model, slot.backend), []).append(slot.ends_at)
             self._view = tuple(
-                replace(
-                    copy,
-                    running=running[key],
-                    pinned=key in self.pins,
-                    ends_at=tuple(self._ends(key)) if running[key] else (),
-                )
+                self._shown(copy, ends.get(key, ()), pinned=key in self.pins)
                 for key, copy in self._copies.items()
             )
         return self._view
 
-    def _ends(self, key: tuple[str, str]) -> Iterator[float]:
-        for slot in self._slots.values():
-            if (slot.job.model, slot.backend) == key:
-                yield slot.ends_at
+    @staticmethod
+    def _shown(copy: Copy, ends: Sequence[float], *, pinned: bool) -> Copy:
+        if not ends and not pinned:
+            return copy
+        return replace(copy, running=len(ends), pinned=pinned, ends_at=tuple(ends))
 
     def copy(self, model: str, backend: str) -> Copy | None:
         """Return the copy of a model on a backend, or None."""
@@ -253,11 +251,9 @@ class Fleet:
 
     def serving(self, spec: ModelSpec) -> tuple[str, ...]:
         """Return the backends that can serve a model, in the configuration's order."""
-        return tuple(
-            name
-            for name in spec.backends
-            if name in self._backends and self.setbacks.is_able(spec.name, name)
-        )
+        is_able = self.setbacks.is_able
+        known = self._backends
+        return tuple([b for b in spec.backends if b in known and is_able(spec.name, b)])
 
     def can_ever_serve(self, spec: ModelSpec) -> bool:
         """Return whether any configured host could run a model, were it empty and up.
@@ -323,15 +319,18 @@ class Fleet:
 
     def backend_views(self) -> dict[str, BackendView]:
         """Return the backends as the planner sees them."""
-        return {name: self._backend_view(name) for name in self._backends}
+        running: defaultdict[str, list[Job]] = defaultdict(list)
+        for slot in self._slots.values():
+            running[slot.backend].append(slot.job)
+        return {name: self._backend_view(name, running[name]) for name in self._backends}
 
-    def _backend_view(self, name: str) -> BackendView:
+    def _backend_view(self, name: str, running: Sequence[Job]) -> BackendView:
         spec, health, adapter = (
             self.catalog.backends[name],
             self.vitals.of(name),
             self._backends[name],
         )
-        running, host = self.running_on(name), self.catalog.host_of[name]
+        host = self.catalog.host_of[name]
         moving = spec.serial and any(
             copy.backend == name and copy.residency is not Residency.READY
             for copy in self._copies.values()

@@ -357,10 +357,15 @@ class JobQueue:
     def _publish(self, event: Event) -> None:
         if isinstance(event, JobChanged):
             # An acceptance and an end move nobody who waits; every other change may.
-            if event.event in {None, JobEvent.COMPLETE}:
-                self._router.wake()
-            else:
-                self._router.moved(event.job.model)
+            match event.event:
+                case None:
+                    self._router.wake()
+                case JobEvent.START:
+                    self._router.started(event.job.model)
+                case JobEvent.COMPLETE:
+                    self._router.ended()
+                case _:
+                    self._router.moved(event.job.model)
         for listener in self._listeners:
             try:
                 listener(event)

@@ -44,6 +44,7 @@ class _Attempt:
     task: asyncio.Task[None]
     finished: bool = False  # only its output is still to be fetched and stored
     crowded: bool = False  # others ran beside it when their server went away
+    stored: bool = False  # its output is; the slot was free before
 
 
 class Processor:
@@ -152,9 +153,10 @@ class Processor:
         return attempt.task
 
     def _leave(self, job_id: int) -> None:
-        del self._attempts[job_id]
+        attempt = self._attempts.pop(job_id)
         self._fleet.vacate(job_id)
-        self._wake()
+        if not attempt.stored:
+            self._wake()
 
     async def _guarded(self, job: Job, steps: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -219,6 +221,7 @@ class Processor:
             await self._failed(job, spec, backend, error)
         else:
             await self._outcomes.conclude(job, JobEvent.COMPLETE, output=output)
+            self._attempts[job.id].stored = True
 
     def _progressed(self, job: Job, pace: Pace, progress: Progress) -> None:
         ends_at = progress.step and pace.seen(progress.step, self._clock.now())

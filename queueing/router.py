@@ -6,8 +6,10 @@ decides nothing itself.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import takewhile
 
 from queueing.errors import StoreError
@@ -68,6 +70,17 @@ class Router:
         self._moved.add(model)
         self._awake.set()
 
+    def started(self, model: str) -> None:
+        """Tell listeners with this step that a job of it has begun, which asks for no other step."""
+        self._moved.add(model)
+
+    def ended(self) -> None:
+        """Look again if a job's end let one of a back row into a line; its slot was free before."""
+        entered = self._store.take_entered()
+        if entered:
+            self._moved |= entered
+            self._awake.set()
+
     def waiting(self, model: str) -> int:
         """Return how many jobs of a model had a place in line at the last step."""
         view = self.world.models.get(model) if self.world else None
@@ -103,8 +116,15 @@ class Router:
     async def _step(self, work: asyncio.TaskGroup) -> None:
         before, world = self.plan, await self.snapshot()
         self.world, self.plan = world, plan(world)
+        news = self._awake.is_set()
         self._carry_out_moves(work)
-        await self._carry_out_starts(work)
+        pending = self._begin_starts(work)
+        if not news:  # a plan is made with what it does itself in mind
+            self._awake.clear()
+        for outcome in await asyncio.gather(*pending, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        self._note_starts(world)
         await self._ledger.write()
         self._tell(before.reasons)
 
@@ -117,24 +137,45 @@ class Router:
             log.info("loading %s on %s, evicting %s", load.model, load.backend, victims)
             self._loader.begin(load, self._times.load_s(load.model, load.backend), work)
 
-    async def _carry_out_starts(self, work: asyncio.TaskGroup) -> None:
+    def _begin_starts(self, work: asyncio.TaskGroup) -> list[asyncio.Future[None]]:
         """Begin every start at once, so that the store can commit them together."""
         now = self._clock.now()
-        pending = [
+        return [
             self._processor.begin(
                 start, now + self._times.service(start.job, start.backend).median_s, work
             )
             for start in self.plan.starts
         ]
-        for outcome in await asyncio.gather(*pending, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
+
+    def _note_starts(self, world: World) -> None:
+        """Take what has begun out of the world that is shown, until the next look.
+
+        A line that began all it showed is looked at again at once: it may go on.
+        """
+        begun = Counter((start.job.model, start.job.lane) for start in self.plan.starts)
+        models = dict(world.models)
+        for name in {model for model, _ in begun}:
+            waiting = [_without(w, begun[name, w.lane]) for w in models[name].waiting]
+            models[name] = replace(
+                models[name], waiting=tuple(line for line in waiting if line.count)
+            )
+            if any(line.count and not line.heads for line in waiting):
+                self._awake.set()
+        self.world = replace(world, models=models)
+        self.plan = replace(
+            self.plan,
+            reasons={
+                model: reason
+                for model, reason in self.plan.reasons.items()
+                if reason.why is not Blocked.STARTING
+            },
+        )
 
     def _tell(self, before: Mapping[str, Reason]) -> None:
         reasons = self.plan.reasons
         for model in before.keys() | reasons.keys():
             old, new = before.get(model), reasons.get(model)
-            if _gist(old) != _gist(new):
+            if old is not new and _gist(old) != _gist(new):
                 self._moved.add(model)
         self._moved |= self._store.take_entered()
         self._log_reasons()
@@ -173,7 +214,7 @@ class Router:
         models = self._fleet.models_in_play(waiting)
         return World(
             now=now,
-            models={name: self._model(name, tuple(waiting.get(name, ()))) for name in models},
+            models={name: self._model(name, now, tuple(waiting.get(name, ()))) for name in models},
             hosts=self._fleet.host_views(),
             backends=self._fleet.backend_views(),
             copies=self._fleet.copies,
@@ -182,18 +223,19 @@ class Router:
             rules=self._rules,
         )
 
-    def _model(self, name: str, waiting: tuple[Waiting, ...]) -> ModelView:
+    def _model(self, name: str, now: float, waiting: tuple[Waiting, ...]) -> ModelView:
         spec = self._fleet.catalog.models[name]
         backends = self._fleet.serving(spec)
+        loads_s, services_s = self._times.tables(spec, backends)
         paused = self._fleet.paused.stops_model(name)
         return ModelView(
             name=name,
             vram_mb=self._fleet.vram_mb(spec),
             backends=backends,
             parallel=spec.parallel,
-            load_s=self._times.loads_s(spec, backends),
-            service_s=self._times.services_s(spec, backends),
-            rate_per_s=self._times.rate_per_s(name),
+            load_s=loads_s,
+            service_s=services_s,
+            rate_per_s=self._times.rates.per_s(name, now),
             left_at=self._fleet.left_at(name),
             load_after=self._fleet.setbacks.of(name).until,
             paused=paused,
@@ -219,6 +261,11 @@ class Router:
             next_start_at=line.next_start_at,
             held=line.held,
         )
+
+
+def _without(line: Waiting, begun: int) -> Waiting:
+    """Return a line without its first so many heads."""
+    return replace(line, count=line.count - begun, heads=line.heads[begun:]) if begun else line
 
 
 def _gist(reason: Reason | None) -> tuple[Blocked, str | None, str | None] | None:

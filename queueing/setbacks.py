@@ -22,6 +22,9 @@ class LoadFailures:
     good_at: float | None = None
 
 
+_NONE = LoadFailures()
+
+
 class Setbacks:
     """Keeps failures in memory; calls `changed` when one is added."""
 
@@ -33,7 +36,7 @@ class Setbacks:
 
     def of(self, model: str) -> LoadFailures:
         """Return the failed loads of a model in a row."""
-        return self._failures.get(model, LoadFailures())
+        return self._failures.get(model, _NONE)
 
     def failed(self, model: str) -> int:
         """Note a failed load and begin its pause; return how many failed in a row."""
@@ -64,5 +67,6 @@ class Setbacks:
 
     def is_able(self, model: str, backend: str) -> bool:
         """Return whether a backend may still be able to serve a model."""
-        until = self._unable_until.get((model, backend))
-        return until is None or until <= self._clock.now()
+        if not self._unable_until:
+            return True  # nearly always, and asked for every model at every step
+        return self._unable_until.get((model, backend), 0.0) <= self._clock.now()

@@ -23,7 +23,7 @@ class Times:
         self.durations = Durations()
         self.rates = Rates()
         self._unsaved: dict[tuple[str, str, str, str], Learned] = {}
-        self._worked_out: dict[tuple[str, ...], _Tables] = {}
+        self._worked_out: dict[str, tuple[Sequence[str], _Tables]] = {}  # by model: backends, times
 
     def restore(self, learned: Sequence[Learned]) -> None:
         """Begin with what an earlier run learned."""
@@ -48,30 +48,21 @@ class Times:
         spec = self._fleet.catalog.models[job.model]
         return self.durations.service(spec, self._host(backend), size_class(job.request))
 
-    def loads_s(self, spec: ModelSpec, backends: Sequence[str]) -> Mapping[str, float]:
-        """Return the load times of a model by backend, and for any of them under ""."""
-        return self._tables(spec, backends)[0]
+    def tables(self, spec: ModelSpec, backends: Sequence[str]) -> _Tables:
+        """Return the load and service times of a model's usual jobs by backend, "" for any.
 
-    def services_s(self, spec: ModelSpec, backends: Sequence[str]) -> Mapping[str, float]:
-        """Return the service times of a model's usual jobs by backend, and for any under ""."""
-        return self._tables(spec, backends)[1]
-
-    def _tables(self, spec: ModelSpec, backends: Sequence[str]) -> _Tables:
-        """Work them out anew only after something was learned: every step asks for all of them."""
-        key = (spec.name, *backends)
-        tables = self._worked_out.get(key)
-        if tables is None:
+        Worked out anew only after something was learned: every step asks for all of them.
+        """
+        asked, tables = self._worked_out.get(spec.name, ((), None))
+        if tables is None or asked != backends:
             hosts = {name: self._host(name) for name in ("", *backends)}
             loads = {n: self.durations.load(spec, host).median_s for n, host in hosts.items()}
             services = {
                 n: self.durations.typical_service(spec, host).mean_s for n, host in hosts.items()
             }
-            tables = self._worked_out[key] = (loads, services)
+            tables = loads, services
+            self._worked_out[spec.name] = backends, tables
         return tables
-
-    def rate_per_s(self, model: str) -> float:
-        """Return how often a model is asked for lately."""
-        return self.rates.per_s(model, self._clock.now())
 
     # ------------------------------------------------------------ learning
 
@@ -93,9 +84,7 @@ class Times:
         self._keep(self.durations.observe_load(model, self._host(backend), seconds))
 
     def _keep(self, row: Learned) -> None:
-        self._worked_out = {
-            key: tables for key, tables in self._worked_out.items() if key[0] != row.model
-        }
+        self._worked_out.pop(row.model, None)
         self._unsaved[row.kind, row.model, row.host, row.size] = row
 
     def _host(self, backend: str) -> str:

@@ -94,10 +94,10 @@ def _weight(board: Board, lane: LaneState) -> int:
 
 def remaining_credit(board: Board) -> dict[tuple[str, str], float]:
     """Return the credit worth keeping: of models in which several lanes still wait."""
-    return {
-        (name, lane): credit
-        for (name, lane), credit in board.lane_credit.items()
-        if (model := board.models.get(name)) is not None
-        and len(model.lanes) > 1
-        and any(state.view.lane == lane and state.left > 0 for state in model.lanes)
-    }
+    kept = {}
+    for (name, lane), credit in board.lane_credit.items():
+        model = board.models.get(name)
+        waiting = [s.view.lane for s in model.lanes if s.left > 0] if model is not None else []
+        if len(waiting) > 1 and lane in waiting:
+            kept[name, lane] = credit
+    return kept

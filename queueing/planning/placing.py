@@ -80,8 +80,7 @@ def _urgency(board: Board, model: ModelState) -> tuple[bool, bool, float, int]:
     oldest, since = model.oldest_at, waits_since(model)
     if oldest is None or since is None:
         return False, False, 0.0, model.order
-    half_at = since + age_limit_s(board, model) / 2
-    board.look(half_at)
+    half_at = since + age_limit_s(board, model) / 2  # alone it changes nothing: no look then
     return not unmet_preloads(board, model), half_at > board.now, oldest, model.order
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from queueing.jobs import Job
 from queueing.ports import Line
 from queueing.store import queries
-from queueing.store.places import LineKey, Places, WaitingLine
+from queueing.store.places import LineKey, Places
 from queueing.store.rows import job_from
 
 
@@ -32,15 +32,15 @@ class Heads:
         return [
             (line.key, line.revision, line.waiting)
             for line in places.lines()
-            if not self._holds(self._seen.get(line.key), line, now, per_line)
+            if (seen := self._seen.get(line.key)) is None
+            or seen.revision != line.revision
+            or not self._holds(seen, now, per_line)
         ]
 
     @staticmethod
-    def _holds(seen: _Seen | None, line: WaitingLine, now: float, per_line: int) -> bool:
+    def _holds(seen: _Seen, now: float, per_line: int) -> bool:
         return (
-            seen is not None
-            and seen.revision == line.revision
-            and seen.per_line == per_line
+            seen.per_line == per_line
             and seen.read_at <= now
             and (seen.line is None or _later(seen.line.next_start_at, now))
         )

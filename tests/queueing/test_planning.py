@@ -164,6 +164,12 @@ def test_lanes_take_turns_by_their_weights() -> None:
     assert "vip vip vip" not in " ".join(order)
 
 
+def test_credit_is_forgotten_once_a_lane_is_alone() -> None:
+    """Whether the next job of another lane goes first would rest on how often we look."""
+    lines = [line(jobs("flux", 9, lane="vip")), line(jobs("flux", 8, lane="normal"))]
+    assert plan(world(model("flux", *lines), copies=(copy("flux"),))).lane_credit == {}
+
+
 def test_a_lane_alone_gets_every_turn() -> None:
     """The relaxed lane would wait for jobs that are not there."""
     waiting = jobs("flux", 9, 8, 7, lane="relaxed")

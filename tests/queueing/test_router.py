@@ -108,6 +108,57 @@ def test_a_burst_starts_as_far_as_there_are_slots_in_one_moment() -> None:
     run(story())
 
 
+def test_what_the_router_did_itself_asks_for_no_second_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every job would cost two decisions, one of them for nothing."""
+    moments: list[float] = []
+
+    def noted(world: World) -> Plan:
+        moments.append(world.now)
+        return plan(world)
+
+    monkeypatch.setattr("queueing.router.plan", noted)
+
+    async def story() -> None:
+        house = one_model()
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("flux", "warm"), limits=NO_LIMITS))
+            await asyncio.sleep(1)
+            moments.clear()
+            jobs = [
+                await queue.submit(house.new("flux", str(n)), limits=NO_LIMITS) for n in range(20)
+            ]
+            for job in jobs:
+                await ended(queue, job)
+        later = [moment for moment in moments if moment > moments[0]]
+        assert len(later) == len(set(later))
+
+    run(story())
+
+
+def test_a_job_that_has_started_is_shown_as_waiting_no_longer() -> None:
+    """People would be told of a line that is not there until the router looks again."""
+
+    async def story() -> None:
+        house = one_model()
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("flux", "warm"), limits=NO_LIMITS))
+            await asyncio.sleep(1)
+            jobs = [
+                await queue.submit(house.new("flux", str(n)), limits=NO_LIMITS) for n in range(2)
+            ]
+            await asyncio.sleep(0.01)
+            (status,) = queue.models()
+            assert (status.waiting, status.running) == (1, 1)
+            await ended(queue, jobs[0])
+            await asyncio.sleep(0.01)
+            (status,) = queue.models()
+            assert (status.waiting, status.running, status.reason) == (0, 1, None)
+
+    run(story())
+
+
 def test_an_old_answer_of_the_store_starts_nothing_twice(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
