@@ -85,7 +85,8 @@ class People:
 
         def query(connection: sqlite3.Connection) -> tuple[float, ...]:
             rows = connection.execute(
-                "SELECT at FROM spent WHERE user = ? AND at >= ? ORDER BY at", (user, now - HOUR_S)
+                "SELECT at FROM spent WHERE user = ? AND at BETWEEN ? AND ? ORDER BY at",
+                (user, now - HOUR_S, now),
             )
             return tuple(float(row[0]) for row in rows)
 

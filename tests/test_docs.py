@@ -170,6 +170,18 @@ def test_links_lead_somewhere(document: Path) -> None:
             assert not anchor or anchor in _anchors(file), target
 
 
+def test_every_test_named_in_a_document_exists() -> None:
+    """A promise would point to a proof that is gone or has another name."""
+    made = {
+        name
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"def (test_\w+)", file.read_text(encoding="utf-8"))
+    }
+    for document in DOCUMENTS:
+        named = re.findall(r"`(test_\w+)`", document.read_text(encoding="utf-8"))
+        assert set(named) <= made, document.name
+
+
 def test_documents_named_in_the_example_exist() -> None:
     """A comment of the configuration would send its reader into nothing."""
     for name in re.findall(r"docs/[\w-]+\.md", EXAMPLE):

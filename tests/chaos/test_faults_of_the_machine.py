@@ -9,14 +9,18 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from queueing.errors import StoreError
+from bot.clock import SystemClock
+from queueing.errors import StoreError, Unavailable
 from queueing.jobs import JobEvent, JobState
+from queueing.requests import Work
 from queueing.store import SqliteStore, open_database, upkeep
 from tests.chaos.stories import quiet, told, village
+from tests.fakes.backend import Fate, prompt_of
 from tests.fakes.chat import FakeChat
 from tests.fakes.clock import START
 from tests.simulation.bot_house import Bot, bot
@@ -207,3 +211,86 @@ def _damage(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek((page - 1) * 4096)
         file.write(b"\xff" * 4096)
+
+
+# ---------------------------------------------------------------- the clock
+
+
+class _Hands:
+    """The machine's clock, which somebody sets, and the steady one; both follow virtual time."""
+
+    def __init__(self) -> None:
+        self.set_by_h = 0.0
+
+    def time(self) -> float:
+        return START + self.set_by_h * 3600.0 + self.monotonic()
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> _Hands:
+    hands = _Hands()
+    monkeypatch.setattr("bot.clock.time", hands)
+    return hands
+
+
+async def within(seconds: float, running: Bot) -> None:
+    """Wait until every end is told; fail if that takes longer."""
+    began = asyncio.get_running_loop().time()
+    await quiet(running)
+    assert asyncio.get_running_loop().time() - began < seconds
+
+
+def pauses_between() -> House:
+    """Return a house whose first attempt at each request fails, which pauses it."""
+    house = village(url="sqlite://", clock=SystemClock())
+    met: set[str] = set()
+
+    def fate(work: Work) -> Fate:
+        first = prompt_of(work) not in met
+        met.add(prompt_of(work))
+        return Fate(error=Unavailable("connection reset")) if first else Fate()
+
+    house.servers["comfy"].fates = fate
+    return house
+
+
+@pytest.mark.parametrize("jumps_h", [(5.0, -9.0, 7.0, -3.0), (-2.0, 400_000.0)])
+def test_a_clock_set_by_hours_holds_nothing_up(hands: _Hands, jumps_h: tuple[float, ...]) -> None:
+    """Pauses, places and edits would wait for hours, or a machine that begins in 1970 for ever."""
+    chat = FakeChat()
+
+    async def story() -> None:
+        async with bot(pauses_between(), chat) as running:
+            for person, jump_h in enumerate(jumps_h):
+                await ask(running, f"cat {person}", person)
+                await asyncio.sleep(16)  # in the middle of the pause after its first attempt
+                hands.set_by_h += jump_h
+                await asyncio.sleep(1)
+            await within(120, running)
+
+    run(story())
+    ends = [first_line(chat, person) for person in range(len(jumps_h))]
+    assert ends == [f"cat {person}" for person in range(len(jumps_h))]
+
+
+def test_a_clock_set_back_between_two_runs_holds_nothing_up(hands: _Hands, path: Path) -> None:
+    """A pause written while the clock was ahead would last as long as it was."""
+    chat = FakeChat()
+
+    async def story() -> None:
+        hands.set_by_h = 5.0
+        house = replace(pauses_between(), url=f"sqlite:///{path}")
+        async with bot(house, chat) as running:
+            await ask(running, "a cat", 1)
+            await asyncio.sleep(16)
+            (job,) = await running.queue.open_jobs()
+            assert job.not_before > running.clock.now()
+        hands.set_by_h = 0.0
+        async with bot(replace(house, clock=SystemClock()), chat) as running:
+            await within(120, running)
+
+    run(story())
+    assert first_line(chat, 1) == "a cat"
