@@ -110,12 +110,15 @@ class Enhancer:
     async def run(self) -> None:
         """Serve until cancelled; begins with what an earlier run left behind."""
         async with asyncio.TaskGroup() as tasks:
-            for job in await self._queue.unacknowledged():
-                if job.owner == OWNER:
-                    tasks.create_task(self._guarded(self._take_up(job), job))
+            left = [job for job in await self._queue.unacknowledged() if job.owner == OWNER]
+            for question in left:
+                tasks.create_task(self._guarded(self._take_up(question), question))
+            # A call that was not confirmed to its chat before a crash is handed over once more.
+            taken_up = {question.parent for question in left}
             while True:
-                job = await self._held.get()
-                tasks.create_task(self._guarded(self._enhance(job), job))
+                picture = await self._held.get()
+                if picture.id not in taken_up:
+                    tasks.create_task(self._guarded(self._enhance(picture), picture))
 
     async def _guarded(self, steps: Coroutine[None, None, None], job: Job) -> None:
         """Keep a fault of ours away from everything else: the hold ends by itself."""

@@ -1,6 +1,7 @@
 """Prompt enhancement: better prompts where they cost nobody a wait, and never a lost picture."""
 
 import asyncio
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -245,14 +246,17 @@ def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
     assert at == pytest.approx(3.0, abs=0.2)
 
 
+REQUEST = TextToImage(prompt="a cat")
+CALL = NewJob(model="flux", request=REQUEST, owner="fake:1", key="k", hold_s=enhance.HOLD_S)
+
+
 async def left_behind(gpu: House, *, state: JobState) -> None:
     """Make what a crash leaves between a picture's acceptance and its better prompt."""
     store = SqliteStore(await open_database(gpu.url, inline=True))
     queue = gpu.build(store, gpu.connect())
-    request = TextToImage(prompt="a cat")
-    new = NewJob(model="flux", request=request, owner="fake:1", key="k", hold_s=enhance.HOLD_S)
-    picture = await queue.submit(new, limits=NO_LIMITS)
-    asked_for = await queue.submit(enhance.question(picture, request, "qwen"), limits=NO_LIMITS)
+    picture = await queue.submit(CALL, limits=NO_LIMITS)
+    question = enhance.question(picture, REQUEST, "qwen")
+    asked_for = await queue.submit(question, limits=NO_LIMITS)
     now = picture.queued_at
     if state is not JobState.PENDING:
         asked_for = await store.apply(
@@ -291,6 +295,26 @@ def test_a_crash_between_the_two_loses_neither(
     if state is JobState.COMPLETED or not away_s:
         assert prompt == BETTER
         assert picture.request.original == "a cat"
+
+
+def test_a_call_repeated_after_a_crash_is_seen_through_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Chats hand over again what was not confirmed: two would wait for one prompt, and one fail."""
+    gpu = house(f"sqlite:///{tmp_path}/usher.db")
+
+    async def story() -> None:
+        await left_behind(gpu, state=JobState.PENDING)
+        async with bot(gpu) as running:
+            await running.queue.submit(CALL, limits=NO_LIMITS)
+            await until(lambda: gpu.servers["comfy"].finished)
+            await asyncio.sleep(15)
+            assert not await running.queue.open_jobs()
+
+    run(story())
+    ((_, prompt),) = drawn(gpu)
+    assert prompt == BETTER
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
 
 
 @pytest.mark.parametrize(
