@@ -1,9 +1,14 @@
-"""Kills the program again and again while many people use it, and counts what they lose.
+r"""Kills the program again and again while many people use it, and counts what they lose.
 
     python -m benchmarks.chaos --kills 500 --json
 
-The real program runs as its own process with a Telegram, two ComfyUI and an LM Studio over loopback
-sockets. Exit status 1 when a promise was broken; the sentences are printed to standard error.
+The real program runs as its own process with a Telegram, a Discord, two ComfyUI and an LM Studio over
+loopback sockets; the servers are killed now and then, too. With real servers in their place:
+
+    python -m benchmarks.chaos --kills 30 --comfyui venv/bin/python ComfyUI \
+        --llama-server build/bin/llama-server models/slow.gguf
+
+Exit status 1 when a promise was broken; the sentences are printed to standard error.
 """
 
 import argparse
@@ -14,7 +19,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.chaos.trial import Trial, Verdict
+from tests.chaos.real import RealHouse
+from tests.chaos.trial import Trial
+from tests.chaos.verdict import Verdict
 
 
 def main() -> int:
@@ -24,16 +31,31 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--keep", type=Path, help="a folder for the database and the log")
+    parser.add_argument(
+        "--comfyui",
+        nargs=2,
+        type=Path,
+        metavar=("PYTHON", "FOLDER"),
+        help="a real ComfyUI: the Python that runs it, and the folder of its main.py",
+    )
+    parser.add_argument(
+        "--llama-server",
+        nargs=2,
+        type=Path,
+        metavar=("FILE", "MODEL"),
+        help="a real llama.cpp: its llama-server, and a GGUF file",
+    )
     options = parser.parse_args()
+    if (options.comfyui is None) != (options.llama_server is None):
+        parser.error("--comfyui and --llama-server go together")
     print(f"seed {options.seed}", file=sys.stderr)
     logging.disable(logging.ERROR)  # the fakes' complaints about connections that were cut
-    if options.keep is not None:
-        options.keep.mkdir(parents=True, exist_ok=True)
-        verdict = asyncio.run(Trial(options.keep, kills=options.kills, seed=options.seed).run())
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            trial = Trial(Path(folder), kills=options.kills, seed=options.seed)
-            verdict = asyncio.run(trial.run())
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        house = RealHouse(*options.comfyui, *options.llama_server) if options.comfyui else None
+        trial = Trial(folder, kills=options.kills, seed=options.seed, house=house)
+        verdict = asyncio.run(trial.run())
     for breach in verdict.breaches:
         print(breach, file=sys.stderr)
     print(verdict.as_json() if options.json else _as_text(verdict))

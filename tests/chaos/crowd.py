@@ -1,124 +1,125 @@
-"""Many people on a fake Telegram who ask, cancel, and see what they are given.
+"""Many people in the chats who ask, cancel, and see what they are given.
 
 What each request came to is read from the chats alone, as a person would.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from random import Random
 
-from tests.chaos.neighbours import is_whole_answer, number_in, number_of_picture
-from tests.fakes.telegram import FakeTelegram, Person
-from tests.fakes.telegram_state import BOT_ID, FakeChat, FakeMessage
+from tests.chaos.chats import Asked, Chats, Seen, Words
 
-PEOPLE = 16
-GROUP = -1001
+MOST_OPEN = 24  # requests; a slow machine must not be asked ever more
 CANCELS = 0.08
 IN_GROUP = 0.04
 
-
-@dataclass(kw_only=True, eq=False)
-class Asked:
-    """A request somebody made; `pressed` tells that they pressed Cancel afterwards."""
-
-    number: int
-    model: str
-    person: Person
-    chat: FakeChat
-    message: FakeMessage
-    pressed: bool = False
+NumberOf = Callable[[Seen], int | None]
+"""Tells whose result a message shows, None where it shows none."""
 
 
 class Crowd:
     """People who go on asking until they are told to stop."""
 
     def __init__(
-        self, telegram: FakeTelegram, random: Random, pictures: Sequence[str], texts: Sequence[str]
+        self, chats: Sequence[Chats], random: Random, words: Callable[[Random, int], Words]
     ) -> None:
-        self._telegram = telegram
+        self._chats = chats
         self._random = random
-        self._commands = [(f"/image {name}", name) for name in pictures]
-        self._commands += [(f"/ask {name}", name) for name in texts]
-        self._group = telegram.group(GROUP)
-        self._people = [telegram.person(number) for number in range(1, PEOPLE + 1)]
+        self._words = words
+        self._numbers = 0
+        self.ended = 0  # of what was asked, as far as is known
         self.asked: list[Asked] = []
+        self.unheard = 0  # calls that reached nobody: the person was told so
 
     async def go_on(self, pause_s: float, most: int) -> None:
         """Ask at random moments, on average one request each so many seconds, `most` in all."""
         async with asyncio.TaskGroup() as group:
-            while len(self.asked) < most:
-                request = self._ask()
-                if self._random.random() < CANCELS:
-                    group.create_task(self._cancel(request))
+            while self._numbers < most:
+                if len(self.asked) - self.ended < MOST_OPEN:
+                    request = await self._ask()
+                    if request is not None and self._random.random() < CANCELS:
+                        group.create_task(self._cancel(request))
                 await asyncio.sleep(self._random.expovariate(1 / pause_s))
 
-    def _ask(self) -> Asked:
-        number = len(self.asked) + 1
-        command, model = self._random.choice(self._commands)
-        person = self._random.choice(self._people)
-        chat = self._group if self._random.random() < IN_GROUP else person.chat
-        message = person.says(f"{command} request number {number}", chat=chat)
-        request = Asked(number=number, model=model, person=person, chat=chat, message=message)
+    async def _ask(self) -> Asked | None:
+        # Most there are on the platform that is away most often: so both are asked about as much.
+        there = [each for each in self._chats if each.is_there()]
+        chats = self._random.choice([*there, there[-1]])
+        self._numbers += 1
+        words = self._words(self._random, self._numbers)
+        in_group = self._random.random() < IN_GROUP
+        person, chat = chats.someone(self._random.randrange(100), in_group=in_group)
+        request = Asked(
+            number=self._numbers, model=words.model, chats=chats, person=person, chat=chat
+        )
+        try:
+            await chats.ask(request, words)
+        except (ConnectionError, TimeoutError):
+            self.unheard += 1
+            return None
         self.asked.append(request)
         return request
 
     async def _cancel(self, request: Asked) -> None:
         """Press Cancel some time after the button appears, if it still shows then."""
-        with suppress(AssertionError):  # it was never shown in time
-            await self._telegram.wait_for(lambda: self._with_button(request), timeout_s=20)
+        with suppress(ConnectionError, TimeoutError):  # it was never shown in time, or died
+            async with asyncio.timeout(20):
+                while not _with_button(request):  # noqa: ASYNC110  two fakes, one look
+                    await asyncio.sleep(0.05)
             await asyncio.sleep(self._random.choice([0.0, 0.2, 1.0]))
-            for message in self._with_button(request):
+            for message in _with_button(request):
                 request.pressed = True
-                request.person.presses(message, "Cancel")
+                await request.chats.press_cancel(request, message)
 
-    def _with_button(self, request: Asked) -> list[FakeMessage]:
-        return [
-            message
-            for message in replies(request)
-            if any(button.label == "Cancel" for button in message.buttons)
-        ]
+    def count_out(self, jobs: dict[int, int]) -> None:
+        """Note which job each request became; drop those that were never accepted.
+
+        A chat that keeps no calls tells the person at once that nobody answered; what was answered
+        with a place in line counts, whatever became of it.
+        """
+        kept = []
+        for request in self.asked:
+            request.job = jobs.get(request.number)
+            if request.job is None and not request.chats.keeps_calls and not replies(request):
+                self.unheard += 1
+            else:
+                kept.append(request)
+        self.asked = kept
 
 
-def replies(request: Asked) -> list[FakeMessage]:
+def _with_button(request: Asked) -> list[Seen]:
+    return [message for message in replies(request) if "Cancel" in message.buttons]
+
+
+def replies(request: Asked) -> list[Seen]:
     """Return what the bot wrote in answer to a request."""
-    return [m for m in request.chat.from_bot if m.reply_to == request.message.id]
+    return request.chats.replies(request)
 
 
-def results(request: Asked) -> list[FakeMessage]:
+def results(request: Asked, number_of: NumberOf) -> list[Seen]:
     """Return the messages that show a result, whoever's it is, in answer to a request."""
-    return [message for message in replies(request) if shown_number(message) is not None]
-
-
-def shown_number(message: FakeMessage) -> int | None:
-    """Return the number of the request whose result a message shows, None where it shows none."""
-    if message.file is not None:
-        return number_of_picture(message.file.data)
-    if is_whole_answer(message.shown):
-        return number_in(message.shown.partition("This answers")[2])
-    return None
+    return [message for message in replies(request) if number_of(message) is not None]
 
 
 def was_cancelled(request: Asked) -> bool:
     """Return whether a request was ended by its button, as its chat shows."""
-    ended = [m.shown.casefold() for m in replies(request)]
+    ended = [message.text.casefold() for message in replies(request)]
     return request.pressed and any("cancelled" in text or "stopped" in text for text in ended)
 
 
-def has_ended(request: Asked) -> bool:
+def has_ended(request: Asked, number_of: NumberOf) -> bool:
     """Return whether a person has what they asked for, or the word that it was cancelled."""
-    return bool(results(request)) or was_cancelled(request)
+    return bool(results(request, number_of)) or was_cancelled(request)
 
 
-def strangers(chats: Sequence[FakeChat], asked: Sequence[Asked]) -> Iterator[str]:
+def strangers(chats: Sequence[Chats], asked: Sequence[Asked], number_of: NumberOf) -> Iterator[str]:
     """Yield a line for every result that is where nobody asked for it."""
-    by_message = {request.message.id: request for request in asked}
-    for chat in chats:
-        for message in chat.messages:
-            number = shown_number(message) if message.sender == BOT_ID else None
-            if number is None:
-                continue
-            request = by_message.get(message.reply_to or 0)
-            if request is None or request.number != number or request.chat is not chat:
-                yield f"the result of {number} is in chat {chat.id}: {message.shown!r}"
+    belongs: Counter[tuple[int, int]] = Counter()
+    for request in asked:
+        belongs.update((id(seen.raw), request.number) for seen in replies(request))
+    for seen in (message for each in chats for message in each.everything()):
+        number = number_of(seen)
+        if number is not None and not belongs[id(seen.raw), number]:
+            yield f"the result of {number} is in {seen.chat}: {seen.text!r}"

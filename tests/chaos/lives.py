@@ -1,7 +1,7 @@
 """The lives of the program: starts it as its own process, lets it die, starts it again.
 
-A life is the real command line (`python -m bot run`) killed from outside at a random moment, or
-`tests.chaos.mortal`, the same with a commit point at which it kills itself.
+A life is the real command line (`tests.chaos.mortal`), a process of its own that is killed from
+outside at a random moment or kills itself at a commit point.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Self
 
-from tests.chaos.mortal import POINTS, VARIABLE
+from tests.chaos.mortal import POINTS
 
 ROOT = Path(__file__).resolve().parents[2]
 POINT_WITHIN_S = 4.0  # a commit point not reached by then: killed from outside
@@ -49,23 +49,84 @@ def fates(random: Random, kills: int) -> list[Fate]:
     return drawn
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Life:
+    """A process of the program; `ended` has its exit status when it is over."""
+
+    pid: int
+    ended: asyncio.Task[int]
+
+    def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """Send it a signal, if it still lives."""
+        if not self.ended.done():
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, how)
+
+
+class Nursery:
+    """Begins lives from a process that has imported everything: that takes longer than a life."""
+
+    def __init__(self, config: Path, log: Path) -> None:
+        self._config = config
+        self._log = log
+        self._mother: asyncio.subprocess.Process | None = None
+        self._newest: Life | None = None
+
+    async def __aenter__(self) -> Self:
+        with self._log.open("ab") as log:
+            self._mother = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "tests.chaos.mortal"),
+                *("run", "-c", str(self._config)),
+                cwd=ROOT,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+            )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Leave no process behind, however the trial ends."""
+        assert self._mother is not None
+        if self._newest is not None:
+            self._newest.kill()
+            await self._newest.ended
+        with suppress(ProcessLookupError):
+            self._mother.kill()
+        await self._mother.wait()
+
+    async def begin(self, fate: Fate) -> Life:
+        """Begin a life; the one before it has ended."""
+        assert self._mother is not None
+        assert self._mother.stdin is not None
+        self._mother.stdin.write(f"{fate.point}\n".encode())
+        pid = await self._word("began")
+        self._newest = Life(pid=pid, ended=asyncio.create_task(self._word("ended")))
+        return self._newest
+
+    async def _word(self, kind: str) -> int:
+        assert self._mother is not None
+        assert self._mother.stdout is not None
+        said = (await self._mother.stdout.readline()).decode().split()
+        assert said[:1] == [kind], said
+        return int(said[1])
+
+
 @dataclass(kw_only=True)
 class Lives:
     """One life after the other on the same configuration and database.
 
-    `polls` counts how often the program has asked the chat for updates; `faults` are sentences
-    about lives that ended otherwise than they should.
+    `polls` counts how often the program has asked a chat for updates, `is_up` tells that all chats
+    reach it; `faults` are sentences about lives that ended otherwise than they should.
     """
 
-    config: Path
+    nursery: Nursery
     random: Random
     polls: Callable[[], int]
-    log: Path
+    is_up: Callable[[], bool]
+    slow: float = 1.0
     recovery_s: list[float] = field(default_factory=list)
     died_at: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
-    _living: asyncio.subprocess.Process | None = None
-    _prepared: asyncio.subprocess.Process | None = None
 
     async def go_through(
         self, kills: int, *, died: Callable[[], None], left: Callable[[], int], within_s: float
@@ -74,20 +135,13 @@ class Lives:
 
         It is stuck when what is left does not get less for so many seconds.
         """
-        plan = [*fates(self.random, kills), Fate()]
-        try:
-            for fate, following in pairwise(plan):
-                process = await self._begin(fate, following)
-                await self._end(process, fate)
-                died()
-            await self._last(await self._begin(plan[-1], None), left, within_s)
-        finally:
-            for started in (self._living, self._prepared):
-                await _ended(started)
+        for fate in fates(self.random, kills):
+            life = await self._begin(fate)
+            await self._end(life, fate)
+            died()
+        await self._last(await self._begin(Fate()), left, within_s)
 
-    async def _last(
-        self, process: asyncio.subprocess.Process, left: Callable[[], int], within_s: float
-    ) -> None:
+    async def _last(self, life: Life, left: Callable[[], int], within_s: float) -> None:
         least = left()
         try:
             async with asyncio.timeout(within_s) as limit:
@@ -96,84 +150,46 @@ class Lives:
                         least = now_left
                         limit.reschedule(asyncio.get_running_loop().time() + within_s)
                     await asyncio.sleep(0.2)
-                    if process.returncode is not None:
-                        self.faults.append(f"it ended by itself with {process.returncode}")
+                    if life.ended.done():
+                        self.faults.append(f"it ended by itself with {life.ended.result()}")
                         return
         except TimeoutError:
             self.faults.append(f"{least} requests do not end")
-        process.send_signal(signal.SIGTERM)
-        try:
-            async with asyncio.timeout(STOPS_WITHIN_S):
-                await process.wait()
-        except TimeoutError:
+        life.kill(signal.SIGTERM)
+        await asyncio.wait([life.ended], timeout=STOPS_WITHIN_S)
+        if not life.ended.done():
             self.faults.append("it does not stop in order")
-            process.kill()
-            await process.wait()
 
     # ------------------------------------------------------------ one life
 
-    async def _begin(self, fate: Fate, following: Fate | None) -> asyncio.subprocess.Process:
-        """Start a life, or give the prepared one its word; prepare the one after it."""
+    async def _begin(self, fate: Fate) -> Life:
+        """Start a life and wait until it is up, unless it is to die before that."""
         polls, began = self.polls(), asyncio.get_running_loop().time()
-        process, self._prepared = self._prepared, None
-        if process is None:
-            process = await self._spawn(fate, wait=False)
-        else:
-            assert process.stdin is not None
-            process.stdin.write(b"begin\n")
-        self._living = process
-        if following is not None and following.after_s is None:
-            self._prepared = await self._spawn(following, wait=True)
+        life = await self.nursery.begin(fate)
         if fate.after_s is not None and self.random.random() < AT_START:
-            await asyncio.sleep(self.random.uniform(0.0, 1.0))
-            return process
-        await self._up(process, polls)
-        if self.polls() > polls:
+            await asyncio.sleep(self.random.uniform(0.0, 0.3))
+            return life
+        if await self._until(life, lambda: self.polls() > polls):
             self.recovery_s.append(asyncio.get_running_loop().time() - began)
-        return process
+            await self._until(life, self.is_up)
+        return life
 
-    async def _up(self, process: asyncio.subprocess.Process, polls: int) -> None:
-        """Wait until it asks for updates, or has died before."""
+    async def _until(self, life: Life, condition: Callable[[], bool]) -> bool:
+        """Wait for something to become true; return whether it did before the life ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STARTS_WITHIN_S):
-                while self.polls() == polls and process.returncode is None:  # noqa: ASYNC110  a process
+                while not condition() and not life.ended.done():  # noqa: ASYNC110  a process
                     await asyncio.sleep(0.01)
+        return condition()
 
-    async def _end(self, process: asyncio.subprocess.Process, fate: Fate) -> None:
+    async def _end(self, life: Life, fate: Fate) -> None:
         """Wait for a life to end by itself, or end it."""
         died = fate.point.rpartition(" ")[0] or AT_RANDOM
-        try:
-            async with asyncio.timeout(POINT_WITHIN_S if fate.after_s is None else fate.after_s):
-                await process.wait()
-        except TimeoutError:
+        within_s = POINT_WITHIN_S if fate.after_s is None else fate.after_s
+        await asyncio.wait([life.ended], timeout=within_s * self.slow)
+        if not life.ended.done():
             died = AT_RANDOM
-            process.kill()
-            await process.wait()
-        if process.returncode != -signal.SIGKILL:
-            self.faults.append(f"it ended by itself with {process.returncode}")
+            life.kill()
+        if (status := await life.ended) != -signal.SIGKILL:
+            self.faults.append(f"it ended by itself with {status}")
         self.died_at[died] += 1
-
-    async def _spawn(self, fate: Fate, *, wait: bool) -> asyncio.subprocess.Process:
-        environment = dict(os.environ)
-        program = ["bot"]
-        if fate.point or wait:
-            program = ["tests.chaos.mortal", *(["--wait"] if wait else [])]
-            environment[VARIABLE] = fate.point
-        with self.log.open("ab") as log:
-            return await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", *program, "run", "-c", str(self.config)),
-                cwd=ROOT,
-                env=environment,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-            )
-
-
-async def _ended(process: asyncio.subprocess.Process | None) -> None:
-    """Leave no process behind, however the trial ends."""
-    if process is None or process.returncode is not None:
-        return
-    with suppress(ProcessLookupError):
-        process.kill()
-    await process.wait()

@@ -1,9 +1,12 @@
 """The real program, made to die: `python -m tests.chaos.mortal run -c FILE`.
 
-The environment variable `USHER_DIES_AT` names a commit point ("after complete 2": right after the
-second completion was stored), where the process kills itself as by kill -9. It is read here and
-nowhere else; the program knows nothing of it. With `--wait` everything is imported first and the
-program begins when a line arrives: so the next life is ready when the last one ends.
+Everything is imported once, which takes longer than most lives; then every line that arrives begins
+a life: a process of its own, whose number is printed when it begins and whose status when it has
+ended. A line names the commit point ("after complete 2": right after the second completion was
+stored) where that process kills itself as by kill -9, or nothing.
+
+The environment variable `USHER_DISCORD_AT` is the address of a Discord, for discord.py has no
+setting for it. It is read here and nowhere else.
 """
 
 import asyncio
@@ -15,12 +18,19 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+import discord.gateway
+import discord.http
+import yarl
+
 from backends.comfyui import ComfyUI
 from backends.comfyui_server import Server
 from backends.lmstudio import LMStudio
 from bot import app as _app  # noqa: F401  what the program imports late is here already
 from bot import cli
+from bot.enhance import Enhancer
 from bot.people import People
+from bot.platforms.discord import Discord
+from bot.platforms.discord_calls import Call
 from bot.platforms.telegram import Telegram
 from bot.platforms.telegram_updates import Updates
 from bot.records import Records
@@ -28,7 +38,7 @@ from queueing.jobs import JobEvent
 from queueing.processor import Processor
 from queueing.store import SqliteStore, worker
 
-VARIABLE = "USHER_DIES_AT"
+DISCORD = "USHER_DISCORD_AT"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +68,11 @@ POINTS: Mapping[str, Point] = {
     "say": Point(owner=Telegram, name="_reply"),
     "note-message": Point(owner=Records, name="note_message"),
     "edit": Point(owner=Telegram, name="edit"),
+    "answer-call": Point(owner=Call, name="_respond_or_post"),
+    "post": Point(owner=Discord, name="send"),
+    "edit-post": Point(owner=Discord, name="edit"),
+    "ask-for-prompt": Point(owner=Enhancer, name="_see_through"),
+    "better-prompt": Point(owner=SqliteStore, name="amend"),
     "begin-part": Point(owner=Records, name="begin_part"),
     "end-part": Point(owner=Records, name="end_part"),
     "acknowledge": Point(owner=SqliteStore, name="acknowledge"),
@@ -127,18 +142,35 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main() -> int:
-    """Arm, wait for the word if asked to, and be the program."""
-    where = os.environ.pop(VARIABLE, "")
+def find_discord(url: str) -> None:
+    """Have discord.py call a Discord at this address."""
+    discord.http.Route.BASE = f"{url}/api/v10"
+    gateway = yarl.URL(f"{url}/gateway".replace("http", "ws", 1))
+    discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = gateway
+
+
+def live(where: str, arguments: list[str]) -> int:
+    """Be the program, with a commit point to die at or none."""
     if where:
         arm(where)
-    arguments = sys.argv[1:]
-    if arguments[:1] == ["--wait"]:
-        arguments = arguments[1:]
-        if not sys.stdin.readline():
-            return 0
+    if url := os.environ.get(DISCORD):
+        find_discord(url)
     return cli.main(arguments)
 
 
+def give_birth(arguments: list[str]) -> int:
+    """Begin one life for every line, and tell how it ended."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the next line is for the next life
+            os.dup2(2, 1)
+            return live(line.strip(), arguments)
+        print(f"began {child}", flush=True)
+        _, status = os.waitpid(child, 0)
+        print(f"ended {os.waitstatus_to_exitcode(status)}", flush=True)
+    return 0
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(give_birth(sys.argv[1:]))

@@ -1,13 +1,14 @@
 """Servers that write down whose request they work on: every prompt holds a number, every result too.
 
 A picture is painted in the colour of its number, an answer says it; so a result is known wherever
-it turns up. They live in the harness's process and go on when the program dies.
+it turns up. They live in the harness's process, go on when the program dies, and can die themselves:
+then they forget all they had.
 """
 
 import io
 import json
 import re
-from collections import Counter
+import time
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from aiohttp import web
 from PIL import Image
 
+from bot.enhance import INSTRUCTIONS
+from tests.chaos.chats import Seen
 from tests.fakes.comfyui import FakeComfyUI, _Item
 from tests.fakes.llm import FakeLlm
 from tests.fakes.llm_script import WORDS, Model
@@ -28,20 +31,37 @@ class Book:
     """What servers did, in order; numbers are those of the requests."""
 
     def __init__(self) -> None:
-        self.began: list[int] = []
-        self.finished: Counter[int] = Counter()
+        self.began: list[tuple[int, float]] = []  # and when
         self.finished_before: Callable[[int], bool] = lambda _number: False
-        self.again: list[int] = []
+        self.again: list[int] = []  # begun though it was stored
+        self.redrawn: list[int] = []  # drawn though a server still had it
+        self.repeated_texts = 0
+        self.forgotten = 0  # finished, and lost with its server
+        self._kept: dict[int, str] = {}
+        self._written: set[int] = set()
 
     def begin(self, number: int) -> None:
         """Note that a server begins with a request."""
         if self.finished_before(number):
             self.again.append(number)
-        self.began.append(number)
+        self.began.append((number, time.time()))
 
-    def finish(self, number: int) -> None:
-        """Note that a server has made all of a request's result."""
-        self.finished[number] += 1
+    def drawn(self, number: int, server: str) -> None:
+        """Note that a server has drawn a picture, and keeps it until it dies."""
+        if number in self._kept:
+            self.redrawn.append(number)
+        self._kept[number] = server
+
+    def written(self, number: int) -> None:
+        """Note that a server has written a whole answer, which it does not keep."""
+        self.repeated_texts += number in self._written
+        self._written.add(number)
+
+    def forget(self, server: str) -> None:
+        """Note that a server died with all that it kept."""
+        kept = {number for number, at in self._kept.items() if at == server}
+        self.forgotten += sum(not self.finished_before(number) for number in kept)
+        self._kept = {n: at for n, at in self._kept.items() if n not in kept}
 
 
 def number_in(text: str) -> int | None:
@@ -72,16 +92,21 @@ def answer_words(number: int) -> Sequence[str]:
     return ("This", "answers", "number", str(number), *WORDS, *_ENDS.split())
 
 
-def is_whole_answer(text: str) -> bool:
-    """Return whether a message shows an answer to its last word."""
-    return "This answers" in text and _ENDS in text
+def shown_number(seen: Seen) -> int | None:
+    """Return the number of the request whose result a message shows, None where it shows none."""
+    if seen.pictures and "Cancel" not in seen.buttons:  # a preview is no result
+        return number_of_picture(seen.pictures[0])
+    if "This answers" in seen.text and _ENDS in seen.text:
+        return number_in(seen.text.partition("This answers")[2])
+    return None
 
 
 class CountingComfyUI(FakeComfyUI):
     """A ComfyUI that notes what it draws."""
 
-    def __init__(self, book: Book, **how: Any) -> None:
+    def __init__(self, book: Book, name: str, **how: Any) -> None:
         super().__init__(**how)
+        self.name = name
         self._book = book
 
     async def _run(self, item: _Item) -> None:
@@ -92,37 +117,56 @@ class CountingComfyUI(FakeComfyUI):
         self._book.begin(number)
         await super()._run(item)
         if self.history[item.key]["status"]["completed"]:
-            self._book.finish(number)
+            self._book.drawn(number, self.name)
 
     def _save(self, item: _Item, kind: str, inputs: dict[str, Any]) -> dict[str, Any]:
         self.picture = painted(number_in(json.dumps(item.graph)) or 0)
         return super()._save(item, kind, inputs)
 
+    async def kill(self) -> None:
+        await super().kill()
+        self._book.forget(self.name)
+
 
 class CountingLlm(FakeLlm):
-    """An LM Studio that answers each request with its own number."""
+    """An LM Studio that answers each request with its own number, and improves prompts."""
 
     def __init__(self, book: Book, models: Sequence[str], *, pace_s: float) -> None:
-        self._answer_to: ContextVar[int | None] = ContextVar("number", default=None)
+        self._to_say: ContextVar[Sequence[str]] = ContextVar("answer", default=WORDS)
         super().__init__("lmstudio", [Model(name) for name in models])
         self._book = book
         self.pace_s = pace_s
+        self.improved = 0
 
     @property
     def words(self) -> Sequence[str]:
-        number = self._answer_to.get()
-        return WORDS if number is None else answer_words(number)
+        return self._to_say.get()
 
     @words.setter
     def words(self, _: Sequence[str]) -> None:
         """Ignore the fake's own words."""
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
-        number = number_in(json.dumps(await request.json()))
-        self._answer_to.set(number)
+        asked = json.dumps(await request.json())
+        number = number_in(asked)
         if number is None:
             return await super()._chat(request)
+        if INSTRUCTIONS[:40] in asked:
+            self._to_say.set(("A", "better", "request", "number", str(number)))
+            self.improved += 1
+            return await super()._chat(request)
+        self._to_say.set(answer_words(number))
         self._book.begin(number)
         response = await super()._chat(request)
-        self._book.finish(number)
+        self._book.written(number)
         return response
+
+    async def kill(self) -> None:
+        """Die as by SIGKILL: every connection ends at once, nothing stays loaded."""
+        if self._runner is not None and self._runner.server is not None:
+            for connection in self._runner.server.connections:
+                if connection.transport is not None:
+                    connection.transport.abort()
+        await self.stop()
+        for model in self.models.values():
+            model.running, model.copies = 0, []

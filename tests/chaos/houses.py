@@ -1,0 +1,187 @@
+"""The servers of a trial, what is configured for them, and how their work is known again."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from random import Random
+from typing import Protocol, Self
+
+from tests.chaos.chats import Seen, Words
+from tests.chaos.neighbours import Book, CountingComfyUI, CountingLlm, shown_number
+from tests.chaos.verdict import Line, Row, Verdict
+
+SERVER_DIES = 0.25  # of the program's deaths: a server dies around then, too
+
+
+class Server(Protocol):
+    """A server that can be killed and started again at the same address."""
+
+    async def kill(self) -> None:
+        """End it at once; it forgets what it had."""
+
+    async def start(self) -> None:
+        """Start it; returns when it listens or is about to."""
+
+
+class House(Protocol):
+    """All servers of a trial."""
+
+    servers: Sequence[Server]
+    slow: float
+    """By how much longer everything takes than with servers that only pretend."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *error: object) -> None: ...
+
+    def config(self) -> str:
+        """Return the hosts and models of the configuration."""
+
+    def words(self, random: Random, number: int) -> Words:
+        """Return what a person asks for in the request of that number."""
+
+    def number_of(self, seen: Seen) -> int | None:
+        """Return whose result a message shows."""
+
+    def completed(self, numbers: set[int]) -> None:
+        """Be told what is stored: no server may begin with it again."""
+
+    async def judge(self, verdict: Verdict, rows: Sequence[Row]) -> None:
+        """Count what the servers did."""
+
+
+class Outages:
+    """Kills servers now and then, and starts them again."""
+
+    def __init__(self, servers: Sequence[Server], random: Random, slow: float) -> None:
+        self._servers = servers
+        self._random = random
+        self._slow = slow
+        self._away: set[Server] = set()
+        self._deaths: list[asyncio.Task[None]] = []
+        self.kills = 0
+
+    def perhaps(self) -> None:
+        """Let a server die around now, or none."""
+        server = self._random.choice(self._servers)
+        if self._random.random() < SERVER_DIES and server not in self._away:
+            self._away.add(server)
+            self._deaths.append(asyncio.create_task(self._die(server)))
+
+    async def over(self) -> None:
+        """Wait until all servers are back."""
+        await asyncio.gather(*self._deaths)
+
+    async def _die(self, server: Server) -> None:
+        await asyncio.sleep(self._random.uniform(0.0, 2.0) * self._slow)
+        await server.kill()
+        self.kills += 1
+        await asyncio.sleep(self._random.uniform(0.0, 2.0) * self._slow)
+        await server.start()
+        self._away.remove(server)
+
+
+class FakeHouse:
+    """Two ComfyUI and an LM Studio that only pretend, and write down all they do."""
+
+    slow = 1.0
+    _PICTURES = ("schnell", "sdxl", "pony")
+    _TEXTS = ("llama", "mistral")
+    _BACK_ROWS = frozenset({"telegram:1", "telegram:2", "discord:3"})
+
+    def __init__(self) -> None:
+        self._book = Book()
+        self._comfy_1 = CountingComfyUI(self._book, "comfy-1", step_s=0.1, load_s=0.1)
+        self._comfy_2 = CountingComfyUI(self._book, "comfy-2", step_s=0.07, load_s=0.1)
+        self._studio = CountingLlm(self._book, self._TEXTS, pace_s=0.04)
+        self.servers: Sequence[Server] = (self._comfy_1, self._comfy_2, self._studio)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._comfy_1)
+        await self._stack.enter_async_context(self._comfy_2)
+        await self._studio.start()
+        self._stack.push_async_callback(self._studio.stop)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    def config(self) -> str:
+        return _CONFIG.format(
+            comfy_1=self._comfy_1.url, comfy_2=self._comfy_2.url, studio=self._studio.url
+        )
+
+    def words(self, random: Random, number: int) -> Words:
+        model = random.choice((*self._PICTURES, *self._TEXTS))
+        command = "image" if model in self._PICTURES else "ask"
+        return Words(command=command, model=model, prompt=f"request number {number}")
+
+    def number_of(self, seen: Seen) -> int | None:
+        return shown_number(seen)
+
+    def completed(self, numbers: set[int]) -> None:
+        self._book.finished_before = numbers.__contains__
+
+    async def judge(self, verdict: Verdict, rows: Sequence[Row]) -> None:
+        book = self._book
+        for line in self._lines():
+            verdict.order_violations += line.overtaken(rows, book.began)
+        verdict.regenerated += [f"{number} was made again" for number in book.again]
+        verdict.regenerated += [f"{number} was drawn again" for number in book.redrawn]
+        verdict.servers = {
+            "repeated_texts": book.repeated_texts,
+            "forgotten_by_servers": book.forgotten,
+            "prompts_improved": self._studio.improved,
+        }
+
+    def _lines(self) -> list[Line]:
+        at_once: Mapping[str, int] = {"mistral": 4}
+        return [
+            Line(
+                model=model,
+                at_once=at_once.get(model, 1),
+                held=model == "pony",
+                back_rows=self._BACK_ROWS,
+            )
+            for model in (*self._PICTURES, *self._TEXTS)
+        ]
+
+
+_CONFIG = """
+hosts:
+  gpu-1:
+    vram: 24GB
+    margin: 1
+    backends:
+      comfy-1: {{kind: comfyui, url: "{comfy_1}"}}
+  gpu-2:
+    vram: 24GB
+    margin: 1
+    backends:
+      comfy-2: {{kind: comfyui, url: "{comfy_2}"}}
+  gpu-3:
+    vram: 24GB
+    margin: 1
+    backends:
+      studio: {{kind: lmstudio, url: "{studio}"}}
+models:
+  schnell:
+    {{backends: [comfy-1], workflow: flux-schnell.json, vram: 17GB, load_s: 1, service_s: 1}}
+  sdxl:
+    {{backends: [comfy-2], workflow: sdxl.json, values: {{steps: 6}}, vram: 9GB, load_s: 1, service_s: 1}}
+  pony:
+    backends: [comfy-2]
+    workflow: sdxl.json
+    values: {{checkpoint: "sub/dreams v2.ckpt", steps: 6}}
+    vram: 9GB
+    load_s: 1
+    service_s: 1
+    enhance: mistral
+  llama:
+    {{backends: [studio], capabilities: [text-to-text], vram: 8GB, parallel: 1, load_s: 1, service_s: 1}}
+  mistral:
+    {{backends: [studio], capabilities: [text-to-text], vram: 8GB, parallel: 4, load_s: 1, service_s: 1}}
+roles:
+  many: {{members: ["telegram:1", "telegram:2", "discord:3"], in_line_per_person: 2}}
+"""

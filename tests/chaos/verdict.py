@@ -1,0 +1,162 @@
+"""What a trial showed: breaches of promises, counted from the chats and the servers."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from bot.enhance import HOLD_S
+from tests.chaos.chats import Asked, Chats
+from tests.chaos.crowd import Crowd, NumberOf, has_ended, replies, results, strangers, was_cancelled
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """A job as the database has it."""
+
+    id: int
+    number: int
+    model: str
+    owner: str
+    state: str
+    acknowledged: bool
+    queued_at: float
+    finished_at: float | None
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it waits or runs."""
+        return self.state in {"pending", "processing"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """How a model's line is judged.
+
+    A server works on `at_once` of its jobs at a time; one that is `held` for a better prompt may be
+    passed while it is. Owners in `back_rows` enter a line later than they are accepted: they may be
+    passed, and pass nobody but each other.
+    """
+
+    model: str
+    at_once: int = 1
+    held: bool = False
+    back_rows: frozenset[str] = frozenset()
+
+    def overtaken(self, rows: Sequence[Row], began: Sequence[tuple[int, float]]) -> Iterator[str]:
+        """Yield a sentence for each job a server began before one that was accepted earlier."""
+        first: dict[int, float] = {}
+        for number, at in began:
+            first.setdefault(number, at)
+        waiting = [row for row in rows if row.model == self.model and row.number in first]
+        begun: set[int] = set()
+        for row in sorted(waiting, key=lambda row: first[row.number]):
+            begun.add(row.number)
+            ahead = [
+                other.number
+                for other in waiting
+                if other.id < row.id
+                and other.number not in begun
+                and (other.owner not in self.back_rows or other.owner == row.owner)
+                and not (self.held and first[row.number] < other.queued_at + HOLD_S)
+            ]
+            if len(ahead) >= self.at_once:
+                yield f"{row.number} began before {ahead} in the line of {self.model}"
+
+
+@dataclass(kw_only=True)
+class Verdict:
+    """Every list holds one sentence for each breach of a promise."""
+
+    kills: int
+    accepted: int = 0
+    lost: list[str] = field(default_factory=list)
+    delivered_twice: list[str] = field(default_factory=list)
+    regenerated: list[str] = field(default_factory=list)
+    wrong_chat: list[str] = field(default_factory=list)
+    order_violations: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    recovery_s: list[float] = field(default_factory=list)
+    died_at: dict[str, int] = field(default_factory=dict)
+    server_kills: int = 0
+    second_messages: list[str] = field(default_factory=list)  # a send nobody could note
+    unheard: int = 0  # Discord calls that came to nobody: people are told so at once
+    servers: Mapping[str, int | None] = field(default_factory=dict)  # what else was counted there
+
+    @property
+    def breaches(self) -> list[str]:
+        """Return every breach of a promise."""
+        return [
+            *self.lost,
+            *self.delivered_twice,
+            *self.regenerated,
+            *self.wrong_chat,
+            *self.order_violations,
+            *self.stuck,
+            *self.faults,
+        ]
+
+    def as_json(self) -> str:
+        """Return the figures."""
+        return json.dumps(
+            {
+                "kills": self.kills,
+                "accepted": self.accepted,
+                "lost": len(self.lost),
+                "delivered_twice": len(self.delivered_twice),
+                "regenerated": len(self.regenerated),
+                "wrong_chat": len(self.wrong_chat),
+                "order_violations": len(self.order_violations),
+                "stuck": len(self.stuck),
+                "recovery_s_p50": round(median(self.recovery_s), 2) if self.recovery_s else None,
+                "other_faults": len(self.faults),
+                "server_kills": self.server_kills,
+                "second_messages": len(self.second_messages),
+                "unheard": self.unheard,
+                **self.servers,
+                "died_at": dict(sorted(self.died_at.items())),
+            }
+        )
+
+    # ------------------------------------------------------------ what the chats show
+
+    def judge_chats(
+        self, crowd: Crowd, chats: Sequence[Chats], rows: Sequence[Row], number_of: NumberOf
+    ) -> None:
+        """Count what stands in the chats against what was accepted."""
+        by_number = {row.number: row for row in rows}
+        crowd.count_out({row.number: row.id for row in rows})
+        self.accepted, self.unheard = len(crowd.asked), crowd.unheard
+        for request in crowd.asked:
+            self._judge(request, by_number.get(request.number), number_of)
+        if len(by_number) < len(rows):
+            self.faults.append("a request was accepted twice")
+        self.wrong_chat += strangers(chats, crowd.asked, number_of)
+        self.order_violations += _out_of_turn(crowd.asked, by_number)
+
+    def _judge(self, request: Asked, row: Row | None, number_of: NumberOf) -> None:
+        shown = results(request, number_of)
+        told = replies(request)
+        if len(told) > 1:
+            self.second_messages.append(f"{request.number} in {request.chat}: {told}")
+        if len(shown) > 1:
+            self.delivered_twice.append(f"{request.number} was shown {len(shown)} times")
+        if not has_ended(request, number_of):
+            under_way = row is not None and (row.is_open or not row.acknowledged)
+            kind = self.stuck if under_way else self.lost
+            kind.append(f"{request.number} ({request.model}) in {request.chat}: {row}, {told[-1:]}")
+        elif shown and was_cancelled(request) and row and row.state == "cancelled":
+            self.delivered_twice.append(f"{request.number} was shown and cancelled")
+
+
+def _out_of_turn(asked: Sequence[Asked], rows: Mapping[int, Row]) -> Iterator[str]:
+    """Yield a line where somebody's later request was accepted before their earlier one."""
+    latest: dict[str, Row] = {}
+    for request in asked:
+        row, earlier = rows.get(request.number), latest.get(request.chat)
+        if row is None:
+            continue
+        if earlier is not None and row.id < earlier.id:
+            yield f"{request.number} was accepted before {earlier.number}"
+        latest[request.chat] = row
