@@ -72,6 +72,9 @@ class Editor:
         content = status.open_message(
             standing, card.progress, card.origin.language, previews=limits.previews
         )
+        if not card.written:
+            hint = status.near_model(card.origin.near, card.origin.language)
+            content = replace(content, body=join((*content.body, *hint)))
         return self._packer.hidden(card.job, card.origin, last_page(content, limits))
 
     async def refresh(self, card: Card) -> bool:

@@ -67,7 +67,8 @@ class Packer:
         if rung is Rung.NOTE:
             return Parcel(content=Content(body=say(language, "result.refused", job=job.id)))
         limits = replace(limits, upload=int(limits.upload * _SHARE.get(rung, 1.0)))
-        parcel = await self._whole(job, language, limits, written)
+        hint = status.near_model(origin.near, language)
+        parcel = await self._whole(job, language, limits, written, hint)
         if rung is Rung.WORDS:
             parcel = _in_words(parcel, say(language, "result.files_refused", job=job.id))
         return Parcel(
@@ -75,7 +76,9 @@ class Packer:
             rest=tuple(self.hidden(job, origin, each) for each in parcel.rest),
         )
 
-    async def _whole(self, job: Job, language: str, limits: Limits, written: str) -> Parcel:
+    async def _whole(
+        self, job: Job, language: str, limits: Limits, written: str, hint: Body
+    ) -> Parcel:
         match job.state:
             case JobState.FAILED:
                 return Parcel(content=status.failed(job, language))
@@ -86,9 +89,11 @@ class Packer:
         if output is None:
             body = say(language, "status.gone", job=job.id)
             return Parcel(content=Content(body=body))
-        return await self._pack_output(job, output, language, limits)
+        return await self._pack_output(job, output, language, limits, hint)
 
-    async def _pack_output(self, job: Job, output: Output, language: str, limits: Limits) -> Parcel:
+    async def _pack_output(
+        self, job: Job, output: Output, language: str, limits: Limits, hint: Body
+    ) -> Parcel:
         files, note = await self._fit_files(output.files, limits, language)
         size = await dimensions(output.files[0]) if output.files else None
         content = status.result(
@@ -99,6 +104,7 @@ class Packer:
             abilities=abilities_of(job, self._queue.catalog),
             size=size,
             note=note,
+            hint=hint,
         )
         parcel = self._pack_text(content, output.text, limits, language)
         if len(files) > limits.files_per_edit:

@@ -16,6 +16,13 @@ from queueing.store import Database, MigrationSet
 MIGRATIONS = MigrationSet(name="bot", directory=files("bot") / "migrations")
 
 
+class NearModel(Record):
+    """The first word of a prompt, and the model whose name it nearly is."""
+
+    word: str
+    meant: str
+
+
 class Origin(Record):
     """Where a job came from; stored with it as its `reply_to`."""
 
@@ -27,9 +34,10 @@ class Origin(Record):
     language: str
     key: str
     request: str | None = None  # the caller's own message, to reply to
+    near: NearModel | None = None
 
     @classmethod
-    def of(cls, call: Invocation, language: str) -> "Origin":
+    def of(cls, call: Invocation, language: str, near: NearModel | None = None) -> "Origin":
         """Return the origin of what this call asks for."""
         return cls(
             platform=call.platform,
@@ -40,6 +48,7 @@ class Origin(Record):
             language=language,
             key=call.key,
             request=call.request.message if call.request else None,
+            near=near,
         )
 
     def request_ref(self) -> MessageRef | None:

@@ -95,6 +95,9 @@ class HostSpec:
         return int(self.vram_mb * self.margin)
 
 
+LEAST_MISSPELT, MOST_MISSPELT = 3, 40  # letters of a word that may be a misspelt name
+
+
 class Catalog:
     """Finds models by name or alias, and where they can run. Immutable."""
 
@@ -138,3 +141,21 @@ class Catalog:
         ]
         close = get_close_matches(word.casefold(), words, n=3, cutoff=0.5)
         return tuple(dict.fromkeys(self._by_word[known].name for known in close))
+
+    def misspelt(self, word: str, capability: Capability) -> str | None:
+        """Return the model of that capability whose name or alias a word is, but for a letter or two.
+
+        None for a model's own word, its plural, and words and names too short to tell.
+        """
+        word = word.casefold()
+        if not LEAST_MISSPELT <= len(word) <= MOST_MISSPELT or word in self._by_word:
+            return None
+        words = [
+            known
+            for known, model in self._by_word.items()
+            if len(known) > LEAST_MISSPELT
+            and known != word.removesuffix("s")
+            and capability in model.capabilities
+        ]
+        close = get_close_matches(word, words, n=1, cutoff=0.75)
+        return self._by_word[close[0]].name if close else None

@@ -2,6 +2,7 @@
 
 from bot.access import free_again_at
 from bot.commands.context import Call, CallRefused, Context
+from bot.commands.misspelt import near_model
 from bot.commands.parse import BadCall
 from bot.pictures import BadPicture, checked
 from bot.platforms.base import Attachment, ChatError, Moment
@@ -82,13 +83,14 @@ async def place(
     free_at = free_again_at(spent, limits.per_hour, now)
     if free_at is not None:
         raise CallRefused("refused.quota", limit=limits.per_hour or 0, moment=Moment(free_at))
+    near = await near_model(context, call, request)
     new = NewJob(
         model=model,
         request=request,
         files=files,
         owner=user,
         lane=limits.lane,
-        reply_to=Origin.of(call.invocation, call.language).model_dump_json(),
+        reply_to=Origin.of(call.invocation, call.language, near).model_dump_json(),
         key=call.invocation.key,
         hold_s=hold_s,
     )

@@ -68,6 +68,7 @@ TEXTS: Mapping[str, str] = {
     "refused.not_waiting": "Auftrag {job} wartet nicht mehr.",
     "refused.internal": "Bei uns ist etwas schiefgegangen. Nichts von vorher ist verloren; bitte versuche es noch einmal.",
     "hint.did_you_mean": "Meintest du {names}?",
+    "hint.near_model": "Ein Modell „{word}“ gibt es nicht, deshalb gehört das Wort zum Text. Meintest du {model}?",
     "hint.models": "Es gibt: {names}.",
     "hint.help": "/help zeigt, was es gibt.",
     # ---- what is wrong with a call

@@ -68,6 +68,7 @@ TEXTS: Mapping[str, str] = {
     "refused.not_waiting": "Job {job} does not wait any more.",
     "refused.internal": "Something went wrong on our side. Nothing you sent before was lost; please try again.",
     "hint.did_you_mean": "Did you mean {names}?",
+    "hint.near_model": "There is no model “{word}”, so the word is part of the prompt. Did you mean {model}?",
     "hint.models": "There are: {names}.",
     "hint.help": "/help lists what there is.",
     # ---- what is wrong with a call

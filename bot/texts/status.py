@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from bot import buttons
 from bot.buttons import Abilities
 from bot.platforms.base import Body, Content, Markdown, Moment
+from bot.records import NearModel
 from bot.texts import Value, join, reasons_de, say, word
 from queueing import reasons
 from queueing.jobs import Job, JobState
@@ -68,6 +69,13 @@ def _give_or_take(spread_s: float, language: str) -> Body:
 def because(reason: Reason, language: str) -> str:
     """Return the one sentence that says why a model's line does not move."""
     return _SENTENCES[language](reason)
+
+
+def near_model(near: NearModel | None, language: str) -> Body:
+    """Return the hint that a prompt's first word is nearly a model's name, on a line of its own."""
+    if near is None:
+        return ()
+    return ("\n", *say(language, "hint.near_model", word=near.word, model=near.meant))
 
 
 def running(
@@ -147,14 +155,16 @@ def result(
     abilities: Abilities,
     size: tuple[int, int] | None = None,
     note: Body = (),
+    hint: Body = (),
 ) -> Content:
     """Return the message of a job that is done: its pictures with their facts, or its answer.
 
     `files` are those that fit the chat, `size` is the first picture's in pixels; `note` says what
-    does not fit. `abilities` tell which buttons can be served.
+    does not fit. `abilities` tell which buttons can be served. A `hint` is for pictures only: an
+    answer's is over by then.
     """
     if isinstance(job.request, TextToImage):
-        body: Body = (*_prompt(job.request, language), *_facts(job, language, size))
+        body: Body = (*_prompt(job.request, language), *_facts(job, language, size), *hint)
     else:
         body = (Markdown(output.text), "\n\n", *_facts(job, language, size))
     if note:
