@@ -262,7 +262,7 @@ async def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
     """Yield a body as it comes, never unpacked: a kilobyte can hold gigabytes of nothing."""
     if _is_compressed(response):
         raise Unavailable("the server compresses its answers although it is asked not to")
-    async for chunk in response.aiter_raw():
+    async for chunk in response.aiter_bytes():
         yield chunk
 
 

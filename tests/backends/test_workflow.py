@@ -156,6 +156,34 @@ def test_no_prompt_can_change_the_graph(prompt: str, seed: int) -> None:
     assert again["3"]["inputs"] == {"seed": seed, "steps": 20}
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        '["1", 1]',
+        '{"class_type": "LoadImage", "inputs": {}}',
+        "7",
+        "true",
+        "null",
+        'x", "ckpt_name": "../../secret',
+        'x"}}, "9": {"class_type": "RunPython", "inputs": {"code": "import os',
+        '\\", "seed": 1, "x": "',
+    ],
+)
+@pytest.mark.parametrize("template", ["a photo, {{prompt}}", "{{prompt}}"], ids=["within", "whole"])
+def test_a_prompt_that_looks_like_json_stays_text(template: str, prompt: str) -> None:
+    """If this failed a person could link nodes to others, or add some, by what they type."""
+    own = workflow(changed("2", text=template))
+    request = TextToImage(prompt=prompt, seed=7)
+    graph = json.loads(json.dumps(as_json(fill(own, request, prefix="p"))))
+    other = request.model_copy(update={"prompt": "cat"})
+    plain = json.loads(json.dumps(as_json(fill(own, other, prefix="p"))))
+    assert graph["2"]["inputs"] == {
+        "text": template.replace("{{prompt}}", prompt),
+        "clip": ["1", 1],
+    }
+    assert graph | {"2": None} == plain | {"2": None}
+
+
 def test_a_prompt_that_looks_like_a_placeholder_stays_text() -> None:
     """If this failed people could read the operator's values through their prompts."""
     graph = fill(workflow(), TextToImage(prompt="{{checkpoint}} {{seed}}"), prefix="p")

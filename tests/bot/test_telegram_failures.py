@@ -321,6 +321,18 @@ async def test_formatting_that_is_refused_is_left_out() -> None:
         assert [(each.shown, each.entities) for each in fake.group().from_bot] == [("new", [])] * 2
 
 
+async def test_code_that_loses_its_formatting_mentions_nobody() -> None:
+    """Broken: what was code is searched for mentions when Telegram refuses the formatting."""
+    code = Content(body=(Markdown("`@durov`"),))
+    text = "Bad Request: can't parse entities: unsupported type"
+    async with bot_with_message() as (fake, chat, ref):
+        fake.fail("editMessageText", status=400, text=text)
+        await chat.edit(ref, code)
+        [shown] = fake.group().from_bot
+        assert shown.entities == []
+        assert "@d" not in shown.text
+
+
 # ---------------------------------------------------------------- unclear outcomes
 
 

@@ -10,16 +10,32 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from backends.comfyui import ComfyUI
-from backends.comfyui_answers import ServerFile
+from backends.comfyui_answers import Ended, NodeFailure, ServerFile
+from backends.comfyui_errors import (
+    MISCONFIGURED,
+    STEP_FAILED,
+    UNREADABLE_PICTURE,
+    failure,
+    refusal,
+)
 from backends.comfyui_messages import Tracker, read_message, read_preview
+from backends.comfyui_models import read_templates
 from backends.comfyui_server import Server
 from backends.flavours import FLAVOURS
 from backends.http import Http
-from backends.llm_errors import classify
+from backends.llm_errors import (
+    NO_MODEL,
+    NO_PICTURES,
+    REFUSED,
+    RULES,
+    TOO_LONG,
+    classify,
+)
 from backends.llm_stream import AnswerReader, StreamError
 from backends.lmstudio import LMStudio
 from backends.openai import OpenAI
@@ -27,7 +43,7 @@ from backends.workflow import Node
 from bot.commands.parse import clean
 from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.errors import BackendError, Unavailable
-from queueing.requests import Capability
+from queueing.requests import Capability, TextToImage
 from tests.fuzz.strangers import bounded, spoiled, texts, values
 
 KEY = "11111111-1111-4111-8111-111111111111"
@@ -90,6 +106,7 @@ def test_comfyui_frames(frame: bytes) -> None:
     preview = read_preview(frame, KEY)
     if preview is not None:
         assert preview.mime in {"image/jpeg", "image/png", "image/webp"}
+        assert KEY.encode() in frame
 
 
 # ---------------------------------------------------------------- ComfyUI's answers
@@ -121,6 +138,14 @@ COMFYUI: Mapping[str, Any] = {
         }
     },
 }
+
+
+DRAWS = ModelSpec(
+    name="m",
+    backends=("comfy",),
+    capabilities=frozenset({Capability.TEXT_TO_IMAGE}),
+    options={"workflow": "sdxl.json", "values": {"checkpoint": "a.ckpt"}},
+)
 
 
 def answering(good: Mapping[str, Any], path: str, bad: Any) -> httpx.MockTransport:
@@ -156,12 +181,6 @@ async def tried(*asking: Callable[[], Awaitable[Any]]) -> None:
 def test_comfyui_answers(spoilt: tuple[str, Any]) -> None:
     """One odd answer would be a fault of ours, and cost the job instead of a retry."""
     spec = BackendSpec(name="comfy", kind="comfyui", url=URL)
-    model = ModelSpec(
-        name="m",
-        backends=("comfy",),
-        capabilities=frozenset({Capability.TEXT_TO_IMAGE}),
-        options={"workflow": "sdxl.json", "values": {"checkpoint": "a.ckpt"}},
-    )
 
     async def play() -> None:
         backend = ComfyUI(spec)
@@ -175,8 +194,8 @@ def test_comfyui_answers(spoilt: tuple[str, Any]) -> None:
 
         await tried(
             backend.probe,
-            lambda: backend.verify(model),
-            lambda: backend.loaded([model]),
+            lambda: backend.verify(DRAWS),
+            lambda: backend.loaded([DRAWS]),
             lambda: server.look(KEY),
             server.running,
             result,
@@ -188,6 +207,20 @@ def test_comfyui_answers(spoilt: tuple[str, Any]) -> None:
         await backend.aclose()
 
     asyncio.run(play())
+
+
+async def test_the_good_answers_of_comfyui_are_understood() -> None:
+    """The test above would pass if nothing were ever read."""
+    http = Http(URL, transport=answering(COMFYUI, "/", ""))
+    backend = ComfyUI(BackendSpec(name="comfy", kind="comfyui", url=URL))
+    backend._server = server = Server(http)
+    assert (await backend.probe()).description == "ComfyUI 0.33"
+    assert [found.name for found in await backend.discover()] == ["a", "c"]
+    ended = await server.look(KEY, said_ended=True)
+    assert isinstance(ended, Ended)
+    assert [file.filename for file in ended.files] == ["a.png"]
+    await http.aclose()
+    await backend.aclose()
 
 
 async def test_a_file_name_that_is_no_text_is_the_servers_fault() -> None:
@@ -234,6 +267,7 @@ LLM: Mapping[str, Any] = {
     "/api/version": {"version": "0.12"},
     "/version": {"version": "0.11"},
     "/props": {
+        "default_generation_settings": {},
         "role": "model",
         "build_info": "b1",
         "total_slots": 4,
@@ -242,6 +276,19 @@ LLM: Mapping[str, Any] = {
     "/running": {"running": [{"model": "llama", "state": "ready"}]},
 }
 KINDS = (*FLAVOURS, "lmstudio", "lmstudio-0.3")
+
+
+def lists_of(kind: str) -> dict[str, Any]:
+    """Return what a good server of that kind answers."""
+    good: dict[str, Any] = json.loads(json.dumps(LLM))
+    if kind == "lmstudio-0.3":
+        del good["/api/v1/models"]
+    if kind == "llamacpp-router":
+        good["/props"]["role"] = "router"
+    if kind == "llama-cpp-python":
+        for entry in good["/v1/models"]["data"]:
+            entry["owned_by"] = "me"
+    return good
 
 
 def _require_usable(found: ModelSpec) -> None:
@@ -263,17 +310,17 @@ def _connected(kind: type[OpenAI], name: str, options: str) -> OpenAI:
 
 @pytest.mark.parametrize("kind", KINDS)
 @bounded
-@given(spoiled_answer(LLM))
-def test_text_servers_lists(kind: str, spoilt: tuple[str, Any]) -> None:
+@given(st.data())
+def test_text_servers_lists(kind: str, data: st.DataObject) -> None:
     """A list with something odd would stop the bot's start, or offer what nobody can type."""
+    good = lists_of(kind)
+    spoilt = data.draw(spoiled_answer(good))
     lmstudio = kind.startswith("lmstudio")
     options = {} if lmstudio else {"flavour": kind}
     spec = BackendSpec(
         name="b", kind="lmstudio" if lmstudio else "openai", url=URL, options=options
     )
     model = ModelSpec(name="qwen3", backends=("b",), capabilities=frozenset())
-    good = {path: LLM[path] for path in LLM if kind != "lmstudio-0.3" or path != "/api/v1/models"}
-
     backend = _connected(LMStudio if lmstudio else OpenAI, spec.name, json.dumps(options))
 
     async def play() -> None:
@@ -289,6 +336,20 @@ def test_text_servers_lists(kind: str, spoilt: tuple[str, Any]) -> None:
         await http.aclose()
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_good_lists_are_understood(kind: str) -> None:
+    """The test above would pass if nothing were ever read."""
+    lmstudio = kind.startswith("lmstudio")
+    good = lists_of(kind)
+    backend = _connected(
+        LMStudio if lmstudio else OpenAI, "b", json.dumps({} if lmstudio else {"flavour": kind})
+    )
+    backend._flavour = None
+    backend._http = http = Http(URL, transport=answering(good, "/", ""))
+    assert "qwen3" in " ".join(found.name for found in await backend.discover())
+    await http.aclose()
 
 
 # ---------------------------------------------------------------- streamed answers
@@ -325,18 +386,61 @@ def test_streamed_lines(lines: list[str]) -> None:
     reader.text.encode()
 
 
+SECRET = "/home/ada/models, and what somebody else asked"
+WORDS = sorted({word for words, _, _ in RULES for word in words} | {"", "no"})
+
+
 @bounded
 @given(
-    st.integers(100, 599),
-    values | texts | spoiled({"error": {"message": "no", "type": "x", "code": 404}}),
+    st.sampled_from([200, 400, 401, 404, 413, 429, 500, 503]) | st.integers(100, 599),
+    values
+    | texts
+    | st.sampled_from(WORDS)
+    | spoiled({"error": {"message": "no", "type": "x", "code": 404}})
+    | st.sampled_from(WORDS).map(lambda word: {"error": {"message": f"{word} {SECRET}"}})
+    | st.sampled_from(WORDS).map(lambda word: f"{word} {SECRET}"),
 )
+@example(400, {"error": {"message": SECRET}})
+@example(400, {"error": {"message": f"context size {SECRET}"}})
 def test_errors_of_text_servers(status: int, body: Any) -> None:
-    """An error that cannot be read would be raised as a fault of ours."""
+    """An error that cannot be read would be a fault of ours, or its words be shown to people."""
     for said in (body, json.dumps(body)):
         error = classify(status, said)
         assert isinstance(error, BackendError)
         assert len(str(error)) < 5000
-        assert "Traceback" not in (error.user_text or "")
+        assert (error.user_text or "") in OURS
+
+
+OURS = {"", NO_MODEL, NO_PICTURES, REFUSED, TOO_LONG}
+
+
+@bounded
+@given(
+    st.sampled_from(["1", "3", "9", "", "77"]),
+    texts | st.just(SECRET),
+    texts | st.sampled_from(["torch.OutOfMemoryError", "RuntimeError", SECRET]),
+    st.sampled_from(["", "CUDA error: ", "out of memory "]) | texts,
+)
+def test_failures_of_comfyui(node: str, kind: str, raised: str, said: str) -> None:
+    """People would be shown paths of the server, or what somebody else asked it for."""
+    drawing = read_templates(DRAWS).all[0]
+    failed = NodeFailure(
+        node_id=node,
+        node_type=kind,
+        exception_type=raised,
+        exception_message=f"{said}{SECRET}",
+    )
+    fault: JsonValue = {"type": kind, "message": said, "details": SECRET}
+    bodies: list[JsonValue] = [
+        {"error": fault, "node_errors": {node: {"errors": [fault], "class_type": kind}}},
+        {"error": SECRET, "node_errors": []},
+        SECRET,
+    ]
+    request = TextToImage(prompt="cat")
+    told = [failure(failed, drawing), *(refusal(body, drawing, request) for body in bodies)]
+    for error in told:
+        assert SECRET not in (error.user_text or "")
+        assert (error.user_text or "") in {"", MISCONFIGURED, STEP_FAILED, UNREADABLE_PICTURE}
 
 
 # ---------------------------------------------------------------- bare bytes

@@ -39,6 +39,23 @@ async def test_who_was_forgotten_is_in_no_count_an_hour_later(tmp_path: Path) ->
     assert tables_with("telegram:7", tmp_path / "u.sqlite") == []
 
 
+async def test_forgetting_is_no_way_out_of_a_ban_or_a_quota(tmp_path: Path) -> None:
+    """Who is thrown out, or has used up the hour, would begin anew by being forgotten."""
+    database = await open_database(f"sqlite:///{tmp_path}/u.sqlite", migrations=(MIGRATIONS,))
+    people = People(database)
+    await people.change(
+        "telegram:7", banned_at=1.0, ban_reason="rude", per_hour=1, max_open=2, language="de"
+    )
+    await people.spend("telegram:7", 1, 1000.0)
+    await people.forget("telegram:7")
+    person = await people.get("telegram:7")
+    assert person.is_banned(2000.0)
+    assert (person.ban_reason, person.per_hour, person.max_open) == ("rude", 1, 2)
+    assert person.language is None
+    assert await people.spent("telegram:7", 1001.0) == (1000.0,)
+    await database.aclose()
+
+
 async def test_a_persons_words_are_gone_from_the_disk(tmp_path: Path) -> None:
     """What a person had deleted could still be read from the database's files."""
     async with FakeTelegram() as fake, on_telegram(fake, tmp_path) as parts:
