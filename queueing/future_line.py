@@ -5,11 +5,13 @@ Pure bookkeeping; decides nothing.
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from math import inf
+from math import expm1, inf, log1p
 
 from queueing.jobs import Job, JobState
 from queueing.requests import TextToImage
 from queueing.world import ModelView, Waiting
+
+SUBSIDES_S = 300.0  # within this time a rate of arrivals is expected to fall to a third
 
 _NOTHING = TextToImage(prompt="")
 
@@ -24,7 +26,11 @@ class Started:
 
 @dataclass(slots=True)
 class Line:
-    """The future of one line: its jobs before they start, and the starts that are known."""
+    """The future of one line: its jobs before they start, and the starts that are known.
+
+    Further jobs come at the rate of the present, less and less of them the further ahead: who asks
+    does so in a rush more often than in a lull, and no rush lasts.
+    """
 
     model: str
     view: Waiting
@@ -34,7 +40,8 @@ class Line:
 
     def count(self, moment: float) -> int:
         """Return how many will have come by then, started ones included."""
-        return self.view.count + int(self.rate_per_s * (moment - self.now) + 1e-9)
+        subsided = -expm1((self.now - moment) / SUBSIDES_S)
+        return self.view.count + int(self.rate_per_s * SUBSIDES_S * subsided + 1e-9)
 
     def begun(self, moment: float) -> int:
         """Return how many of the known starts will have happened before then."""
@@ -45,9 +52,9 @@ class Line:
         return self._arrives_at(len(self.starts))
 
     def _arrives_at(self, index: int) -> float:
-        if self.rate_per_s <= 0:
-            return inf
-        return self.now + (index - self.view.count + 1) / self.rate_per_s
+        most = self.rate_per_s * SUBSIDES_S
+        ahead = index - self.view.count + 1
+        return self.now - SUBSIDES_S * log1p(-ahead / most) if ahead < most else inf
 
     def job(self, index: int) -> Job:
         """Return the job at that place; beyond the known heads one that stands in for it."""

@@ -6,6 +6,7 @@ import pytest
 
 from queueing.estimates import Usual
 from queueing.forecast import Forecast
+from queueing.future_line import lines_of
 from queueing.jobs import Job
 from queueing.world import BackendView, Residency, World
 from tests.queueing.worlds import NOW, copy, jobs, line, model, world
@@ -73,6 +74,14 @@ def test_requests_still_to_come_are_expected() -> None:
         model("hot", line(hot), rate_per_s=0.1), model("cold", line(cold)), copies=(busy,)
     )
     assert done_in(asked_for, cold[0], 1) > 2 * done_in(calm, cold[0], 1)
+
+
+def test_a_rush_is_not_expected_to_last() -> None:
+    """After each burst people would be promised a wait behind many who never come."""
+    (hot,) = lines_of(model("hot", rate_per_s=0.1), NOW)
+    assert hot.count(NOW + 60.0) == 5
+    assert hot.count(NOW + 3600.0) == hot.count(NOW + 7200.0) == 29
+    assert hot.count(hot.next_arrival_at()) == 1
 
 
 def test_a_long_line_is_continued_at_its_pace() -> None:
