@@ -57,6 +57,7 @@ class Parts:
     presenter: Presenter
     enhancer: Enhancer
     records: Records
+    chat_log: SqliteLog
     platforms: Sequence[ChatPlatform]
     backends: Mapping[str, Backend]
 
@@ -183,6 +184,7 @@ class App:
             presenter=presenter,
             enhancer=enhancer,
             records=records,
+            chat_log=chat_log,
             platforms=made,
             backends=backends,
         )
@@ -216,6 +218,7 @@ class App:
                 gone = await parts.store.purge(before, keep_mb=retention.size_mb)
                 if gone:
                     log.info("retention: %d jobs deleted", gone)
+                await parts.chat_log.expire(before)
             except Exception:
                 log.exception("retention failed; it is tried again")
             await asyncio.sleep(_TIDY_EVERY_S)

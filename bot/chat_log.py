@@ -5,6 +5,7 @@ Implements `ChatLog` of `bot.platforms.web_log`; keeps the newest messages of ea
 
 import sqlite3
 from collections.abc import Sequence
+from functools import partial
 
 from bot.platforms.web_log import Entry, Shown
 from queueing.requests import File
@@ -12,6 +13,12 @@ from queueing.store import Database
 
 _COLUMNS = "chat, message, number, place, at, shown"
 _NEXT = "SELECT coalesce(max(number), 0) + 1 FROM web_messages"
+_OLD = """at < ? AND NOT EXISTS (
+    SELECT 1 FROM messages WHERE messages.platform = 'web'
+    AND messages.chat = web_messages.chat AND messages.message = web_messages.message
+)"""
+_LAST = "(SELECT max(number) FROM web_messages)"
+_AT_ONCE = 20  # with pictures, megabytes that are overwritten while others wait to write
 
 
 class SqliteLog:
@@ -63,14 +70,16 @@ class SqliteLog:
 
     async def delete(self, chat: str, message: str) -> None:
         """Leave a mark where the message was, so that pages learn of it."""
+        await self._database.write(lambda connection: _remove(connection, chat, message))
+
+    async def forget(self, chat: str, messages: Sequence[str]) -> None:
+        """Leave a mark where each message was, and overwrite what they held."""
 
         def change(connection: sqlite3.Connection) -> None:
-            _renumber(connection, chat, message, None)
-            connection.execute(
-                "DELETE FROM web_files WHERE chat = ? AND message = ?", (chat, message)
-            )
+            for message in messages:
+                _remove(connection, chat, message)
 
-        await self._database.write(change)
+        await self._database.write_and_scrub(change)
 
     async def clear(self, chat: str) -> None:
         """Leave a mark where each message was, and overwrite what they held."""
@@ -82,6 +91,18 @@ class SqliteLog:
             connection.execute("DELETE FROM web_files WHERE chat = ?", (chat,))
 
         await self._database.write_and_scrub(change)
+
+    async def expire(self, before: float) -> int:
+        """Delete messages from before a moment and overwrite them; return how many.
+
+        A message that shows a job stays as long as the job does: its end may be yet to come.
+        """
+        gone = 0
+        while some := await self._database.write(partial(_expire_some, before=before)):
+            gone += some
+        if gone:
+            await self._database.write_and_scrub(lambda _connection: None)
+        return gone
 
     async def get(self, chat: str, message: str) -> Entry | None:
         """Return a message that is there."""
@@ -141,6 +162,25 @@ def _entry(connection: sqlite3.Connection, chat: str, message: str) -> Entry | N
         (chat, message),
     ).fetchone()
     return None if row is None else _read(row)
+
+
+def _expire_some(connection: sqlite3.Connection, before: float) -> int:
+    """Delete some old messages; of the last change a mark stays, for numbers are never reused."""
+    last = f"SELECT chat, message FROM web_messages WHERE number = {_LAST} AND shown IS NOT NULL"  # noqa: S608  our own words
+    found = connection.execute(f"{last} AND {_OLD}", (before,)).fetchall()
+    for chat, message in found:
+        _remove(connection, chat, message)
+    deleted = connection.execute(
+        "DELETE FROM web_messages WHERE rowid IN (SELECT rowid FROM web_messages"  # noqa: S608  as above
+        f" WHERE number < {_LAST} AND {_OLD} LIMIT ?)",
+        (before, _AT_ONCE),
+    )
+    return len(found) + deleted.rowcount
+
+
+def _remove(connection: sqlite3.Connection, chat: str, message: str) -> None:
+    _renumber(connection, chat, message, None)
+    connection.execute("DELETE FROM web_files WHERE chat = ? AND message = ?", (chat, message))
 
 
 def _renumber(connection: sqlite3.Connection, chat: str, message: str, shown: str | None) -> None:

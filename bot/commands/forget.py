@@ -46,8 +46,7 @@ async def _forget_conversation(context: Context, call: Call) -> Answer:
     messages = [await _messages(context, job) for job in jobs] if log is not None else []
     count = await context.queue.forget(call.invocation.user, lambda job: job.id in ids)
     if log is not None:
-        for message in (each for some in messages for each in some):
-            await log.delete(call.invocation.chat, message)
+        await log.forget(call.invocation.chat, [each for some in messages for each in some])
     return _told(call, "forget.conversation", count, log)
 
 

@@ -138,6 +138,9 @@ class ChatLog(Protocol):
     async def delete(self, chat: str, message: str) -> None:
         """Delete a message and its files; fine if it is not there. Idempotent."""
 
+    async def forget(self, chat: str, messages: Sequence[str]) -> None:
+        """Delete these messages and their files for good; pages hear of it. Idempotent."""
+
     async def clear(self, chat: str) -> None:
         """Delete all of a chat's messages and files for good; pages hear of it. Idempotent."""
 
@@ -206,10 +209,14 @@ class MemoryLog:
             kept.entries[message] = entry = replace(old, number=self._next(), shown=None)
             _replace_files(kept, old, entry, ())
 
+    async def forget(self, chat: str, messages: Sequence[str]) -> None:
+        """Leave a mark where each message was."""
+        for message in messages:
+            await self.delete(chat, message)
+
     async def clear(self, chat: str) -> None:
         """Leave a mark where each message was."""
-        for message in list(self._chats.get(chat, _Chat()).entries):
-            await self.delete(chat, message)
+        await self.forget(chat, list(self._chats.get(chat, _Chat()).entries))
 
     async def get(self, chat: str, message: str) -> Entry | None:
         """Return a message that is there."""

@@ -131,13 +131,18 @@ class SqliteStore:
         )
 
     async def purge(self, before: float, *, keep_mb: int | None = None) -> int:
-        """Delete acknowledged ended jobs older than `before`, then bytes beyond `keep_mb`."""
-        deleted = 0
+        """Delete acknowledged ended jobs older than `before`, then bytes beyond `keep_mb`.
+
+        What is deleted is overwritten. Returns how many jobs were deleted.
+        """
+        deleted = dropped = 0
         while some := await self._database.write(lambda connection: purge_some(connection, before)):
             deleted += some
         if keep_mb is not None:
-            while await self._database.write(lambda c: drop_some_bytes(c, keep_mb)):
-                pass
+            while some := await self._database.write(lambda c: drop_some_bytes(c, keep_mb)):
+                dropped += some
+        if deleted or dropped:
+            await self._database.write_and_scrub(lambda _connection: None)
         return deleted
 
     async def erase(self, job_ids: Sequence[int]) -> int:

@@ -1,15 +1,19 @@
-"""`/forget me` really deletes: afterwards no file of the bot holds a byte of it."""
+"""`/forget` and retention really delete: afterwards no file of the bot holds a byte of it."""
 
+import asyncio
 import sqlite3
-from contextlib import closing
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+from bot.app import Parts
 from bot.people import HOUR_S, People
 from bot.platforms.web import Web
 from bot.records import MIGRATIONS
 from queueing.store import open_database
 from tests.bot.test_invites import everything_in
-from tests.bot.web_client import tab
+from tests.bot.web_client import Tab, tab
 from tests.fakes.telegram import FakeTelegram
 from tests.security.bots import on_telegram
 
@@ -26,6 +30,26 @@ def tables_with(words: str, database: Path) -> list[str]:
             for (table,) in tables.fetchall()
             if words in str(connection.execute(f"SELECT * FROM {table}").fetchall())
         ]
+
+
+@asynccontextmanager
+async def on_the_page(folder: Path) -> AsyncIterator[tuple[Parts, Tab]]:
+    """Run the bot and open the page of its owner."""
+    more = f"  web: {{port: 0, token: '{OWNER}'}}\n"
+    async with FakeTelegram() as fake, on_telegram(fake, folder, more=more) as parts:
+        (web,) = (each for each in parts.platforms if isinstance(each, Web))
+        await web.connected.wait()
+        async with tab(web, cookie=OWNER) as page:
+            yield parts, page
+
+
+async def told(parts: Parts, page: Tab, line: str) -> None:
+    """Say a line that becomes a job and wait until its end is on the page."""
+    await page.say(line)
+    await page.next("taken")
+    async with asyncio.timeout(30):
+        while await parts.queue.unacknowledged():  # noqa: ASYNC110  nothing tells of it
+            await asyncio.sleep(0.01)
 
 
 async def test_who_was_forgotten_is_in_no_count_an_hour_later(tmp_path: Path) -> None:
@@ -84,17 +108,37 @@ async def test_a_persons_words_are_gone_from_the_disk(tmp_path: Path) -> None:
 
 async def test_a_web_chat_is_gone_from_the_disk(tmp_path: Path) -> None:
     """The page keeps its messages in our own database: they must go with the person's jobs."""
-    more = f"  web: {{port: 0, token: '{OWNER}'}}\n"
-    async with FakeTelegram() as fake, on_telegram(fake, tmp_path, more=more) as parts:
-        (web,) = (each for each in parts.platforms if isinstance(each, Web))
-        await web.connected.wait()
-        async with tab(web, cookie=OWNER) as page:
-            await page.say(f"/ask llama {SECRET}")
-            await page.next("taken")
-            while any(await parts.queue.open_jobs("web:local")):
-                await page.next("messages")
-            assert SECRET.encode() in everything_in(tmp_path)
-            await page.say("/forget me")
-            await page.next("taken")
-            await page.entry("deleted")
+    async with on_the_page(tmp_path) as (parts, page):
+        await told(parts, page, f"/ask llama {SECRET}")
+        assert SECRET.encode() in everything_in(tmp_path)
+        await page.say("/forget me")
+        await page.next("taken")
+        await page.entry("deleted")
         assert SECRET.encode() not in everything_in(tmp_path)
+
+
+async def test_a_forgotten_conversation_is_gone_from_the_disk(tmp_path: Path) -> None:
+    """The log beside the database would keep the words of the page's messages for days."""
+    async with on_the_page(tmp_path) as (parts, page):
+        await told(parts, page, f"/ask llama {SECRET}")
+        await page.say("/forget conversation")
+        await page.next("taken")
+        await page.entry("are deleted")
+        assert SECRET.encode() not in everything_in(tmp_path)
+
+
+async def test_what_retention_lets_go_of_is_gone_from_the_disk(tmp_path: Path) -> None:
+    """Words and pictures would stay on the disk long after the days the operator allows."""
+    async with on_the_page(tmp_path) as (parts, page):
+        await told(parts, page, f"/image flux {SECRET}")
+        later = time.time() + 1.0
+        assert await parts.chat_log.expire(later) == 1  # the question: the job is still kept
+        assert await parts.store.purge(later) == 1
+        await parts.chat_log.expire(later)
+        assert SECRET.encode() not in everything_in(tmp_path)
+        assert await parts.chat_log.expire(later) == 0
+        seen = page.number
+        await page.say("/help")
+        await page.next("taken")
+        entries = await parts.chat_log.since("local", seen, 100)
+        assert "/help" in str(entries)  # no number was given twice: the page hears of it
