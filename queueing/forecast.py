@@ -16,6 +16,7 @@ from queueing.world import World
 MOST_STARTS = 500
 MORE_SHARE = 0.1  # of a line: how many more may have come to it than such a forecast expected
 AGE_SHARE = 0.05  # of the wait ahead: how old a forecast may be that tells its end
+NEWS_SHARE = 0.01  # the same where something has happened since that it did not expect
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,18 +44,23 @@ class Forecast:
         """Whether it has looked as far ahead as it may and estimates the rest by pace."""
         return self._future.cut_short
 
-    def still_tells(self, job: Job, position: int, now: float) -> bool:
+    def still_tells(self, job: Job, position: int, now: float, *, news: bool) -> bool:
         """Tell whether it is young enough for a job at that position now.
 
-        What lies far ahead moves little within a twentieth of the way there, unless many more have
-        come to the line than was expected.
+        What lies far ahead moves little within a twentieth of the way there. Where there is `news`,
+        or many more have come to the line than was expected, only a forecast that is cut short
+        anyway tells still, for a hundredth of the way.
         """
         line = self._future.lines.get((job.model, job.lane))
-        if line is None or line.begun(now) + position > line.count(now) * (1 + MORE_SHARE):
+        if line is None:
+            return False
+        news = news or line.begun(now) + position > line.count(now) * (1 + MORE_SHARE)
+        if news and not self.cut_short:
             return False
         expected = self.of(job, position, now)
+        share = NEWS_SHARE if news else AGE_SHARE
         return expected is not None and (
-            now - self._origin.now <= AGE_SHARE * (expected.start_at - now)
+            now - self._origin.now <= share * (expected.start_at - now)
         )
 
     def of(self, job: Job, position: int, now: float | None = None) -> Expected | None:

@@ -70,6 +70,9 @@ class Future:
             if line.view.count and (not line.view.heads or world.models[name].paused)
         }
         self._moved: set[str] = set()
+        self._running = {key: copy.running for key, copy in self._copies.items()}
+        self._busy = {name: view.busy for name, view in self._backends.items()}
+        self._touched: set[tuple[str, str]] = set()  # copies whose running jobs have changed
         self._events = self._first_events()
 
     @property
@@ -147,12 +150,11 @@ class Future:
     ) -> bool:
         """Start the next job of a line on the copy that has just ended one, if that is plain."""
         lines = self._lines_of.get(model, [])
-        view = self._backends[backend]
-        alone = not view.serial or sum(key[1] == backend for key in self._copies) == 1
-        if len(lines) != 1 or model in self._pausing or not alone or view.alone:
+        if len(lines) != 1 or model in self._pausing:
             return False
-        line = lines[0]
-        if len(line.starts) >= line.count(now) or not view.up or view.paused:
+        line, view = lines[0], self._backends[backend]
+        alone = not view.serial or sum(key[1] == backend for key in self._copies) == 1
+        if len(line.starts) >= line.count(now) or not alone or not view.up or view.paused:
             return False
         job = line.job(len(line.starts))
         gate = self._gate(model, backend, kept)
@@ -186,19 +188,20 @@ class Future:
         if copy is None:
             return
         if what == _LEFT:
-            del self._copies[model, backend]
+            self._forget(model, backend)
         elif what == _LOADED:
             self._copies[model, backend] = replace(
                 copy, residency=Residency.READY, ready_at=min(copy.ready_at, now)
             )
-            self._occupy(backend, -1 if self._backends[backend].serial else 0)
+            self._busy[backend] -= self._backends[backend].serial
+            self._touched.add((model, backend))
         else:
-            self._copies[model, backend] = replace(copy, running=copy.running - 1)
-            self._occupy(backend, -1)
+            self._run(model, backend, -1)
 
-    def _occupy(self, backend: str, more: int) -> None:
-        view = self._backends[backend]
-        self._backends[backend] = replace(view, busy=max(0, view.busy + more), alone=False)
+    def _run(self, model: str, backend: str, more: int) -> None:
+        self._running[model, backend] += more
+        self._busy[backend] += more
+        self._touched.add((model, backend))
 
     # ------------------------------------------------------------ carrying out a plan
 
@@ -220,9 +223,7 @@ class Future:
             else typical_s(self._models[job.model], backend)
         )
         line.starts.append(Started(now, backend))
-        copy = self._copies[job.model, backend]
-        self._copies[job.model, backend] = replace(copy, running=copy.running + 1)
-        self._occupy(backend, 1)
+        self._run(job.model, backend, 1)
         heappush(self._events, (now + seconds, _ENDED, job.model, backend))
         self._starts_left -= 1
         self._moved.add(job.model)
@@ -239,13 +240,19 @@ class Future:
             ready_at=ready_at,
             vram_mb=model.vram_mb,
         )
-        self._occupy(load.backend, 1 if self._backends[load.backend].serial else 0)
+        self._running[load.model, load.backend] = 0
+        self._busy[load.backend] += self._backends[load.backend].serial
+        self._touched.add((load.model, load.backend))
         heappush(self._events, (ready_at, _LOADED, load.model, load.backend))
 
     def _evict(self, now: float, model: str, backend: str) -> None:
-        self._copies.pop((model, backend), None)
+        self._forget(model, backend)
         if model in self._models:
             self._models[model] = replace(self._models[model], left_at=now)
+
+    def _forget(self, model: str, backend: str) -> None:
+        self._copies.pop((model, backend), None)
+        self._running.pop((model, backend), None)
 
     # ------------------------------------------------------------ the world to decide on next
 
@@ -254,6 +261,9 @@ class Future:
         for name in self._moved | self._pausing:
             self._models[name] = replace(self._models[name], waiting=self._waiting(name, now))
         self._moved.clear()
+        for key in self._touched:
+            self._show_running(key)
+        self._touched.clear()
         self._world = replace(
             self._world,
             now=now,
@@ -263,6 +273,14 @@ class Future:
             reservations=answer.reservations,
             lane_credit=answer.lane_credit,
         )
+
+    def _show_running(self, key: tuple[str, str]) -> None:
+        copy, running = self._copies.get(key), self._running.get(key, 0)
+        if copy is not None and copy.running != running:
+            self._copies[key] = replace(copy, running=running)
+        view, busy = self._backends[key[1]], max(0, self._busy[key[1]])
+        if view.busy != busy or view.alone:
+            self._backends[key[1]] = replace(view, busy=busy, alone=False)
 
     def _waiting(self, model: str, now: float) -> tuple[Waiting, ...]:
         views = []

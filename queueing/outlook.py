@@ -46,8 +46,9 @@ class Outlook:
             fresh = now - self._world.now < FRESH_S
             if fresh and (newest_id <= self._newest_id or self._forecast.cut_short):
                 return
-            if not self._surprised(self._world) and all(
-                self._forecast.still_tells(job, position, now) for job, position in asked
+            news = self._surprised(self._world)
+            if all(
+                self._forecast.still_tells(job, position, now, news=news) for job, position in asked
             ):
                 return
         self._look_at(await self._router.snapshot())

@@ -91,6 +91,27 @@ def test_a_long_line_is_continued_at_its_pace() -> None:
     assert done_in(snapshot, heads[0], 100_000, most_starts=50) == pytest.approx(1e6, rel=0.01)
 
 
+def test_a_forecast_of_a_long_wait_is_told_for_a_while() -> None:
+    """With thousands waiting, a new forecast for each who joins would cost more than all else."""
+    heads = jobs("flux", 5, 4, 3)
+    snapshot = world(model("flux", line(heads, more=99_997)), copies=(copy("flux"),))
+    forecast = Forecast(snapshot, ten_seconds, most_starts=50)
+    tells = [
+        [forecast.still_tells(heads[0], 90_000, NOW + age_s, news=news) for news in (False, True)]
+        for age_s in (1_000.0, 20_000.0, 60_000.0)
+    ]
+    assert tells == [[True, True], [True, False], [False, False]]
+
+
+def test_news_makes_a_forecast_that_sees_everything_old() -> None:
+    """A model that has begun to wait beside a short line would be left out of its promises."""
+    heads = jobs("flux", 5, 4, 3)
+    snapshot = world(model("flux", line(heads)), copies=(copy("flux"),))
+    forecast = Forecast(snapshot, ten_seconds)
+    assert forecast.still_tells(heads[2], 3, NOW + 0.1, news=False)
+    assert not forecast.still_tells(heads[2], 3, NOW + 0.1, news=True)
+
+
 def test_nothing_is_promised_where_no_host_is_up() -> None:
     """People would be promised a moment that nobody can keep."""
     waiting = jobs("flux", 0)
