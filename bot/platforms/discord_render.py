@@ -213,12 +213,18 @@ def filled_in(data: Mapping[str, Any]) -> tuple[str, dict[str, str | int]] | Non
     found = _FORM_ID.fullmatch(str(data.get("custom_id", "")))
     if found is None:
         return None
-    wrapped = [part for row in data.get("components", ()) for part in _within(row)]
+    rows = data.get("components")
+    lines = [line for row in rows for line in _lines_in(row)] if isinstance(rows, list) else []
     values: dict[str, str | int] = {
-        str(line["custom_id"]): str(line.get("value") or "") for line in wrapped
+        str(line["custom_id"]): str(line.get("value") or "") for line in lines
     }
     return found["command"], values | ({"id": int(found["id"])} if found["id"] else {})
 
 
-def _within(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return [row["component"]] if "component" in row else row.get("components", ())
+def _lines_in(row: Any) -> Sequence[Mapping[str, Any]]:
+    """Return the lines of a row that have a name."""
+    if not isinstance(row, Mapping):
+        return ()
+    parts = [row["component"]] if "component" in row else row.get("components")
+    named = parts if isinstance(parts, list) else ()
+    return [part for part in named if isinstance(part, Mapping) and "custom_id" in part]

@@ -94,7 +94,7 @@ class Updates:
                 del self._done[number]
 
     def _take(self, update: Update) -> None:
-        lane = update.effective_chat.id if update.effective_chat else 0
+        lane = _lane_of(update)
         if lane in self._lanes:
             self._lanes[lane].append(update)
             return
@@ -124,6 +124,11 @@ class Updates:
                 await self._idle.wait()
         except TimeoutError:
             return
+
+
+def _lane_of(update: Update) -> int:
+    """Return the chat whose updates are served one after the other."""
+    return update.effective_chat.id if update.effective_chat else 0
 
 
 def pauses_s() -> Iterator[float]:
@@ -158,14 +163,20 @@ class UpdatesRequest(Request):
         """Return Telegram's answer with every update readable."""
         answer = Request.parse_json_payload(payload)
         if isinstance(answer.get("result"), list):
-            answer["result"] = [_readable(each) for each in answer["result"]]
+            read = (_readable(each) for each in answer["result"])
+            answer["result"] = [update for update in read if update is not None]
         return answer
 
 
-def _readable(update: dict[str, Any]) -> dict[str, Any]:
+def _readable(update: Any) -> dict[str, Any] | None:
+    """Return an update as it is, or an empty one of its number; None where it has no number."""
+    number = update.get("update_id") if isinstance(update, dict) else None
+    if not isinstance(number, int):
+        _log.error("an update without a number is dropped")
+        return None
     try:
-        Update.de_json(update, None)
+        int(_lane_of(Update.de_json(update, None)))
     except Exception:  # noqa: BLE001  whatever the library fails with
-        _log.exception("update %s cannot be read and is dropped", update.get("update_id"))
-        return {"update_id": update["update_id"]}
-    return update
+        _log.exception("update %s cannot be read and is dropped", number)
+        return {"update_id": number}
+    return dict(update)
