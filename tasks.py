@@ -21,12 +21,21 @@ PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 LOCKS = {"run": ROOT / "requirements.lock", "dev": ROOT / "requirements-dev.lock"}
 OLDEST = (3, 11)
 
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux, where a container may have fewer than there are
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 CHECKS: dict[str, list[str]] = {
     "format": ["-m", "ruff", "format", "--check", "."],
     "lint": ["-m", "ruff", "check", "."],
     "types": ["-m", "mypy"],
     "imports": ["-c", "import sys, importlinter.cli as c; sys.exit(c.lint_imports_command())"],
-    "tests": ["-m", "pytest", "-n", "auto", "--dist", "loadfile"],  # most tests wait for sockets
+    # One more worker than cores: many tests wait for sockets and processes.
+    "tests": ["-m", "pytest", "-n", str(cores() + 1), "--dist", "loadfile"],
 }
 
 NO_PIP = """\

@@ -22,7 +22,7 @@ from bot.platforms.base import (
 )
 from queueing.requests import Capability, File
 from tests.fakes.chat import LIMITS, FakeChat, Message
-from tests.simulation.bot_house import Bot, bot
+from tests.simulation.bot_house import Bot, bot, quiet
 from tests.simulation.house import House, ended, host, image_model, until
 from tests.simulation.loop import run
 
@@ -48,13 +48,6 @@ def in_bot(story: Any, chat: FakeChat) -> None:
 
 async def now() -> float:
     return asyncio.get_running_loop().time()
-
-
-async def quiet(running: Bot) -> None:
-    """Wait until every job has ended and its end is shown."""
-    async with asyncio.timeout(200_000):
-        while await running.queue.unacknowledged():  # noqa: ASYNC110 - virtual time
-            await asyncio.sleep(1)
 
 
 def ask(service: FakeChat, text: str = "/image flux cat", **how: Any) -> Invocation:

@@ -1,13 +1,12 @@
 """A misspelt model in front of a prompt: nothing is refused or lost, and the person is told."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
 
 from queueing.requests import Capability
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import bot
+from tests.simulation.bot_house import bot, quiet
 from tests.simulation.house import House, host, image_model
 from tests.simulation.loop import run
 
@@ -27,8 +26,7 @@ def shown_of(*lines: str) -> list[list[str]]:
         async with bot(House.of(models, [host("gpu-1", "comfy")]), FakeChat()) as running:
             for line in lines:
                 await running.gate.call(running.chat.call(line))
-                while await running.queue.unacknowledged():  # noqa: ASYNC110 - virtual time
-                    await asyncio.sleep(1)
+                await quiet(running)
             return [message.texts for message in running.chat.messages.values()]
 
     return run(play())

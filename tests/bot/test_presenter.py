@@ -18,30 +18,26 @@ from bot.platforms.base import (
 )
 from queueing.jobs import JobState
 from tests.fakes.chat import LIMITS, FakeChat
-from tests.simulation.bot_house import ADMIN, Bot, bot
+from tests.simulation.bot_house import ADMIN, Bot, bot, quiet
 from tests.simulation.house import House, ended, host, image_model, until
 from tests.simulation.loop import run
 
 
-def house(url: str = "sqlite://", **fields: Any) -> House:
-    models = [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=7000)]
+def house(url: str = "sqlite://", *, service_s: float = 5.0, **fields: Any) -> House:
+    models = [
+        image_model("flux", vram_mb=16000, service_s=service_s),
+        image_model("sdxl", vram_mb=7000),
+    ]
     return House.of(models, [host("gpu-1", "comfy")], url=url, **fields)
 
 
-def in_bot(story: Any, **fields: Any) -> FakeChat:
+def in_bot(story: Any, *, service_s: float = 5.0, **fields: Any) -> FakeChat:
     async def play() -> FakeChat:
-        async with bot(house(), **fields) as running:
+        async with bot(house(service_s=service_s), **fields) as running:
             await story(running)
             return running.chat
 
     return run(play())
-
-
-async def quiet(running: Bot) -> None:
-    """Wait until every job has ended and its end is shown."""
-    async with asyncio.timeout(200_000):
-        while await running.queue.unacknowledged():  # noqa: ASYNC110 - virtual time
-            await asyncio.sleep(1)
 
 
 def test_one_message_lives_from_the_line_to_the_result() -> None:
@@ -400,15 +396,15 @@ def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:
     async def story(running: Bot) -> None:
         await running.gate.call(running.chat.call("/image sdxl a cat"))
         await quiet(running)
-        for number in range(200):
+        for number in range(40):
             call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=f"{number}")
             await running.gate.call(call)
         await quiet(running)
 
-    chat = in_bot(story)
+    chat = in_bot(story, service_s=25.0)
     told = [message.texts for message in chat.messages.values()]
     busy = [texts for texts in told if texts[0].startswith("Busy: about 1")]
-    assert 0 < len(busy) < 120
+    assert 0 < len(busy) < 24
     assert all("free now: sdxl\n⏳ flux" in texts[0] for texts in busy)
     assert not any(text.startswith("Busy") for texts in told for text in texts[1:])
 

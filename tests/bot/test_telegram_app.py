@@ -156,7 +156,9 @@ async def test_a_picture_is_changed_by_a_reply_to_the_question_for_it(tmp_path: 
         assert question.awaits
         assert question.notified == ["7"]
         person.says("dog", chat=group, reply_to=question)
-        await fake.wait_for(lambda: len([each for each in group.from_bot if ended(each)]) == 2)
+        await fake.wait_for(
+            lambda: len([each for each in group.from_bot if ended(each)]) == 2, timeout_s=30
+        )
         job = await parts.queue.get(2)
         assert job is not None
         assert job.request.kind == "text-to-image"

@@ -103,3 +103,12 @@ async def bot(
                 task.cancel()
             await asyncio.wait(serving)
     await database.aclose()
+
+
+async def quiet(running: Bot) -> None:
+    """Wait until every job has ended and its end is shown, looking ever less often."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    async with asyncio.timeout(200_000):
+        while await running.queue.unacknowledged():  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(max(1.0, (loop.time() - began) / 100))
