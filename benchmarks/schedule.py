@@ -8,11 +8,12 @@ traces under all three rules instead. Formats: `benchmarks/trace.py`.
 
 import argparse
 import asyncio
+import gc
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from statistics import geometric_mean
@@ -210,8 +211,22 @@ async def _sleep_until(moment: float) -> None:
 def replay(trace: Trace, rules: str, *, promises: bool = True) -> Outcome:
     """Replay a trace under the given rules in virtual time, with or without estimates."""
     run = Replay(trace, rules, promises=promises)
-    with patch.object(router, "plan", run.watch):  # the router asks; we measure
+    with (
+        patch.object(router, "plan", run.watch),
+        _rare_collections(),
+    ):  # the router asks; we measure
         return virtual.run(run.run())
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Look for garbage in cycles rarely: days of work pass in seconds, and leave next to none."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 # ---------------------------------------------------------------- figures

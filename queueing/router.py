@@ -7,27 +7,26 @@ decides nothing itself.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import takewhile
 
 from queueing.errors import StoreError
 from queueing.fleet import Fleet
 from queueing.ledger import Ledger
 from queueing.loader import Loader
 from queueing.planning import plan
-from queueing.ports import Clock, Line, LinesMoved, Store
+from queueing.ports import Clock, LinesMoved, Store
 from queueing.processor import Processor
 from queueing.reasons import sentence
 from queueing.retry import pause_s
+from queueing.snapshots import Snapshots
 from queueing.times import Times
-from queueing.world import Blocked, Evict, ModelView, Plan, Reason, Rules, Waiting, World
+from queueing.world import Blocked, Evict, Plan, Reason, Rules, Waiting, World
 
 log = logging.getLogger(__name__)
 
 TICK_S = 5.0
-HEADS_PER_LINE = 8  # starts of one line in one step; the next step follows at once
 
 
 class Router:
@@ -53,7 +52,9 @@ class Router:
         self._times = times
         self._ledger = ledger
         self._clock = clock
-        self._rules = rules
+        self._snapshots = Snapshots(
+            store=store, fleet=fleet, processor=processor, times=times, clock=clock, rules=rules
+        )
         self._publish = publish
         self._awake = asyncio.Event()
         self._moved: set[str] = set()
@@ -112,6 +113,10 @@ class Router:
             with suppress(TimeoutError):
                 async with asyncio.timeout(rest_s):
                     await self._awake.wait()
+
+    async def snapshot(self) -> World:
+        """Return the world as it is now. Raises `StoreError`."""
+        return await self._snapshots.take(self.plan)
 
     async def _step(self, work: asyncio.TaskGroup) -> None:
         before, world = self.plan, await self.snapshot()
@@ -197,70 +202,6 @@ class Router:
             if reason.why is not Blocked.STARTING and self._logged.get(model) != gist:
                 self._logged[model] = gist
                 log.info("%s waits: %s", model, sentence(reason))
-
-    # ------------------------------------------------------------ the snapshot
-
-    async def snapshot(self) -> World:
-        """Return the world as it is now. Raises `StoreError`."""
-        now = self._clock.now()
-        lines = await self._store.lines(now, per_line=HEADS_PER_LINE)
-        return self._world(now, lines)
-
-    def _world(self, now: float, lines: Sequence[Line]) -> World:
-        waiting: dict[str, list[Waiting]] = {}
-        for line in lines:
-            if line.model in self._fleet.catalog.models:
-                waiting.setdefault(line.model, []).append(self._waiting(line))
-        models = self._fleet.models_in_play(waiting)
-        return World(
-            now=now,
-            models={name: self._model(name, now, tuple(waiting.get(name, ()))) for name in models},
-            hosts=self._fleet.host_views(),
-            backends=self._fleet.backend_views(),
-            copies=self._fleet.copies,
-            reservations=self.plan.reservations,
-            lane_credit=self.plan.lane_credit,
-            rules=self._rules,
-        )
-
-    def _model(self, name: str, now: float, waiting: tuple[Waiting, ...]) -> ModelView:
-        spec = self._fleet.catalog.models[name]
-        backends = self._fleet.serving(spec)
-        loads_s, services_s = self._times.tables(spec, backends)
-        paused = self._fleet.paused.stops_model(name)
-        return ModelView(
-            name=name,
-            vram_mb=self._fleet.vram_mb(spec),
-            backends=backends,
-            parallel=spec.parallel,
-            load_s=loads_s,
-            service_s=services_s,
-            rate_per_s=self._times.rates.per_s(name, now),
-            left_at=self._fleet.left_at(name),
-            load_after=self._fleet.setbacks.of(name).until,
-            paused=paused,
-            waiting=waiting,
-            wanted_by_admin=() if paused else self._fleet.wishes(name),
-        )
-
-    def _waiting(self, line: Line) -> Waiting:
-        """Return a line as the planner sees it.
-
-        A head whose last attempt is still being wound up ends the list: it may have come back to
-        its place a moment ago, so it must neither start twice nor be passed.
-        """
-        under_way = self._processor.under_way
-        heads = line.heads
-        if not under_way.isdisjoint([job.id for job in heads]):
-            heads = tuple(takewhile(lambda job: job.id not in under_way, heads))
-        return Waiting(
-            lane=line.lane,
-            count=line.waiting,
-            heads=heads,
-            oldest_at=line.first_queued_at,
-            next_start_at=line.next_start_at,
-            held=line.held,
-        )
 
 
 def _without(line: Waiting, begun: int) -> Waiting:
