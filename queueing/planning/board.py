@@ -152,22 +152,25 @@ class ModelState:
     lanes: list[LaneState]
     copies: list[CopyState] = field(default_factory=list)
     reserved: Reservation | None = None
-    oldest_at: float | None = None  # when its oldest startable head arrived, None without one
+    oldest_at: float | None = None  # when its oldest startable job arrived, None without one
     candidates: "list[BackendState] | None" = None  # found by `room.candidates`
 
     def __post_init__(self) -> None:
-        """Find the oldest head."""
+        """Find the oldest job."""
         if self.lanes:
             self.note_oldest()
 
     def note_oldest(self) -> None:
-        """Find the oldest head anew, after one has been taken."""
-        self.oldest_at = None
+        """Find the oldest of the known jobs anew, after one has been taken.
+
+        It need not be a head: `/move` puts a young one first, the others stay as old as they are.
+        """
+        oldest_at = None
         for lane in self.lanes:
-            if lane.taken < len(lane.heads):
-                at = lane.heads[lane.taken].queued_at
-                if self.oldest_at is None or at < self.oldest_at:
-                    self.oldest_at = at
+            for job in lane.heads[lane.taken :]:
+                if oldest_at is None or job.queued_at < oldest_at:
+                    oldest_at = job.queued_at
+        self.oldest_at = oldest_at
 
     @property
     def waiting(self) -> int:

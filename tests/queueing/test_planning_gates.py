@@ -59,6 +59,14 @@ def test_a_model_waits_its_age_limit_before_a_host_is_reserved() -> None:
     assert due.reasons["cold"].why is Blocked.ROOM_BUSY
 
 
+def test_a_young_job_moved_first_does_not_make_its_line_younger() -> None:
+    """An admin's `/move first` would take the turn from everybody who waits behind the job."""
+    snapshot = hot_and_cold(LIMIT_S, 5)
+    moved = replace(snapshot.models["cold"], waiting=(line(jobs("cold", 1, LIMIT_S)),))
+    snapshot = replace(snapshot, models={**snapshot.models, "cold": moved})
+    assert [kept.due for kept in plan(snapshot).reservations] == [NOW]
+
+
 def test_an_eviction_restarts_the_age_limit() -> None:
     """A model that has just had its turn would reserve the host again at once."""
     snapshot = hot_and_cold(LIMIT_S + 300, 5)
