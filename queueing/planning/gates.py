@@ -13,7 +13,7 @@ from queueing.planning.board import (
     HostState,
     ModelState,
 )
-from queueing.planning.room import Room, candidates, make_room
+from queueing.planning.room import May, Room, candidates, make_room
 from queueing.world import Evict, Reservation, Residency
 
 CLOSED_AFTER_LOADS = 4.0  # a gate closes for everybody that many swaps after its moment
@@ -82,11 +82,12 @@ def reserve(board: Board, model: ModelState) -> bool:
     if all(host.reservation is not None for host in board.hosts.values()):
         return False
     targets = unmet_preloads(board, model) or candidates(board, model)
+    may = _may_be_reserved(board, model)
     rooms = [
         room
         for backend in targets
         if backend.usable and backend.host.reservation is None
-        if (room := make_room(model, backend, _could_leave)) is not None
+        if (room := make_room(model, backend, may)) is not None
     ]
     if not rooms:
         return False
@@ -94,9 +95,21 @@ def reserve(board: Board, model: ModelState) -> bool:
     return True
 
 
-def _could_leave(copy: CopyState) -> bool:
-    """Tell whether a copy could ever be made to leave, however busy it is now."""
-    return copy.backend.view.up and copy.residency is not Residency.UNLOADING
+def _may_be_reserved(board: Board, model: ModelState) -> May:
+    """Return which copies could ever be made to leave, however busy they are now.
+
+    One that still loads may not before the model has waited twice its limit: when the load ends,
+    others may fit beside it first, and memory would lie empty until the gate closes.
+    """
+    late_at = (due_at(board, model) or 0.0) + age_limit_s(board, model)
+    given = board.now >= late_at or bool(unmet_preloads(board, model))
+
+    def may(copy: CopyState) -> bool:
+        if not copy.backend.view.up or copy.residency is Residency.UNLOADING:
+            return False
+        return given or copy.residency is Residency.READY
+
+    return may
 
 
 def _preference(board: Board, model: ModelState, room: Room) -> tuple[float, float, int]:

@@ -75,6 +75,14 @@ def test_an_eviction_restarts_the_age_limit() -> None:
     assert plan(snapshot).reservations == ()
 
 
+def test_a_host_that_loads_is_not_reserved_before_others_could_fit_beside_the_load() -> None:
+    """Half a card would lie empty behind a gate while a small model waits that fits into it."""
+    loading = copy("hot", residency=Residency.LOADING, ready_at=NOW + 10)
+    for age_s, is_reserved in [(LIMIT_S, False), (2 * LIMIT_S - 1, False), (2 * LIMIT_S, True)]:
+        snapshot = replace(hot_and_cold(age_s, 5), copies=(loading,))
+        assert bool(plan(snapshot).reservations) is is_reserved, age_s
+
+
 def test_no_host_is_reserved_with_the_rule_off() -> None:
     """The benchmark would compare the rules with themselves."""
     snapshot = replace(hot_and_cold(10_000, 5), rules=Rules(gate=False))
