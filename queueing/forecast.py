@@ -44,6 +44,10 @@ class Forecast:
         """Whether it has looked as far ahead as it may and estimates the rest by pace."""
         return self._future.cut_short
 
+    def knows(self, job: Job) -> bool:
+        """Tell whether it has seen the job's line."""
+        return (job.model, job.lane) in self._future.lines
+
     def still_tells(self, job: Job, position: int, now: float, *, news: bool) -> bool:
         """Tell whether it is young enough for a job at that position now.
 

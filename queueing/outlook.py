@@ -19,6 +19,7 @@ from queueing.world import ModelView, Residency, World
 log = logging.getLogger(__name__)
 
 FRESH_S = 1.0  # a forecast costs milliseconds: older jobs are answered from one that young
+FRESH_LONG_S = 3.0  # newer ones as well from one cut short: it costs most, and the waits are long
 
 
 class Outlook:
@@ -43,8 +44,10 @@ class Outlook:
         newest_id = max((job.id for job, _ in asked), default=0)
         if self._forecast is not None and self._world is not None:
             now = self._clock.now()
-            fresh = now - self._world.now < FRESH_S
-            if fresh and (newest_id <= self._newest_id or self._forecast.cut_short):
+            age_s = now - self._world.now
+            if age_s < FRESH_S and newest_id <= self._newest_id:
+                return
+            if age_s < FRESH_LONG_S and self._forecast.cut_short and self._knows(asked):
                 return
             news = self._surprised(self._world)
             if all(
@@ -53,6 +56,9 @@ class Outlook:
                 return
         self._look_at(await self._router.snapshot())
         self._newest_id = max(self._newest_id, newest_id)
+
+    def _knows(self, asked: Sequence[tuple[Job, int]]) -> bool:
+        return self._forecast is not None and all(self._forecast.knows(job) for job, _ in asked)
 
     def _surprised(self, then: World) -> bool:
         """Whether models wait, or are in memory, that were not when the forecast was made."""

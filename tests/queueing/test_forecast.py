@@ -112,6 +112,14 @@ def test_news_makes_a_forecast_that_sees_everything_old() -> None:
     assert not forecast.still_tells(heads[2], 3, NOW + 0.1, news=True)
 
 
+def test_a_forecast_knows_the_lines_it_has_seen() -> None:
+    """The first job of a model would get no promise from a forecast made before it came."""
+    heads = jobs("flux", 1)
+    forecast = Forecast(world(model("flux", line(heads)), copies=(copy("flux"),)), ten_seconds)
+    assert forecast.knows(heads[0])
+    assert not forecast.knows(jobs("sdxl", 0)[0])
+
+
 def test_nothing_is_promised_where_no_host_is_up() -> None:
     """People would be promised a moment that nobody can keep."""
     waiting = jobs("flux", 0)
