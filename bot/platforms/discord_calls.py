@@ -234,7 +234,9 @@ class Call:
             view=message.view,
             allowed_mentions=message.mentions,
         )
-        self._thinking = None
+        private, self._thinking = self._thinking, None
+        if "://" in message.text and not private:
+            await _fold(edited)
         return edited.id
 
     async def _follow_up(self, content: Content, *, private: bool) -> int:
@@ -260,6 +262,15 @@ class Call:
 
     def _ref(self, message_id: int) -> MessageRef:
         return MessageRef(platform=self._platform, chat=self._chat, message=str(message_id))
+
+
+async def _fold(message: discord.InteractionMessage) -> None:
+    """Hide what Discord shows of addresses: "thinking…" cannot be told so beforehand."""
+    try:
+        # As an ordinary message: an edit through the interaction has no word for it.
+        await discord.Message.edit(message, suppress=True)
+    except (discord.HTTPException, discord.RateLimited) as error:
+        _log.info("links of message %d stay unfolded: %s", message.id, error)
 
 
 def _within(interaction: "discord.Interaction[Any]") -> tuple[str, ...]:

@@ -67,6 +67,20 @@ async def test_a_call_that_is_slow_to_answer_is_confirmed_and_answered_later() -
 
 
 @pytest.mark.usefixtures("hurried")
+async def test_links_of_a_late_answer_are_not_unfolded() -> None:
+    """Broken: an address in an answer that took its time makes Discord fetch and show a page."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        sent = await fake.person(7).slash("image", prompt="cat")
+        call = await door.called()
+        await fake.wait_for(lambda: sent.response_type)
+        await call.respond(says("see https://example.org/a"), False)
+        [message] = fake.channel().messages
+        assert message.content == "see https://example.org/a"
+        assert message.flags & 4
+
+
+@pytest.mark.usefixtures("hurried")
 async def test_a_late_private_answer_is_not_shown_to_everybody() -> None:
     """Broken: a refusal replaces the public "thinking…" and everybody reads it."""
     door = NotingDoor()

@@ -335,6 +335,19 @@ async def test_a_flood_of_frames_closes_the_page(door: ScriptedDoor) -> None:
     """One client could keep the loop and the database busy for everybody."""
     async with running(Web(port=0), door) as web, tab(web) as page:
         with contextlib.suppress(ConnectionError):
+            for _ in range(FRAMES_BURST * 10 // 50):
+                for _ in range(50):
+                    await page.send(type="earlier", before=1)
+                for _ in range(50):  # or it would end for the answers nobody reads
+                    if (await page.socket.receive(timeout=10)).type is not aiohttp.WSMsgType.TEXT:
+                        break
+        assert await _close_code(page) == aiohttp.WSCloseCode.POLICY_VIOLATION
+
+
+async def test_who_reads_no_answers_gets_no_more(door: ScriptedDoor) -> None:
+    """One client that only writes could fill the memory with answers to it."""
+    async with running(Web(port=0), door) as web, tab(web) as page:
+        with contextlib.suppress(ConnectionError):
             for _ in range(FRAMES_BURST * 3):
                 await page.send(type="earlier", before=1)
         assert await _close_code(page) == aiohttp.WSCloseCode.POLICY_VIOLATION

@@ -35,6 +35,7 @@ NONCE_MEMORY_S = 300.0
 TEXT_MOST = 2000
 UPLOAD_MOST = 10 * 2**20
 THINKING = 128  # the LOADING flag of a message
+SUPPRESS_EMBEDS = 4
 
 
 @dataclass(kw_only=True)
@@ -287,6 +288,8 @@ class Rest:
         message.components = body.get("components", message.components) or []
         message.thinking = False
         message.flags &= ~THINKING
+        if "flags" in body:
+            message.flags = message.flags & ~SUPPRESS_EMBEDS | int(body["flags"]) & SUPPRESS_EMBEDS
         if not message.history or message.history[-1] != content:
             message.history.append(content)
 

@@ -88,25 +88,36 @@ def test_comfyui_messages(sent: list[str]) -> None:
             assert 0 <= progress.step[0] <= progress.step[1] < 10**6
 
 
+def framed(kind: int, header: Any, data: bytes, length: int | None = None) -> bytes:
+    """Return a frame with a header; `length` is what it says of that header's, if not the truth."""
+    head = json.dumps(header).encode()
+    return struct.pack(">II", kind, len(head) if length is None else length) + head + data
+
+
+PREVIEW = {"prompt_id": KEY, "image_type": "image/png"}
+
+
 @bounded
 @given(
     st.binary(max_size=80)
     | st.builds(
-        lambda kind, length, head, data: struct.pack(">II", kind, length) + head + data,
-        st.sampled_from([1, 2, 4, 2**32 - 1]),
-        st.integers(0, 2**32 - 1) | st.integers(40, 90),
-        (spoiled({"prompt_id": KEY, "image_type": "image/png"}) | values).map(
-            lambda value: json.dumps(value).encode()
-        ),
+        framed,
+        st.sampled_from([4, 4, 1, 2, 2**32 - 1]),
+        spoiled(PREVIEW) | st.just(PREVIEW) | values,
         st.binary(max_size=30),
+        st.none() | st.integers(0, 2**32 - 1) | st.integers(40, 90),
     )
 )
+@example(framed(4, {**PREVIEW, "prompt_id": "22222222-2222-4222-8222-222222222222"}, b"x"))
+@example(framed(4, {**PREVIEW, "image_type": "text/html"}, b"x"))
+@example(framed(1, PREVIEW, b"x"))
 def test_comfyui_frames(frame: bytes) -> None:
-    """One odd frame would end the ear on an attempt, or pass for a picture of another kind."""
+    """One odd frame would end the ear, or be shown as a picture of another kind or person."""
     preview = read_preview(frame, KEY)
     if preview is not None:
         assert preview.mime in {"image/jpeg", "image/png", "image/webp"}
         assert KEY.encode() in frame
+        assert frame[:4] == struct.pack(">I", 4)
 
 
 # ---------------------------------------------------------------- ComfyUI's answers
@@ -308,12 +319,27 @@ def _connected(kind: type[OpenAI], name: str, options: str) -> OpenAI:
     return kind(BackendSpec(name=name, kind="", url=URL, options=json.loads(options)))
 
 
+NAMED_BY = {"id", "key", "name", "model"}
+
+
+def renamed(value: Any, name: str) -> Any:
+    """Return a document in which every model is called that, and something more."""
+    if isinstance(value, dict):
+        return {
+            key: f"{inner}{name}" if key in NAMED_BY else renamed(inner, name)
+            for key, inner in value.items()
+        }
+    return [renamed(inner, name) for inner in value] if isinstance(value, list) else value
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @bounded
 @given(st.data())
 def test_text_servers_lists(kind: str, data: st.DataObject) -> None:
     """A list with something odd would stop the bot's start, or offer what nobody can type."""
     good = lists_of(kind)
+    if data.draw(st.booleans()):
+        good = renamed(good, data.draw(texts))
     spoilt = data.draw(spoiled_answer(good))
     lmstudio = kind.startswith("lmstudio")
     options = {} if lmstudio else {"flavour": kind}
