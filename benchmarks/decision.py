@@ -16,9 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
 
-from queueing.jobs import Job, JobState
+from queueing.jobs import stand_in
 from queueing.planning import plan
-from queueing.requests import TextToImage
 from queueing.world import (
     BackendView,
     Copy,
@@ -35,39 +34,13 @@ WAITING = 100_000
 CARD_MB = 19_200
 NOW = 100_000.0
 HEADS = 8
-REQUEST = TextToImage(prompt="a lighthouse")
-
-
-def head(model: str, number: int, queued_at: float) -> Job:
-    """Return a waiting job."""
-    return Job(
-        id=number,
-        model=model,
-        request=REQUEST,
-        owner="u1",
-        lane="normal",
-        parent=None,
-        reply_to="",
-        state=JobState.PENDING,
-        seq=number,
-        attempt=0,
-        version=0,
-        not_before=0.0,
-        queued_at=queued_at,
-        started_at=None,
-        finished_at=None,
-        backend=None,
-        suspect=False,
-        error=None,
-        acknowledged=False,
-    )
 
 
 def model(rng: random.Random, name: str) -> ModelView:
     """Return a model with its share of the waiting jobs, some of them for a long time."""
     oldest_s = rng.choice([20.0, 150.0, 900.0])
     ages = sorted((rng.uniform(0, oldest_s) for _ in range(HEADS)), reverse=True)
-    heads = tuple(head(name, i, NOW - age) for i, age in enumerate(ages))
+    heads = tuple(stand_in(i, name, NOW - age) for i, age in enumerate(ages))
     line = Waiting(
         lane="normal", count=WAITING // MODELS, heads=heads, oldest_at=heads[0].queued_at
     )

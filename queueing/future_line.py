@@ -7,13 +7,10 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from math import expm1, inf, log1p
 
-from queueing.jobs import Job, JobState
-from queueing.requests import TextToImage
+from queueing.jobs import Job, stand_in
 from queueing.world import ModelView, Waiting
 
 SUBSIDES_S = 300.0  # within this time a rate of arrivals is expected to fall to a third
-
-_NOTHING = TextToImage(prompt="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +59,14 @@ class Line:
         if index < len(heads):
             return heads[index]
         if index >= self.view.count:
-            return _stand_in(self.model, self.view.lane, self._arrives_at(index))
+            return self._stand_in(self._arrives_at(index))
         first_at = heads[-1].queued_at if heads else self.view.oldest_at
         share = (index + 1 - len(heads)) / max(1, self.view.count - len(heads))
-        return _stand_in(self.model, self.view.lane, first_at + share * (self.now - first_at))
+        return self._stand_in(first_at + share * (self.now - first_at))
+
+    def _stand_in(self, queued_at: float) -> Job:
+        """Return a job that takes the place of one the snapshot does not name."""
+        return stand_in(0, self.model, queued_at, lane=self.view.lane)
 
 
 def lines_of(model: ModelView, now: float) -> list[Line]:
@@ -75,28 +76,3 @@ def lines_of(model: ModelView, now: float) -> list[Line]:
     return [
         Line(model.name, view, now, model.rate_per_s if view is longest else 0.0) for view in views
     ]
-
-
-def _stand_in(model: str, lane: str, queued_at: float) -> Job:
-    """Return a job that takes the place of one the snapshot does not name."""
-    return Job(
-        id=0,
-        model=model,
-        request=_NOTHING,
-        owner="",
-        lane=lane,
-        parent=None,
-        reply_to="",
-        state=JobState.PENDING,
-        seq=None,
-        attempt=0,
-        version=0,
-        not_before=0.0,
-        queued_at=queued_at,
-        started_at=None,
-        finished_at=None,
-        backend=None,
-        suspect=False,
-        error=None,
-        acknowledged=False,
-    )

@@ -105,3 +105,36 @@ class Job:
     suspect: bool
     error: str | None
     acknowledged: bool
+
+
+_NOTHING = TextToImage(prompt="")
+
+
+def stand_in(
+    job_id: int, model: str, queued_at: float, *, lane: str = "normal", suspect: bool = False
+) -> Job:
+    """Return a waiting job that nobody asked for: plans are tried on such, forecasts imagine them.
+
+    Its number is its place in line; 0 has none.
+    """
+    return Job(
+        id=job_id,
+        model=model,
+        request=_NOTHING,
+        owner="",
+        lane=lane,
+        parent=None,
+        reply_to="",
+        state=JobState.PENDING,
+        seq=job_id or None,
+        attempt=0,
+        version=0,
+        not_before=0.0,
+        queued_at=queued_at,
+        started_at=None,
+        finished_at=None,
+        backend=None,
+        suspect=suspect,
+        error=None,
+        acknowledged=False,
+    )

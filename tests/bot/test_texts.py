@@ -11,11 +11,10 @@ from bot.commands.table import Topic
 from bot.platforms.base import Markdown, Moment
 from bot.texts import CATALOGUES, DEFAULT_LANGUAGE, describe, language_of, plain, say
 from bot.texts.status import because, waiting
-from queueing.jobs import JobState
+from queueing.jobs import JobState, stand_in
 from queueing.reports import Standing
 from queueing.requests import Capability
 from queueing.world import Blocked, Reason
-from tests.queueing.replay import job
 
 REFERENCE = CATALOGUES[DEFAULT_LANGUAGE]
 SLOT = re.compile(r"\{(\w+)\}")
@@ -58,7 +57,7 @@ def test_every_reason_has_a_sentence(why: Blocked, language: str) -> None:
 def test_a_moment_is_shown_only_where_one_can_be_known(why: Blocked) -> None:
     """Somebody would be promised a time while an admin holds the model back."""
     reason = Reason(why=why, model="flux", host="gpu-1", other="sdxl")
-    waits = job(1, "flux", 0.0)
+    waits = stand_in(1, "flux", 0.0)
     standing = Standing(job=waits, shown="ready", position=2, reason=reason, done_at=1e9)
     shown = waiting(standing, "en")
     assert any(isinstance(part, Moment) for part in shown) == (why is Blocked.ROOM_BUSY)

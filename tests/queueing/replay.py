@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import exp
 
-from queueing.jobs import Job, JobState
+from queueing.jobs import Job, stand_in
 from queueing.planning import plan
-from queueing.requests import TextToImage
 from queueing.world import (
     BackendView,
     Copy,
@@ -25,41 +24,8 @@ from queueing.world import (
     World,
 )
 
-REQUEST = TextToImage(prompt="cat")
 TAU_S = 900.0
 HEADS = 4
-
-
-def job(
-    job_id: int,
-    model: str,
-    at: float,
-    *,
-    lane: str = "normal",
-    suspect: bool = False,
-) -> Job:
-    """Return a pending job."""
-    return Job(
-        id=job_id,
-        model=model,
-        request=REQUEST,
-        owner="u",
-        lane=lane,
-        parent=None,
-        reply_to="",
-        state=JobState.PENDING,
-        seq=job_id,
-        attempt=0,
-        version=0,
-        not_before=0.0,
-        queued_at=at,
-        started_at=None,
-        finished_at=None,
-        backend=None,
-        suspect=suspect,
-        error=None,
-        acknowledged=False,
-    )
 
 
 @dataclass(kw_only=True)
@@ -156,7 +122,7 @@ class Replay:
         self.events: list[tuple[float, int, str, tuple[str, str] | int]] = []
         self.order = 0
         self.outcomes = [
-            Outcome(job(i, a.model, a.at, lane=a.lane)) for i, a in enumerate(trace.jobs)
+            Outcome(stand_in(i, a.model, a.at, lane=a.lane)) for i, a in enumerate(trace.jobs)
         ]
         self.result = Result(self.outcomes, [], [], 0, [])
         for backend, model in trace.resident:

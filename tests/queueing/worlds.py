@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from itertools import count
 
-from queueing.jobs import Job
+from queueing.jobs import Job, stand_in
 from queueing.world import (
     BackendView,
     Copy,
@@ -15,7 +15,6 @@ from queueing.world import (
     Waiting,
     World,
 )
-from tests.queueing.replay import job
 
 NOW = 1000.0
 GB = 1000
@@ -26,7 +25,9 @@ def jobs(
     model: str, *ages_s: float, lane: str = "normal", suspect: bool = False
 ) -> tuple[Job, ...]:
     """Return waiting jobs of these ages, in this order."""
-    return tuple(job(next(_ids), model, NOW - age, lane=lane, suspect=suspect) for age in ages_s)
+    return tuple(
+        stand_in(next(_ids), model, NOW - age, lane=lane, suspect=suspect) for age in ages_s
+    )
 
 
 def line(heads: tuple[Job, ...], *, more: int = 0, next_start_at: float | None = None) -> Waiting:
