@@ -4,6 +4,7 @@ Looks at the board and changes nothing; `queueing.reasons` puts a reason into wo
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
 from queueing.planning.room import candidates
@@ -58,12 +59,12 @@ def _why_not_started(board: Board, model: ModelState, ready: Sequence[CopyState]
     if backend.alone or backend.waits_for is not None:
         return Reason(why=Blocked.SUSPECT, model=name, host=host, other=_runner(backend))
     if copy.free and copy.gate is not None:
-        return Reason(why=Blocked.GATED, model=name, host=host, other=copy.gate.model)
+        return _plain(Blocked.GATED, name, host, copy.gate.model)
     if copy.running == 0 and backend.occupied:
         if backend.host.loading is not None and backend.host.loading.backend is backend:
             return _loader_busy(board, name, backend.host)
-        return Reason(why=Blocked.ROOM_BUSY, model=name, host=host, other=_runner(backend))
-    return Reason(why=Blocked.IN_LINE, model=name, host=host)
+        return _plain(Blocked.ROOM_BUSY, name, host, _runner(backend))
+    return _plain(Blocked.IN_LINE, name, host)
 
 
 def _runner(backend: BackendState) -> str | None:
@@ -115,33 +116,47 @@ def _why_not_usable(board: Board, model: ModelState) -> Reason:
 def _why_no_room(board: Board, model: ModelState, usable: Sequence[BackendState]) -> Reason:
     """Return what keeps the model out of the host that will take it soonest, as far as known."""
     name = model.view.name
-    needed_mb = model.view.vram_mb  # with nothing else of ours there; see `lacking_mb`
-    roomy = [
-        backend
-        for backend in usable
-        if needed_mb <= backend.host.view.usable_mb or needed_mb >= backend.host.view.budget_mb
-    ]
-    if not roomy:
-        return Reason(why=Blocked.NO_ROOM, model=name, host=usable[0].view.host)
-    # Its own reservation where it has one, else none: the two are then the same.
-    backend = next((b for b in roomy if b.host.reservation is model.reserved), None)
+    roomy, backend = _soonest(model, usable)
+    if roomy is None:
+        return _plain(Blocked.NO_ROOM, name, usable[0].view.host)
     if backend is None:
-        backend = next((b for b in roomy if b.host.reservation is None), None)
-    if backend is None:
-        host = roomy[0].host
-        other = host.reservation.model if host.reservation is not None else None
-        return Reason(why=Blocked.RESERVED, model=name, host=host.view.name, other=other)
+        reserved = roomy.host.reservation
+        other = None if reserved is None else reserved.model
+        return _plain(Blocked.RESERVED, name, roomy.view.host, other)
     if backend.host.loading is not None:
         return _loader_busy(board, name, backend.host)
-    busy = next((copy for copy in backend.host.copies if copy.running > 0), None)
-    pinned = next((copy for copy in backend.host.copies if copy.view.pinned), None)
-    if busy is None and pinned is not None:
-        return Reason(
-            why=Blocked.PINNED, model=name, host=backend.view.host, other=pinned.view.model
-        )
-    return Reason(
-        why=Blocked.ROOM_BUSY,
-        model=name,
-        host=backend.view.host,
-        other=None if busy is None else busy.view.model,
-    )
+    for copy in backend.host.copies:
+        if copy.running > 0:
+            return _plain(Blocked.ROOM_BUSY, name, backend.view.host, copy.view.model)
+    for copy in backend.host.copies:
+        if copy.view.pinned:
+            return _plain(Blocked.PINNED, name, backend.view.host, copy.view.model)
+    return _plain(Blocked.ROOM_BUSY, name, backend.view.host)
+
+
+def _soonest(
+    model: ModelState, usable: Sequence[BackendState]
+) -> tuple[BackendState | None, BackendState | None]:
+    """Return the first backend with room for the model alone, and the first it may have soon.
+
+    The latter is on the host reserved for it or, without one, on a host reserved for nobody.
+    """
+    needed_mb, reserved = model.view.vram_mb, model.reserved
+    first: BackendState | None = None
+    open_to_all: BackendState | None = None
+    for backend in usable:
+        host = backend.host
+        if host.view.usable_mb < needed_mb < host.view.budget_mb:
+            continue  # other programs hold what it needs; see `lacking_mb`
+        if reserved is not None and host.reservation is reserved:
+            return backend, backend
+        first = first or backend
+        if open_to_all is None and host.reservation is None:
+            open_to_all = backend
+    return first, open_to_all
+
+
+@lru_cache(maxsize=10_000)
+def _plain(why: Blocked, model: str, host: str, other: str | None = None) -> Reason:
+    """Return a reason without moments: the same few are given again and again."""
+    return Reason(why=why, model=model, host=host, other=other)
