@@ -3,8 +3,12 @@
 In the same database as the jobs, through the same writer; every write is durable when it returns.
 """
 
+import asyncio
 import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
+from weakref import WeakValueDictionary
 
 from queueing.store import Database
 
@@ -50,6 +54,17 @@ class People:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        # Weak: a lock is kept as long as somebody holds it or waits for it.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def turn(self, user: str) -> AsyncIterator[None]:
+        """Let a person's calls through one by one: what is counted must be spent before the next."""
+        lock = self._turns.get(user)
+        if lock is None:
+            lock = self._turns[user] = asyncio.Lock()
+        async with lock:
+            yield
 
     async def get(self, user: str) -> Person:
         """Return a person; one without any settings when nothing is known."""

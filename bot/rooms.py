@@ -47,6 +47,7 @@ class Rooms:
 
 
 def _plain(text: str) -> str:
-    """Return a text's words, comparable and one blank apart."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    """Return a text's words, comparable and one blank apart; signs nobody sees part no word."""
+    seen = "".join(char for char in text if unicodedata.category(char) != "Cf")
+    folded = unicodedata.normalize("NFKC", seen).casefold()
     return " ".join(re.findall(r"\w+", folded))

@@ -1,5 +1,7 @@
 """Places a request in the queue: the pictures it came with, its limits, its origin."""
 
+from dataclasses import replace
+
 from bot.access import free_again_at
 from bot.commands.context import Call, CallRefused, Context
 from bot.commands.misspelt import near_model
@@ -77,29 +79,34 @@ async def place(
     room = context.rooms.of(call.invocation.platform, call.invocation.chat)
     if (unwanted := room.unwanted(_words(request))) is not None:
         raise CallRefused("refused.word", word=unwanted)
-    user, now = call.invocation.user, context.clock.now()
-    limits = context.access.limits_of(call.person, call.invocation.roles)
-    spent = await context.people.spent(user, now)
-    free_at = free_again_at(spent, limits.per_hour, now)
-    if free_at is not None:
-        raise CallRefused("refused.quota", limit=limits.per_hour or 0, moment=Moment(free_at))
     near = await near_model(context, call, request)
     new = NewJob(
         model=model,
         request=request,
         files=files,
-        owner=user,
-        lane=limits.lane,
+        owner=call.invocation.user,
         reply_to=Origin.of(call.invocation, call.language, near).model_dump_json(),
         key=call.invocation.key,
         hold_s=hold_s,
     )
+    async with context.people.turn(new.owner):
+        return await _submit(context, call, new)
+
+
+async def _submit(context: Context, call: Call, new: NewJob) -> Job:
+    """Accept a job within its owner's limits. Raises as `place`."""
+    now = context.clock.now()
+    limits = context.access.limits_of(call.person, call.invocation.roles)
+    spent = await context.people.spent(new.owner, now)
+    free_at = free_again_at(spent, limits.per_hour, now)
+    if free_at is not None:
+        raise CallRefused("refused.quota", limit=limits.per_hour or 0, moment=Moment(free_at))
     admission = Admission(max_open=limits.open_per_person, max_in_line=limits.in_line_per_person)
     try:
-        job = await context.queue.submit(new, limits=admission)
+        job = await context.queue.submit(replace(new, lane=limits.lane), limits=admission)
     except LimitReached as refusal:
-        raise _full(context, model, refusal) if refusal.scope == "line" else refusal from None
-    await context.people.spend(user, job.id, now)
+        raise _full(context, new.model, refusal) if refusal.scope == "line" else refusal from None
+    await context.people.spend(new.owner, job.id, now)
     return job
 
 

@@ -97,6 +97,21 @@ def test_an_hourly_quota_counts_and_tells_when_it_frees_up() -> None:
     assert len(answers) == 2
 
 
+def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
+    """Who calls ten times in the same moment, from several chats, would get ten for one."""
+
+    async def story(running: Bot) -> None:
+        await say(running, "/limit fake:1 --per-hour 2")
+        calls = [
+            running.chat.call("/image flux cat", user="fake:1", chat=str(n)) for n in range(10)
+        ]
+        await asyncio.gather(*(running.gate.call(call) for call in calls))
+        await asyncio.sleep(2)
+        assert len(await running.queue.open_jobs("fake:1")) == 2
+
+    assert sum("2 jobs of this hour" in answer for answer in in_bot(story)) == 8
+
+
 def test_a_failed_job_is_given_back() -> None:
     """People would pay for our servers' failures."""
 

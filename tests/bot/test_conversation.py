@@ -115,6 +115,7 @@ def test_unwanted_words_are_whole_words_in_any_case() -> None:
     assert room.unwanted([None, "ASS!"]) == "ass"
     assert room.unwanted(["auf der STRASSE"]) == "Straße"
     assert room.unwanted(["snow\n crash"]) == "snow crash"
+    assert room.unwanted(["a\u00ads\u200bs\u2060 \uff21\uff33\uff33"]) == "ass"
     assert Room().unwanted(["anything"]) is None
 
 
