@@ -118,7 +118,8 @@ class Reports:
         waiting = [job for job in jobs if job.state is JobState.PENDING]
         positions = await self._store.positions([job.id for job in waiting]) if waiting else {}
         if waiting:
-            await self._outlook.refresh([(job, positions.get(job.id, 0)) for job in waiting])
+            in_line = [(job, positions[job.id]) for job in waiting if job.id in positions]
+            await self._outlook.refresh(in_line)
         return {job.id: self._standing(job, positions.get(job.id)) for job in jobs}
 
     async def _entered(self, job: Job) -> Job:

@@ -331,6 +331,26 @@ def test_a_job_in_the_back_row_has_no_place_in_line() -> None:
     run(story())
 
 
+def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses() -> None:
+    """If this fails one message that is a moment behind keeps all others from being brought up to date."""
+
+    async def story() -> None:
+        house = two_models()
+        async with house.queue() as queue:
+            await queue.pause(model="flux")
+            first, second = [
+                await queue.submit(house.new("flux", prompt), limits=NO_LIMITS) for prompt in "ab"
+            ]
+            assert (await queue.standings([first, second]))[second.id].position == 2
+            await queue.cancel(first.id)
+            await asyncio.sleep(10)
+            standings = await queue.standings([first, second])  # what we hold of it is older
+            assert standings[first.id].position is None
+            assert standings[second.id].position == 1
+
+    run(story())
+
+
 def test_listeners_learn_when_a_line_moves() -> None:
     """If this fails status messages show yesterday's position."""
 
