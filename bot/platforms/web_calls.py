@@ -188,56 +188,42 @@ class Calls:
         self, person: Person, say: Say, shown: Shown, language: str | None
     ) -> Invocation:
         command, text = split_command(say.text)
+        return replace(
+            self._call(person, say.key, command, language),
+            text=text,
+            files=tuple(self._attachment(person.id, file) for file in shown.files),
+            request=self._ref(person.id, line_id(say.key)),
+            replied_to=self._ref(person.id, say.reply_to) if say.reply_to else None,
+        )
+
+    def _press_call(self, person: Person, press: Press, language: str | None) -> Invocation:
+        return replace(
+            self._call(person, press.key, press.command, language),
+            options={"id": press.job} | ({} if press.number is None else {"number": press.number}),
+            replied_to=self._ref(person.id, press.message),
+            button=True,
+        )
+
+    def _form_call(self, person: Person, submit: Submit, language: str | None) -> Invocation:
+        return replace(
+            self._call(person, submit.key, submit.command, language),
+            options={**submit.values, **({} if submit.job is None else {"id": submit.job})},
+            form=True,
+        )
+
+    def _call(self, person: Person, key: str, command: str, language: str | None) -> Invocation:
         return Invocation(
-            key=self._key(person, say.key),
+            # The page chooses its keys: only with the person in them can nobody reuse another's.
+            key=f"{self.platform}:{person.id}:{key}",
             platform=self.platform,
             user=f"{self.platform}:{person.id}",
             user_name=person.name,
             chat=person.id,
             group=False,
             command=command,
-            text=text,
-            files=tuple(self._attachment(person.id, file) for file in shown.files),
-            language=language,
-            request=self._ref(person.id, line_id(say.key)),
-            replied_to=self._ref(person.id, say.reply_to) if say.reply_to else None,
-            respond=self._respond(person.id),
-        )
-
-    def _press_call(self, person: Person, press: Press, language: str | None) -> Invocation:
-        return Invocation(
-            key=self._key(person, press.key),
-            platform=self.platform,
-            user=f"{self.platform}:{person.id}",
-            user_name=person.name,
-            chat=person.id,
-            group=False,
-            command=press.command,
-            options={"id": press.job} | ({} if press.number is None else {"number": press.number}),
-            language=language,
-            replied_to=self._ref(person.id, press.message),
-            button=True,
-            respond=self._respond(person.id),
-        )
-
-    def _form_call(self, person: Person, submit: Submit, language: str | None) -> Invocation:
-        return Invocation(
-            key=self._key(person, submit.key),
-            platform=self.platform,
-            user=f"{self.platform}:{person.id}",
-            user_name=person.name,
-            chat=person.id,
-            group=False,
-            command=submit.command,
-            options={**submit.values, **({} if submit.job is None else {"id": submit.job})},
             language=language,
             respond=self._respond(person.id),
-            form=True,
         )
-
-    def _key(self, person: Person, key: str) -> str:
-        # The page chooses its keys: only with the person in them can nobody reuse another's.
-        return f"{self.platform}:{person.id}:{key}"
 
     def _ref(self, chat: str, message: str) -> MessageRef:
         return MessageRef(platform=self.platform, chat=chat, message=message)
