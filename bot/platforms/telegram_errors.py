@@ -99,6 +99,8 @@ def _chat_error(error: TelegramError, *, unclear: bool) -> ChatError:
             made = ChatUnavailable("Telegram does not accept the bot token")
         case _ if isinstance(refusal := _by_text(text), TooLarge):
             made = refusal  # a 413 comes as a failure of the network
+        case _ if isinstance(cause := error.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
+            made = ChatUnavailable(f"cannot reach Telegram: {cause}")
         case _:
             made = ChatUnavailable(text, unclear=unclear and _may_have_arrived(error))
     return made

@@ -29,7 +29,8 @@ from bot.platforms.base import (
 from bot.platforms.telegram import Telegram
 from tests.bot.discord_bot import NotingDoor, says
 from tests.bot.telegram_bot import picture, running, telegram
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.process import free_port
+from tests.fakes.telegram import TOKEN, FakeTelegram
 from tests.fakes.telegram_state import Limits
 
 
@@ -379,6 +380,13 @@ async def test_a_send_that_never_left_may_be_repeated() -> None:
         with pytest.raises(ChatUnavailable) as failure:
             await chat.send("7", says("hello"))
         assert not failure.value.unclear
+
+
+async def test_a_telegram_that_cannot_be_reached_is_told_in_words() -> None:
+    """Whoever checks a configuration would read the name of a library's error."""
+    chat = Telegram(TOKEN, base_url=f"http://127.0.0.1:{free_port()}/bot")
+    with pytest.raises(ChatUnavailable, match=r"^cannot reach Telegram: "):
+        await chat.check()
 
 
 async def test_an_album_is_not_repeated_for_what_comes_after_it() -> None:
