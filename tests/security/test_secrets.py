@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import io
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -81,8 +82,12 @@ async def working(parts: Parts) -> AsyncIterator[None]:
         queue.cancel()
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
-async def test_no_output_of_a_run_holds_a_secret(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("form", "loud"),
+    [("text", False), ("text", True), ("json", True)],
+    ids=["text", "text and all libraries", "JSON and all libraries"],
+)
+async def test_no_output_of_a_run_holds_a_secret(form: str, loud: bool, tmp_path: Path) -> None:
     """A token would stand in the log, in a chat, in the database, or in what check prints."""
     async with everywhere() as (telegram, discord, text):
         config = configuration.parse(text, CANARIES, folder=tmp_path)
@@ -93,6 +98,9 @@ async def test_no_output_of_a_run_holds_a_secret(form: str, tmp_path: Path) -> N
             secrets=config.secrets(),
             stream=log,
         )
+        if loud:  # as somebody in search of a fault might: then redaction is all there is
+            for library in logs.CHATTY:
+                logging.getLogger(library).setLevel(logging.DEBUG)
         app = build(config, database_url=f"sqlite:///{tmp_path}/usher.sqlite")
         shown = []
         async with app.running() as parts, working(parts):
@@ -119,6 +127,7 @@ async def test_no_output_of_a_run_holds_a_secret(form: str, tmp_path: Path) -> N
         files = everything_in(tmp_path)
         told = log.getvalue()
     assert "llama" in told, told
+    assert not loud or logs.HIDDEN in told  # it had something to hide
     assert len(told) > 500
     for spelling in spellings():
         assert spelling not in told
