@@ -115,22 +115,22 @@ class Trial:
             known = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'jobs'").fetchone()
             if known is None:
                 return []
-            found = connection.execute(
-                "SELECT id, request, model, owner, state, acknowledged, queued_at,"
-                " finished_at FROM jobs ORDER BY id"
-            ).fetchall()
+            connection.row_factory = sqlite3.Row
+            found = connection.execute("SELECT * FROM jobs ORDER BY id").fetchall()
         return [
             Row(
-                id=job_id,
-                number=number_in(request) or 0,
-                model=model,
-                owner=owner,
-                state=state,
-                acknowledged=bool(acknowledged),
-                queued_at=queued_at,
-                finished_at=finished_at,
+                id=job["id"],
+                number=number_in(job["request"]) or 0,
+                model=job["model"],
+                owner=job["owner"],
+                state=job["state"],
+                acknowledged=bool(job["acknowledged"]),
+                attempt=job["attempt"],
+                queued_at=job["queued_at"],
+                started_at=job["started_at"],
+                finished_at=job["finished_at"],
             )
-            for job_id, request, model, owner, state, acknowledged, queued_at, finished_at in found
+            for job in found
         ]
 
     def _rows(self) -> list[Row]:

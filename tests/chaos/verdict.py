@@ -20,7 +20,9 @@ class Row:
     owner: str
     state: str
     acknowledged: bool
+    attempt: int
     queued_at: float
+    started_at: float | None
     finished_at: float | None
 
     @property
@@ -33,8 +35,8 @@ class Row:
 class Line:
     """How a model's line is judged.
 
-    A server works on `at_once` of its jobs at a time; one that is `held` for a better prompt may be
-    passed while it is. Owners in `back_rows` enter a line later than they are accepted: they may be
+    A server works on `at_once` of its jobs at a time. One in its pause after a failed attempt may be
+    passed, and one that is `held` for a better prompt while it is. Owners in `back_rows` enter a line later than they are accepted: they may be
     passed, and pass nobody but each other.
     """
 
@@ -58,10 +60,18 @@ class Line:
                 if other.id < row.id
                 and other.number not in begun
                 and (other.owner not in self.back_rows or other.owner == row.owner)
-                and not (self.held and first[row.number] < other.queued_at + HOLD_S)
+                and not self._pauses(other, first[row.number])
             ]
             if len(ahead) >= self.at_once:
                 yield f"{row.number} began before {ahead} in the line of {self.model}"
+
+    def _pauses(self, row: Row, at: float) -> bool:
+        """Return whether a job could not be started at a moment.
+
+        A server that died before it began with a job has nothing of the first attempt.
+        """
+        failed = row.attempt > 1 and row.started_at is not None and at < row.started_at
+        return failed or (self.held and at < row.queued_at + HOLD_S)
 
 
 @dataclass(kw_only=True)
