@@ -52,6 +52,8 @@ class Program:
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
             cwd=self._folder,
+            # One thread each: more than there are cores would wait for each other most of the time.
+            env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=DEVNULL,
@@ -143,7 +145,16 @@ class RealLlama:
         self.wire.server_port = free_port()
         self.model = model.stem
         place = ("--host", "127.0.0.1", "--port", f"{self.wire.server_port}")
-        what = ("-m", f"{model.resolve()}", "--alias", self.model, "--parallel", "2")
+        what = (
+            "-m",
+            f"{model.resolve()}",
+            "--alias",
+            self.model,
+            "--parallel",
+            "2",
+            "--threads",
+            "1",
+        )
         self._program = Program((f"{program.resolve()}", *place, *what))
 
     async def start(self) -> None:
@@ -268,14 +279,14 @@ models:
   plain:
     backends: [comfy]
     workflow: sdxl.json
-    values: {{checkpoint: {checkpoint}, steps: 4, width: 64, height: 64}}
+    values: {{checkpoint: {checkpoint}, steps: 3, width: 64, height: 64}}
     vram: 2GB
     load_s: 5
     service_s: 2
   better:
     backends: [comfy]
     workflow: sdxl.json
-    values: {{checkpoint: {checkpoint}, steps: 5, width: 64, height: 64}}
+    values: {{checkpoint: {checkpoint}, steps: 4, width: 64, height: 64}}
     vram: 2GB
     load_s: 5
     service_s: 2
@@ -286,7 +297,7 @@ models:
     capabilities: [text-to-text]
     vram: 2GB
     parallel: 2
-    max_tokens: 40
+    max_tokens: 30
     load_s: 2
     service_s: 2
 """
