@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 ASK_S = 2.0  # between two looks at a running attempt while its websocket is open
 ASK_LOST_S = 0.5  # while it is not
 GRACE_S = 5.0  # of a server that does not answer, before its attempt counts as lost
-STOP_S = 5.0
+STOP_S = 2.5  # for a server to take a stop; the bot's own stop waits for it
 GIVE_WAY_S = 0.25  # of a result being fetched to the next prompt
 STUCK_S = 60.0  # a stopped attempt may finish its node first; beyond this the worker is stuck
 FREE_S = 10.0
@@ -217,7 +217,7 @@ class ComfyUI:
         except asyncio.CancelledError:
             # It may arrive yet; what stops it must come after it.
             with suppress(BackendError, TimeoutError):
-                await asyncio.wait_for(sending, STOP_S)
+                await asyncio.wait_for(sending, STOP_S / 2)
             raise
         except HttpRefused as refused:
             raise _refused(refused, workflow, request) from refused

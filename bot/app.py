@@ -39,8 +39,8 @@ from queueing.world import Residency
 
 log = logging.getLogger(__name__)
 
-_GRACE_S = 5.0  # for running jobs at an orderly stop
-_SETTLE_S = 3.0  # then for their last messages
+_GRACE_S = 4.0  # for running jobs at an orderly stop
+_SETTLE_S = 1.5  # then for their last messages; what is not delivered is kept
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
 _DISCOVER_EVERY_S = 60.0
 _TIDY_EVERY_S = 3600.0

@@ -6,6 +6,7 @@
 
 import argparse
 import asyncio
+import gc
 import io
 import logging
 import signal
@@ -176,6 +177,7 @@ def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
                     raise
 
     asyncio.run(watched())
+    gc.freeze()  # the process ends: looking through all objects once more costs 0.3 s
     return 0
 
 

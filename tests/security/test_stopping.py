@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from backends import comfyui
+from bot import app
 from tests.bot.test_cli import ROOT, WAIT_S
 
 CONFIG = """\
@@ -69,6 +71,14 @@ def test_running_work_goes_back_to_its_place_within_ten_seconds(tmp_path: Path) 
     assert bot.returncode == 0, told
     assert "Traceback" not in told
     assert states(database) == [("pending", 1, 0), ("pending", 2, 0), ("pending", 3, 0)]
+
+
+def test_all_that_a_stop_may_wait_for_fits_into_ten_seconds() -> None:
+    """A server and a chat that hang would hold it up until a service manager kills the bot."""
+    server_s = comfyui.STOP_S * 1.5  # for a prompt on its way, then for its end
+    closing_s = 0.5
+    assert app._GRACE_S + comfyui.STOP_S + app._SETTLE_S + closing_s < STOP_S
+    assert app._GRACE_S + server_s + closing_s < STOP_S
 
 
 def _tried(database: Path) -> list[tuple[str, int, int]]:
