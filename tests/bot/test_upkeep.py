@@ -1,6 +1,7 @@
 """`usher backup` and `usher db check`, from a process beside the bot."""
 
 import asyncio
+import shutil
 import sqlite3
 import sys
 from contextlib import closing
@@ -124,14 +125,23 @@ def test_a_backup_that_fails_leaves_the_older_one_alone(
     assert not copy.with_name("copy.sqlite.partial").exists()
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640])
 def test_a_backup_is_read_by_nobody_who_could_not_read_the_database(
-    config: Path, database: Path, tmp_path: Path
+    config: Path, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
     """Everybody's prompts and pictures would lie open to every account of the machine."""
     made(database, 1)
-    database.chmod(0o600)
+    database.chmod(mode)
+    copymode, meanwhile = shutil.copymode, []
+
+    def look_first(source: Path, copy: Path) -> None:
+        meanwhile.append(copy.stat().st_mode & 0o777)
+        copymode(source, copy)
+
+    monkeypatch.setattr(shutil, "copymode", look_first)
     assert cli.main(["backup", str(tmp_path / "copy"), "-c", str(config)]) == 0
-    assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o600
+    assert meanwhile == [0o600]  # while it is written, it is nobody else's
+    assert (tmp_path / "copy").stat().st_mode & 0o777 == mode
 
 
 @pytest.mark.parametrize(
