@@ -154,6 +154,7 @@ class ModelState:
     reserved: Reservation | None = None
     oldest_at: float | None = None  # when its oldest startable job arrived, None without one
     candidates: "list[BackendState] | None" = None  # found by `room.candidates`
+    due: float | None = None  # found by `placing.wanted`
 
     def __post_init__(self) -> None:
         """Find the oldest job."""

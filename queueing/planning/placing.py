@@ -6,7 +6,6 @@ Never starts jobs. A model that finds no place now is left for rule R4.
 from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
 from queueing.planning.gates import (
     age_limit_s,
-    due_at,
     release,
     reserve,
     unmet_preloads,
@@ -78,10 +77,14 @@ def _is_wanted(board: Board, model: ModelState) -> bool:
 
 def _urgency(board: Board, model: ModelState) -> tuple[bool, bool, float, int]:
     oldest, since = model.oldest_at, waits_since(model)
+    preload = bool(model.view.wanted_by_admin) and bool(unmet_preloads(board, model))
     if oldest is None or since is None:
+        model.due = 0.0
         return False, False, 0.0, model.order
-    half_at = since + age_limit_s(board, model) / 2  # alone it changes nothing: no look then
-    return not unmet_preloads(board, model), half_at > board.now, oldest, model.order
+    limit_s = age_limit_s(board, model)
+    model.due = 0.0 if preload else since + limit_s
+    half_at = since + limit_s / 2  # alone it changes nothing: no look then
+    return not preload, half_at > board.now, oldest, model.order
 
 
 def place(board: Board, model: ModelState) -> bool:
@@ -96,7 +99,7 @@ def place(board: Board, model: ModelState) -> bool:
 
 def reserve_if_overdue(board: Board, model: ModelState) -> None:
     """Reserve a host for a wanted model that found no place, once it is overdue (rule R4)."""
-    due = due_at(board, model)
+    due = model.due
     if not board.rules.gate or due is None:
         return
     board.look(due)

@@ -172,15 +172,12 @@ def _units(host: HostState, target: BackendState, may: May) -> list[_Unit]:
     """Group the copies of a host that may leave into what leaves together."""
     units = []
     for backend in host.backends:
-        copies = [copy for copy in backend.copies if _can_go(copy, target)]
-        together = backend.view.unloads_together
-        groups = [tuple(copies)] if together else [(copy,) for copy in copies]
-        if together and len(copies) < len(backend.copies):
-            continue  # one that must stay keeps all
-        for group in groups:
-            if group and all(may(copy) for copy in group):
-                mb = sum(copy.view.vram_mb for copy in group)
-                units.append(_Unit(group, mb, sum(reload_cost(c) for c in group)))
+        free = [copy for copy in backend.copies if may(copy) and _can_go(copy, target)]
+        if not backend.view.unloads_together:
+            units += [_Unit((copy,), copy.view.vram_mb, reload_cost(copy)) for copy in free]
+        elif free and len(free) == len(backend.copies):  # one that must stay keeps all
+            mb = sum(copy.view.vram_mb for copy in free)
+            units.append(_Unit(tuple(free), mb, sum(reload_cost(copy) for copy in free)))
     return units
 
 
