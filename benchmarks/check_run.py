@@ -74,7 +74,8 @@ def shortest_makespan_s(trace: Trace, run: Outcome) -> float:
     """Return a moment before which no scheduler could have finished the same jobs.
 
     The latest of: the last job's own end; the cards all jobs need over the cards there are; each
-    model's work over its slots; the work that only serial backends can do, over those.
+    model's work over its slots; the work of models of which no two fit on any card, over the cards;
+    the work that only serial backends can do, over those.
     """
     models = {model.name: model for model in trace.models}
     work_s: defaultdict[str, float] = defaultdict(float)
@@ -92,6 +93,7 @@ def shortest_makespan_s(trace: Trace, run: Outcome) -> float:
         ends.append(first_at[name] + seconds / slots)
     cards_s = {name: seconds / models[name].parallel for name, seconds in work_s.items()}
     ends += [began_at + _packed_s(trace, cards_s, pieces) for pieces in (None, 1, 2, 3, 4)]
+    ends.append(began_at + _one_a_card_s(trace, cards_s))
     serial = {b.name for host in trace.hosts for b in host.backends if b.serial}
     one_by_one = [name for name in work_s if set(models[name].backends) <= serial]
     servers = {backend for name in one_by_one for backend in models[name].backends}
@@ -113,6 +115,24 @@ def _packed_s(trace: Trace, cards_s: Mapping[str, float], pieces: int | None) ->
         shares = [models[name].vram_mb / (host.vram_mb * host.margin) for host in able]
         taken += seconds * min(_worth(share, pieces) for share in shares)
     return taken / len(trace.hosts)
+
+
+def _one_a_card_s(trace: Trace, cards_s: Mapping[str, float]) -> float:
+    """Return how long all cards are kept by models of which each card holds at most one at a time.
+
+    Tried with each model as the largest of them: then those after it that fit beside none so far.
+    """
+    largest_mb = max(host.vram_mb * host.margin for host in trace.hosts)
+    sizes_mb = {model.name: model.vram_mb for model in trace.models}
+    names = sorted(cards_s, key=lambda name: -sizes_mb[name])
+    longest_s = 0.0
+    for first in range(len(names)):
+        alone: list[str] = []
+        for name in names[first:]:
+            if all(sizes_mb[name] + sizes_mb[other] > largest_mb for other in alone):
+                alone.append(name)
+        longest_s = max(longest_s, sum(cards_s[name] for name in alone))
+    return longest_s / len(trace.hosts)
 
 
 def _worth(share: float, pieces: int | None) -> float:

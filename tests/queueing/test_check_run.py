@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.check_run import check, main
+from benchmarks.check_run import check, main, shortest_makespan_s
 from benchmarks.reference import refer
-from benchmarks.trace import JobOutcome, LoadOutcome, Outcome, Trace
+from benchmarks.trace import JobOutcome, LoadOutcome, Outcome, Trace, TraceBackend
 
 TRACES = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "traces"
 
@@ -76,6 +76,21 @@ def test_the_checker_finds_a_cold_job_that_starved() -> None:
     late = load(refer(SMALL), started_s=900.0, finished_s=905.0)
     late = job(late, 2, ready_s=905.0, started_s=905.0, finished_s=907.0)
     assert any("waited 899 s for its load" in line for line in check(SMALL, late).broken)
+
+
+def test_models_that_never_fit_together_need_the_card_one_after_the_other() -> None:
+    """A card that two models must share in turns would seem to have been idle half of the time."""
+    models = [
+        model.model_copy(update={"vram_mb": vram_mb})
+        for model, vram_mb in zip(SMALL.models, (6_000, 12_000), strict=True)
+    ]
+    apart = SMALL.model_copy(
+        update={
+            "models": tuple(models),
+            "hosts": (SMALL.hosts[0].model_copy(update={"backends": (TraceBackend(name="b1"),)}),),
+        }
+    )
+    assert shortest_makespan_s(apart, refer(apart)) == 6.0
 
 
 def test_the_checker_is_a_command_that_fails_for_a_broken_promise(tmp_path: Path) -> None:
