@@ -54,7 +54,7 @@ def _decided(world: World) -> Board:
 
 
 def _answer(board: Board, reasons: Mapping[str, Reason]) -> Plan:
-    return Plan(
+    answer = Plan(
         starts=tuple(board.starts),
         loads=tuple(board.loads),
         evictions=tuple(board.evictions),
@@ -65,3 +65,5 @@ def _answer(board: Board, reasons: Mapping[str, Reason]) -> Plan:
         lane_credit=dispatch.remaining_credit(board),
         look_at=board.look_at,
     )
+    board.dissolve()
+    return answer

@@ -290,6 +290,17 @@ class Board:
             )
         )
 
+    def dissolve(self) -> None:
+        """Cut the ties in circles, at the end: else each board would wait for the garbage collector."""
+        for host in self.hosts.values():
+            for copy in host.copies:
+                copy.model.copies.clear()
+            for backend in host.backends:
+                backend.copies.clear()
+            host.copies.clear()
+            host.backends.clear()
+            host.loading = None
+
     def evict(self, copies: Iterable[CopyState]) -> None:
         """Unload idle copies without loading anything (memory pressure)."""
         for copy in copies:
