@@ -221,7 +221,8 @@ class RealHouse:
             return None
         shown = _bare(seen.text)
         known = self._llama.wire.answers.items()
-        return next((n for n, texts in known if any(_bare(t) in shown for t in texts)), 0)
+        fitting = [(len(_bare(t)), n) for n, texts in known for t in texts if _bare(t) in shown]
+        return max(fitting, default=(0, 0))[1]  # a short answer may be part of another one
 
     def completed(self, numbers: set[int]) -> None:
         """Need no word: when a result was stored is compared with the moments in the history."""
@@ -298,6 +299,7 @@ models:
     vram: 2GB
     parallel: 2
     max_tokens: 30
+    temperature: 1.5
     load_s: 2
     service_s: 2
 """
