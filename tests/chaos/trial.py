@@ -93,6 +93,8 @@ class Trial:
             self._kills, died=lambda: self._look(crowd), left=left, within_s=within_s
         )
         await asyncio.wait([asking])
+        if not asking.cancelled():
+            asking.result()  # people who break down must not make a trial look good
         await self._outages.over()
 
     def _config(self, telegram: FakeTelegram, discord: FakeDiscord) -> Path:
