@@ -232,6 +232,10 @@ class Rates:
         watched_s = max(now - self._began_at, LEAST_WATCHED_S)
         return self._weight(model, now) / (1 - exp(-watched_s / self._tau_s))
 
+    def watched_s(self, now: float) -> float:
+        """Return for how long arrivals have been counted."""
+        return 0.0 if self._began_at is None else now - self._began_at
+
     def _weight(self, model: str, now: float) -> float:
         weight, at = self._rates.get(model, (0.0, now))
         return weight * exp((at - now) / self._tau_s)

@@ -1,7 +1,7 @@
 """Forecast: when will each waiting job be done, found by running the planner forward.
 
-Pure and bounded: it looks only as far ahead as it is asked, a few hundred starts at most, and
-continues long lines at the pace it has seen.
+Pure and bounded: it looks only as far ahead as it is asked, some thousand starts or five hundred
+decisions (fewer among many models) at most, and continues longer lines at the pace it has seen.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from queueing.future_line import Line, Started
 from queueing.jobs import Job
 from queueing.world import World
 
-MOST_STARTS = 500
+MOST_STARTS = 3000
 MORE_SHARE = 0.1  # of a line: how many more may have come to it than such a forecast expected
 AGE_SHARE = 0.05  # of the wait ahead: how old a forecast may be that tells its end
 NEWS_SHARE = 0.01  # the same where something has happened since that it did not expect
@@ -40,9 +40,9 @@ class Forecast:
         self._future = Future(world, service, most_starts=most_starts)
 
     @property
-    def cut_short(self) -> bool:
-        """Whether it has looked as far ahead as it may and estimates the rest by pace."""
-        return self._future.cut_short
+    def far(self) -> bool:
+        """Whether it has looked so far ahead that another such look would cost much."""
+        return self._future.far
 
     def knows(self, job: Job) -> bool:
         """Tell whether it has seen the job's line."""
@@ -52,14 +52,14 @@ class Forecast:
         """Tell whether it is young enough for a job at that position now.
 
         What lies far ahead moves little within a twentieth of the way there. Where there is `news`,
-        or many more have come to the line than was expected, only a forecast that is cut short
-        anyway tells still, for a hundredth of the way.
+        or many more have come to the line than was expected, only a forecast that looks far
+        ahead tells still, for a hundredth of the way.
         """
         line = self._future.lines.get((job.model, job.lane))
         if line is None:
             return False
         news = news or line.begun(now) + position > line.count(now) * (1 + MORE_SHARE)
-        if news and not self.cut_short:
+        if news and not self.far:
             return False
         expected = self.of(job, position, now)
         share = NEWS_SHARE if news else AGE_SHARE

@@ -27,7 +27,9 @@ from queueing.world import (
     World,
 )
 
-MOST_PLANS = 500  # timers that change nothing must not keep the forecast busy
+MOST_PLANS = 500  # a start costs little beside the plans that lead to it
+LOOKS_AT_MODELS = 12_500  # all those plans together, so that many models cost no more than a few
+FAR_STARTS = 500  # from here on another forecast costs more than most answers are worth
 OVERDUE_SHARE = 0.15  # of the usual time: the rest of a job or load that should be done by now
 LEAVING_S = 2.0  # an unload under way
 HEADS = 3  # heads shown to the planner; more only start in the same moment
@@ -49,13 +51,13 @@ class Future:
         self.lines = {
             (line.model, line.view.lane): line
             for model in world.models.values()
-            for line in lines_of(model, world.now)
+            for line in lines_of(model, world.now, world.watched_s)
         }
         self.over = False
         self.cut_short = False
         self._service = service
-        self._starts_left = most_starts
-        self._plans_left = max(MOST_PLANS, most_starts)
+        self._started, self._starts_left = 0, most_starts
+        self._plans_left = min(MOST_PLANS, LOOKS_AT_MODELS // max(1, len(world.models)))
         self._world = world
         self._lines_of = {
             name: [line for line in self.lines.values() if line.model == name]
@@ -74,6 +76,11 @@ class Future:
         self._busy = {name: view.busy for name, view in self._backends.items()}
         self._touched: set[tuple[str, str]] = set()  # copies whose running jobs have changed
         self._events = self._first_events()
+
+    @property
+    def far(self) -> bool:
+        """Whether it has looked so far ahead that another such look would cost much."""
+        return self.cut_short or self._started >= FAR_STARTS
 
     @property
     def now(self) -> float:
@@ -225,7 +232,7 @@ class Future:
         line.starts.append(Started(now, backend))
         self._run(job.model, backend, 1)
         heappush(self._events, (now + seconds, _ENDED, job.model, backend))
-        self._starts_left -= 1
+        self._started, self._starts_left = self._started + 1, self._starts_left - 1
         self._moved.add(job.model)
 
     def _load(self, now: float, load: Load) -> None:

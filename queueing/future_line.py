@@ -10,7 +10,9 @@ from math import expm1, inf, log1p
 from queueing.jobs import Job, stand_in
 from queueing.world import ModelView, Waiting
 
-SUBSIDES_S = 300.0  # within this time a rate of arrivals is expected to fall to a third
+RUSH_S = 240.0  # within this time a rate of arrivals is expected to fall to a third
+LEAST_RUSH_S = 1.0
+RUSH_SHARE = 4.0  # of the time arrivals have been watched: what has just begun says little
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,13 @@ class Line:
     view: Waiting
     now: float  # of the forecast's beginning
     rate_per_s: float  # of further arrivals
+    rush_s: float = RUSH_S  # within which that falls to a third
     starts: list[Started] = field(default_factory=list)
 
     def count(self, moment: float) -> int:
         """Return how many will have come by then, started ones included."""
-        subsided = -expm1((self.now - moment) / SUBSIDES_S)
-        return self.view.count + int(self.rate_per_s * SUBSIDES_S * subsided + 1e-9)
+        subsided = -expm1((self.now - moment) / self.rush_s)
+        return self.view.count + int(self.rate_per_s * self.rush_s * subsided + 1e-9)
 
     def begun(self, moment: float) -> int:
         """Return how many of the known starts will have happened before then."""
@@ -49,9 +52,9 @@ class Line:
         return self._arrives_at(len(self.starts))
 
     def _arrives_at(self, index: int) -> float:
-        most = self.rate_per_s * SUBSIDES_S
+        most = self.rate_per_s * self.rush_s
         ahead = index - self.view.count + 1
-        return self.now - SUBSIDES_S * log1p(-ahead / most) if ahead < most else inf
+        return self.now - self.rush_s * log1p(-ahead / most) if ahead < most else inf
 
     def job(self, index: int) -> Job:
         """Return the job at that place; beyond the known heads one that stands in for it."""
@@ -69,10 +72,12 @@ class Line:
         return stand_in(0, self.model, queued_at, lane=self.view.lane)
 
 
-def lines_of(model: ModelView, now: float) -> list[Line]:
+def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[Line]:
     """Return the lines of a model, with further arrivals at the end of the longest."""
     views = model.waiting or (Waiting(lane="normal", count=0, heads=(), oldest_at=now),)
     longest = max(views, key=lambda view: view.count)
+    rush_s = max(LEAST_RUSH_S, min(RUSH_S, RUSH_SHARE * watched_s))
     return [
-        Line(model.name, view, now, model.rate_per_s if view is longest else 0.0) for view in views
+        Line(model.name, view, now, model.rate_per_s if view is longest else 0.0, rush_s)
+        for view in views
     ]

@@ -47,7 +47,7 @@ class Outlook:
             age_s = now - self._world.now
             if age_s < FRESH_S and newest_id <= self._newest_id:
                 return
-            if age_s < FRESH_LONG_S and self._forecast.cut_short and self._knows(asked):
+            if age_s < FRESH_LONG_S and self._forecast.far and self._knows(asked):
                 return
             news = self._surprised(self._world)
             if all(

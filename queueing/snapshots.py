@@ -59,6 +59,7 @@ class Snapshots:
             reservations=last.reservations,
             lane_credit=last.lane_credit,
             rules=self._rules,
+            watched_s=self._times.rates.watched_s(now),
         )
 
     def _model(self, name: str, now: float, waiting: tuple[Waiting, ...]) -> ModelView:

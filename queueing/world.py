@@ -7,6 +7,7 @@ router carries it out. Durations are seconds, moments UNIX seconds, memory MB.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 
 from queueing.jobs import Job
 
@@ -173,7 +174,10 @@ class Rules:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class World:
-    """One snapshot of everything the decision depends on."""
+    """One snapshot of everything the decision depends on.
+
+    `watched_s` is for how long arrivals have been counted: what their rates rest on.
+    """
 
     now: float
     models: Mapping[str, ModelView]
@@ -183,6 +187,7 @@ class World:
     reservations: tuple[Reservation, ...] = ()  # of the last plan
     lane_credit: Mapping[tuple[str, str], float] = field(default_factory=dict)  # of the last plan
     rules: Rules = field(default_factory=Rules)
+    watched_s: float = inf
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -80,8 +80,16 @@ def test_a_rush_is_not_expected_to_last() -> None:
     """After each burst people would be promised a wait behind many who never come."""
     (hot,) = lines_of(model("hot", rate_per_s=0.1), NOW)
     assert hot.count(NOW + 60.0) == 5
-    assert hot.count(NOW + 3600.0) == hot.count(NOW + 7200.0) == 29
+    assert hot.count(NOW + 7200.0) == hot.count(NOW + 14400.0) == 24
     assert hot.count(hot.next_arrival_at()) == 1
+
+
+def test_a_rush_that_has_just_begun_is_taken_for_no_stream() -> None:
+    """Hundreds at once would make each of them wait, as promised, for thousands more."""
+    (all_at_once,) = lines_of(model("hot", rate_per_s=10.0), NOW, watched_s=0.0)
+    (seen_for_long,) = lines_of(model("hot", rate_per_s=10.0), NOW, watched_s=600.0)
+    assert all_at_once.count(NOW + 600.0) == 10
+    assert seen_for_long.count(NOW + 600.0) > 2000
 
 
 def test_a_long_line_is_continued_at_its_pace() -> None:
