@@ -71,14 +71,14 @@ class Forecast:
         """Return when a waiting job will be done; None where nothing can honestly be said.
 
         `position` counts from 1 in the job's model and lane, at the forecast's own moment or at
-        `now`, when those expected to have started are ahead no longer. A place behind the line's
-        end is taken for that of the next one who comes.
+        `now`, when those expected to have started are ahead no longer. Places behind those who will
+        have come by `now` follow at the line's pace: perhaps nobody else is expected.
         """
         line = self._future.lines.get((job.model, job.lane))
         if line is None or self._stands(line):
             return None
         unexpected = 0
-        if now is not None and now > self._origin.now:
+        if now is not None:
             position += line.begun(now)
             unexpected = max(0, position - max(1, line.count(now)))
             position -= unexpected

@@ -92,6 +92,15 @@ def test_a_rush_that_has_just_begun_is_taken_for_no_stream() -> None:
     assert seen_for_long.count(NOW + 600.0) > 2000
 
 
+def test_a_place_behind_the_last_is_told_where_nobody_else_is_expected() -> None:
+    """Somebody who meets a full line would hear that it does not move."""
+    waiting = jobs("flux", 2, 1, 0)
+    snapshot = world(model("flux", line(waiting)), copies=(copy("flux"),))
+    expected = Forecast(snapshot, ten_seconds).of(waiting[0], 4, NOW)
+    assert expected is not None
+    assert expected.done_at - NOW == pytest.approx(40.0)
+
+
 def test_a_long_line_is_continued_at_its_pace() -> None:
     """An estimate at the end of a very long line would cost seconds, or be missing."""
     heads = jobs("flux", 5, 4, 3)
