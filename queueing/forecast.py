@@ -1,13 +1,16 @@
 """Forecast: when will each waiting job be done, found by running the planner forward.
 
 Pure and bounded: it looks only as far ahead as it is asked, some thousand starts or five hundred
-decisions (fewer among many models) at most, and continues longer lines at the pace it has seen.
+decisions (fewer among many models) at most, and continues longer lines as they share the cards.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import sqrt
+from functools import cached_property
+from math import inf, sqrt
 
 from queueing.estimates import Usual
+from queueing.forecast_tail import Key, Share, shares
 from queueing.future import Future, Service, typical_s
 from queueing.future_line import Line, Started
 from queueing.jobs import Job
@@ -112,22 +115,32 @@ class Forecast:
         if not self._future.cut_short:
             return None  # nothing that is known will ever start it
         backend = known[-1].backend if known else self._origin.models[line.model].backends[0]
-        at = self._in_order_of_age(line, position)
-        if known:
-            at = max(at, known[-1].at + (position - len(known)) * self._pace_s(line))
-        return Started(at, backend)
+        share = self._tail.get((line.model, line.view.lane))
+        at = inf if share is None else share.start_at(position)
+        return None if at == inf else Started(at, backend)
 
-    def _in_order_of_age(self, line: Line, position: int) -> float:
-        """Return when a job starts if all lines go on at the pace of all together.
+    @cached_property
+    def _tail(self) -> Mapping[Key, Share]:
+        """How all lines that are not paused go on from where it was cut short."""
+        return shares(
+            {
+                key: line
+                for key, line in self._future.lines.items()
+                if not self._origin.models[line.model].paused
+            },
+            since=self._origin.now,
+            now=self._future.now,
+            service_s=self._usual_s,
+            most_slots=self._most_slots,
+        )
 
-        Where many models take turns, a line's own pace is that of its turns and far too fast;
-        since turns are given by age, what counts is how many older jobs wait anywhere.
-        """
-        begun = sum(len(other.starts) for other in self._future.lines.values())
-        waited = sum(other.view.count for other in self._future.lines.values())
-        older = waited * min(1.0, position / max(1, line.view.count))
-        pace_s = (self._future.now - self._origin.now) / max(1, begun)
-        return max(self._future.now, self._origin.now + older * pace_s)
+    def _usual_s(self, line: Line) -> float:
+        backend = line.starts[-1].backend if line.starts else ""
+        return typical_s(self._origin.models[line.model], backend)
+
+    def _most_slots(self, line: Line) -> int:
+        model = self._origin.models[line.model]
+        return model.parallel * len(model.backends)
 
     def _pace_s(self, line: Line) -> float:
         """Return the seconds from one start of a line to the next, as far as it was seen."""
