@@ -47,12 +47,15 @@ export class Choices {
     this.list.addEventListener("pointerdown", (event) => event.preventDefault());
   }
 
+  /** Show rows; the marked one stays marked, because an answer may come between two keys. */
   show(rows, choose) {
+    const marked = this.rows[this.at]?.value;
     this.rows = rows;
     this.list.hidden = rows.length === 0;
     this.list.replaceChildren(...rows.map((row, index) => this.rowNode(row, index)));
     this.text.setAttribute("aria-expanded", String(rows.length > 0));
-    this.mark(choose && rows.length ? 0 : -1);
+    const kept = rows.findIndex((row) => row.value === marked);
+    this.mark(kept < 0 && choose && rows.length ? 0 : kept);
   }
 
   hide() {
