@@ -54,7 +54,7 @@ def _fits(
 ) -> bool:
     server = fleet.catalog.backends[backend]
     host = fleet.catalog.host_of[backend]
-    here = [copy for copy in fleet.copies if fleet.catalog.host_of[copy.backend] == host]
+    here = fleet.copies_on(host)
     if server.max_models is not None and server.max_models <= sum(
         copy.backend == backend for copy in here
     ):

@@ -119,6 +119,13 @@ class Catalog:
         """Return the model of that name or alias, whatever its case, or None."""
         return self._by_word.get(word.casefold())
 
+    def named(self, word: str) -> ModelSpec:
+        """Return the model of that name or alias; raise `UnknownModel` with those of like names."""
+        model = self.find(word)
+        if model is None:
+            raise UnknownModel(word, self.nearest(word))
+        return model
+
     def require(self, word: str, capability: Capability) -> ModelSpec:
         """Return the model of that name or alias if it is able; raise `Refused` otherwise."""
         model = self.find(word)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 
 from queueing.catalog import Catalog
-from queueing.errors import Refused, StaleJob, Unavailable, UnknownModel
+from queueing.errors import Refused, StaleJob, Unavailable
 from queueing.fleet import Fleet
 from queueing.jobs import Job, JobEvent, JobState
 from queueing.loader import Loader
@@ -69,7 +69,7 @@ class Control:
         catalog = self._fleet.catalog
         if host is not None:
             _require_host(catalog, host)
-        return None if model is None else _model_named(catalog, model)
+        return None if model is None else catalog.named(model).name
 
     async def _change(self, change: Callable[[Paused], Paused]) -> Paused:
         async with self._changing:  # from the store, not the fleet: that knows nothing at first
@@ -105,9 +105,7 @@ class Control:
         return self._fleet.quiet(host) and not busy & servers
 
     def _check_empty(self, host: str) -> None:
-        left = [
-            copy for copy in self._fleet.copies if self._fleet.catalog.host_of[copy.backend] == host
-        ]
+        left = self._fleet.copies_on(host)
         if left:
             names = ", ".join(f"{copy.model} on {copy.backend}" for copy in left)
             raise Unavailable(f"{names} must be unloaded by hand: the server takes no such order")
@@ -126,7 +124,7 @@ class Control:
 
         Returns the cancelled jobs, oldest first. Raises `Refused`, `StoreError`.
         """
-        name = _model_named(self._fleet.catalog, model)
+        name = self._fleet.catalog.named(model).name
         waiting = [job for job in await self._store.open_jobs() if job.model == name]
         # The youngest first: so no job of a back row is let in only to be cancelled there.
         withdrawn = await asyncio.gather(*(self._withdraw(job) for job in reversed(waiting)))
@@ -155,13 +153,6 @@ class Control:
             log.info("job %d: moved to the front of its line", job_id)
             self._moved(job.model)
         return job
-
-
-def _model_named(catalog: Catalog, word: str) -> str:
-    spec = catalog.find(word)
-    if spec is None:
-        raise UnknownModel(word, catalog.nearest(word))
-    return spec.name
 
 
 def _require_host(catalog: Catalog, host: str) -> None:

@@ -83,6 +83,11 @@ class Fleet:
         """Return the copies of a model anywhere."""
         return tuple(copy for copy in self.copies if copy.model == model)
 
+    def copies_on(self, host: str) -> tuple[Copy, ...]:
+        """Return the copies of any model in the memory of a host."""
+        host_of = self.catalog.host_of
+        return tuple([copy for copy in self.copies if host_of[copy.backend] == host])
+
     def idle_copies(self, host: str, *, pinned: bool = False) -> tuple[Copy, ...]:
         """Return the ready copies of a host that run nothing and may be unloaded.
 
@@ -90,9 +95,8 @@ class Fleet:
         """
         return tuple(
             copy
-            for copy in self.copies
-            if self.catalog.host_of[copy.backend] == host
-            and copy.residency is Residency.READY
+            for copy in self.copies_on(host)
+            if copy.residency is Residency.READY
             and self.may_leave(copy)
             and (pinned or not any(other.pinned for other in self.leaving_with(copy)))
             and self._backends[copy.backend].can_unload
@@ -276,13 +280,13 @@ class Fleet:
         """Return whether nothing runs, loads or unloads on a host, one model's load apart."""
         return all(
             copy.residency is Residency.READY and not copy.running
-            for copy in self.copies
-            if self.catalog.host_of[copy.backend] == host and copy.model != but
+            for copy in self.copies_on(host)
+            if copy.model != but
         )
 
     def measured(self, host: str, total_mb: int, free_mb: int) -> None:
         """Take a measurement of a host's card into account."""
-        ours_mb = sum(c.vram_mb for c in self.copies if self.catalog.host_of[c.backend] == host)
+        ours_mb = sum(copy.vram_mb for copy in self.copies_on(host))
         used_mb, quiet = total_mb - free_mb, self.quiet(host)
         if self.budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
             self._changed()

@@ -9,7 +9,7 @@ from queueing.at_hand import is_at_hand
 from queueing.catalog import Catalog, ModelSpec
 from queueing.control import Control
 from queueing.erasure import Erasure
-from queueing.errors import NotAccepting, Refused, StaleJob, Unavailable, UnknownModel
+from queueing.errors import NotAccepting, Refused, StaleJob, Unavailable
 from queueing.fleet import Fleet
 from queueing.health import Health
 from queueing.jobs import Job, JobEvent, NewJob
@@ -297,9 +297,7 @@ class JobQueue:
 
         The model may be given by an alias. Raises `UnknownModel`.
         """
-        spec = self.catalog.find(model)
-        if spec is None:
-            raise UnknownModel(model, self.catalog.nearest(model))
+        spec = self.catalog.named(model)
         known = [self._backends[name].options(spec) for name in self._fleet.serving(spec)]
         limited = [options for options in known if options is not None]
         return frozenset.intersection(*limited) if limited else None
@@ -309,9 +307,7 @@ class JobQueue:
 
         Raises `UnknownModel`, and `Unavailable` when none can be.
         """
-        spec = self.catalog.find(model)
-        if spec is None:
-            raise UnknownModel(model, self.catalog.nearest(model))
+        spec = self.catalog.named(model)
         failure: Unavailable | None = None
         for name in self._fleet.serving(spec):
             try:

@@ -10,7 +10,6 @@ from queueing.errors import (
     OutOfMemory,
     Refused,
     Unavailable,
-    UnknownModel,
 )
 from queueing.fleet import Fleet
 from queueing.loader import Loader
@@ -32,7 +31,7 @@ class Preloads:
         pinned then, and the text is a sentence for an admin. Right after the start it waits until
         the servers have been asked who they are. A cancelled caller leaves the pin. Idempotent.
         """
-        spec = self._known(model)
+        spec = self._fleet.catalog.named(model)
         await self._looked.wait()
         backend = self._place_for(spec, host)
         if not self._fleet.vitals.of(backend).up:
@@ -53,7 +52,7 @@ class Preloads:
 
         Idle copies have left by then, busy ones start nothing more and leave when they are idle.
         """
-        spec = self._known(model)
+        spec = self._fleet.catalog.named(model)
         leaving = []
         for backend in self._places(spec, host):
             self._fleet.unpin(spec.name, backend)
@@ -66,12 +65,6 @@ class Preloads:
             else:
                 self._fleet.drain(spec.name, backend)
         return leaving
-
-    def _known(self, model: str) -> ModelSpec:
-        spec = self._fleet.catalog.find(model)
-        if spec is None:
-            raise UnknownModel(model, self._fleet.catalog.nearest(model))
-        return spec
 
     def _places(self, spec: ModelSpec, host: str | None) -> list[str]:
         host_of = self._fleet.catalog.host_of

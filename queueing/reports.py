@@ -208,17 +208,12 @@ class Reports:
 
     def hosts(self) -> Sequence[HostStatus]:
         """Return every host's status, in the configuration's order."""
-        host_of = self._fleet.catalog.host_of
         return [
             HostStatus(
                 name=host.name,
                 vram_mb=host.vram_mb,
                 usable_mb=self._fleet.usable_mb(host.name),
-                used_mb=sum(
-                    copy.vram_mb
-                    for copy in self._fleet.copies
-                    if host_of[copy.backend] == host.name
-                ),
+                used_mb=sum(copy.vram_mb for copy in self._fleet.copies_on(host.name)),
                 paused=self._fleet.paused.stops_host(host.name),
             )
             for host in self._fleet.catalog.hosts.values()

@@ -6,7 +6,6 @@ from bot.commands.table import Command, Param, ParamKind
 from bot.people import Person
 from bot.platforms.base import Body
 from bot.texts import CATALOGUES, join, language_of, say
-from queueing.errors import NotCapable, UnknownModel
 from queueing.requests import Capability
 
 _RESET = "reset"
@@ -52,12 +51,7 @@ def _model(context: Context, word: str, capability: Capability) -> str | None:
     catalog = context.catalog()
     if catalog.find(word) is None and word.casefold() == _RESET:
         return None
-    model = catalog.find(word)
-    if model is None:
-        raise UnknownModel(word, catalog.nearest(word, capability))
-    if capability not in model.capabilities:
-        raise NotCapable(model.name, capability, catalog.able(capability))
-    return model.name
+    return catalog.require(word, capability).name
 
 
 def _shown(person: Person, language: str) -> Body:

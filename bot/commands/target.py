@@ -3,18 +3,13 @@
 from bot.commands.context import Call, CallRefused
 from bot.texts import word
 from queueing.catalog import Catalog
-from queueing.errors import UnknownModel
 
 _NAMED = 3
 
 
 def meant_model(catalog: Catalog, call: Call) -> str:
     """Return the name of the model a call names. Raises `UnknownModel`."""
-    named = call.text("model") or ""
-    model = catalog.find(named)
-    if model is None:
-        raise UnknownModel(named, catalog.nearest(named))
-    return model.name
+    return catalog.named(call.text("model") or "").name
 
 
 def meant_host(catalog: Catalog, call: Call) -> str:
