@@ -22,8 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plai
 from benchmarks.chats import StrictChat, StrictDiscord, StrictTelegram
 from benchmarks.places import Places
 from bot.access import Limits
+from queueing.events import Event, JobChanged
 from queueing.jobs import JobEvent
-from queueing.ports import Event, JobChanged, Report
+from queueing.ports import Report
 from queueing.requests import Progress, Work
 from tests.fakes.backend import Attempt, Card, FakeServer, Fate
 from tests.simulation import loop as virtual

@@ -33,9 +33,10 @@ from PIL import Image
 from backends import connect
 from bot.clock import SystemClock
 from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.events import Event, JobChanged
 from queueing.jobqueue import JobQueue
 from queueing.jobs import NewJob
-from queueing.ports import Admission, Event, JobChanged
+from queueing.ports import Admission
 from queueing.requests import Capability, TextToImage, Work
 from queueing.store import SqliteStore, open_database
 from tests.fakes.process import serving

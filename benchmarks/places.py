@@ -8,8 +8,8 @@ from statistics import median
 
 from bot.platforms.base import Content
 from bot.texts import plain
+from queueing.events import Event, JobChanged
 from queueing.jobs import JobEvent
-from queueing.ports import Event, JobChanged
 
 FIRST = 10  # places of a line that are watched most
 

@@ -25,10 +25,11 @@ from benchmarks.serial import serial_plan
 from benchmarks.servers import Ledger, TraceServer, index_of
 from benchmarks.trace import JobOutcome, Outcome, Trace, TraceJob
 from queueing import router
+from queueing.events import Event, JobChanged
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobState, NewJob
 from queueing.planning import plan
-from queueing.ports import Admission, Event, JobChanged
+from queueing.ports import Admission
 from queueing.requests import TextToImage
 from queueing.store import SqliteStore, open_database
 from queueing.world import Plan, Rules, World

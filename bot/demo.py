@@ -19,8 +19,8 @@ from bot.demo_transcript import Transcript
 from bot.platforms.base import ChatPlatform
 from bot.platforms.registry import Fittings, platforms
 from bot.platforms.web import Web
+from queueing.events import Event, JobChanged
 from queueing.jobs import JobState
-from queueing.ports import Event, JobChanged
 
 FAILED = 2
 _DELIVERY_S = 30.0

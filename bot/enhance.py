@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from bot.records import Origin
 from bot.rooms import Rooms
 from queueing.errors import Refused, StoreError
+from queueing.events import Event, Forgotten, JobChanged
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobState, NewJob
-from queueing.ports import Admission, Clock, Event, Forgotten, JobChanged
+from queueing.ports import Admission, Clock
 from queueing.requests import Chat, ChatMessage, TextToImage
 
 log = logging.getLogger(__name__)

@@ -37,9 +37,10 @@ from bot.records import Origin, Records
 from bot.rooms import Rooms
 from bot.setbacks import Setbacks
 from bot.texts import status
+from queueing.events import Event, Forgotten, JobChanged, LinesMoved, Progressed
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobState
-from queueing.ports import Clock, Event, Forgotten, JobChanged, LinesMoved, Progressed
+from queueing.ports import Clock
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,8 @@
 Knows no chat and no HTTP; the packages above it import it, never the other way round. Where to
 look, in reading order:
 
-- what there is: `requests`, `jobs`, `catalog`, `errors`, and `ports`, which it needs from others
+- what there is: `requests`, `jobs`, `catalog`, `errors`; `ports`, which it needs from others, and
+  `events`, which it tells whoever listens
 - deciding, pure: a `world` goes into `planning` and a plan comes out; `retry`, `estimates`,
   `forecast`, `reasons`
 - doing: `jobqueue` is the front door; `router` carries out plans with `loader` and `processor`,

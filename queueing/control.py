@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 from queueing.catalog import Catalog
 from queueing.errors import Refused, StaleJob, Unavailable
+from queueing.events import JobChanged
 from queueing.fleet import Fleet
 from queueing.jobs import Job, JobEvent, JobState
 from queueing.loader import Loader
 from queueing.paused import Paused
-from queueing.ports import Clock, JobChanged, Store
+from queueing.ports import Clock, Store
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Awaitable, Callable
 
+from queueing.events import Forgotten
 from queueing.jobs import Job
-from queueing.ports import Forgotten, Store
+from queueing.ports import Store
 
 log = logging.getLogger(__name__)
 

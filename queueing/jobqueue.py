@@ -10,6 +10,7 @@ from queueing.catalog import Catalog, ModelSpec
 from queueing.control import Control
 from queueing.erasure import Erasure
 from queueing.errors import NotAccepting, Refused, StaleJob, Unavailable
+from queueing.events import Event, JobChanged, Listener
 from queueing.fleet import Fleet
 from queueing.health import Health
 from queueing.jobs import Job, JobEvent, NewJob
@@ -18,16 +19,7 @@ from queueing.loader import Loader
 from queueing.outcomes import Outcomes
 from queueing.outlook import Outlook
 from queueing.paused import Paused
-from queueing.ports import (
-    Admission,
-    Backend,
-    Clock,
-    Event,
-    JobChanged,
-    Listener,
-    MemoryProbe,
-    Store,
-)
+from queueing.ports import Admission, Backend, Clock, MemoryProbe, Store
 from queueing.preloads import Preloads
 from queueing.processor import Processor
 from queueing.recovery import recover

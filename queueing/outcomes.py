@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable
 
 from queueing.errors import StaleJob, StoreError
+from queueing.events import JobChanged
 from queueing.jobs import Job, JobEvent, JobState
-from queueing.ports import Clock, JobChanged, Store
+from queueing.ports import Clock, Store
 from queueing.requests import Output
 from queueing.retry import pause_s
 

@@ -11,11 +11,12 @@ from uuid import uuid5
 
 from queueing.catalog import ModelSpec
 from queueing.errors import NotLoaded, OutOfMemory, StaleJob, StoreError, Unavailable
+from queueing.events import JobChanged, Progressed
 from queueing.fleet import Fleet
 from queueing.jobs import Job, JobEvent
 from queueing.outcomes import Outcomes
 from queueing.pace import Pace
-from queueing.ports import Backend, Clock, Fetch, JobChanged, Progressed, Report, Store
+from queueing.ports import Backend, Clock, Fetch, Report, Store
 from queueing.requests import File, Output, Progress, Work
 from queueing.retry import FIRST_PAUSE_S, NEUTRAL_TEXT, Fail, after_failure, pause_s
 from queueing.watch import NeverBegan, watched

@@ -12,11 +12,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 from queueing.errors import StoreError
+from queueing.events import LinesMoved
 from queueing.fleet import Fleet
 from queueing.ledger import Ledger
 from queueing.loader import Loader
 from queueing.planning import plan
-from queueing.ports import Clock, LinesMoved, Store
+from queueing.ports import Clock, Store
 from queueing.processor import Processor
 from queueing.reasons import sentence
 from queueing.retry import pause_s

@@ -12,8 +12,8 @@ from bot.platforms.base import Attachment, Button, Content, ContentRefused, Form
 from bot.rooms import Room, Rooms
 from bot.styles import Style
 from queueing.catalog import ModelSpec
+from queueing.events import Progressed
 from queueing.jobs import Job, JobState
-from queueing.ports import Progressed
 from queueing.requests import Capability, Chat, Progress, TextToImage
 from tests.fakes.backend import PICTURE
 from tests.fakes.chat import FakeChat

@@ -13,9 +13,10 @@ import httpx
 from backends import KINDS, connect
 from bot.clock import SystemClock
 from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.events import Event, JobChanged
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, NewJob
-from queueing.ports import Admission, Event, JobChanged, MemoryProbe
+from queueing.ports import Admission, MemoryProbe
 from queueing.requests import Capability, Chat, ChatMessage, TextToImage
 from queueing.store import SqliteStore, open_database
 

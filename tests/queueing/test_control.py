@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from queueing.errors import BackendError, Refused, StoreError, Unavailable, UnknownModel
+from queueing.events import Forgotten, JobChanged, LinesMoved
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobState
 from queueing.paused import Paused
-from queueing.ports import Admission, Forgotten, JobChanged, LinesMoved
+from queueing.ports import Admission
 from queueing.requests import Chat, ChatMessage
 from queueing.store import SqliteStore, open_database
 from queueing.world import Blocked, Rules

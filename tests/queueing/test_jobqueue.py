@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from queueing.errors import LimitReached, NotCapable, Refused, UnknownModel
+from queueing.events import LinesMoved, Progressed
 from queueing.jobs import JobEvent, JobState
-from queueing.ports import LinesMoved, Progressed
 from queueing.requests import Capability, Chat, ChatMessage, File
 from queueing.store import SqliteStore, open_database
 from queueing.world import Blocked

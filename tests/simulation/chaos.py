@@ -20,9 +20,9 @@ from queueing.errors import (
     StoreError,
     Unavailable,
 )
+from queueing.events import Event, JobChanged
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobEvent, JobState, NewJob
-from queueing.ports import Event, JobChanged
 from queueing.requests import Work
 from queueing.store import SqliteStore, open_database
 from tests.fakes.backend import FakeServer, Fate

@@ -9,9 +9,10 @@ from typing import Any
 
 from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.errors import StoreError
+from queueing.events import Event, JobChanged
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobEvent, NewJob
-from queueing.ports import Admission, Clock, Event, JobChanged, MemoryProbe
+from queueing.ports import Admission, Clock, MemoryProbe
 from queueing.requests import Capability, TextToImage
 from queueing.store import SqliteStore, open_database
 from queueing.world import Rules
