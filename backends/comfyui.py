@@ -34,7 +34,9 @@ from backends.comfyui_watch import Watch, listener
 from backends.http import Http, HttpRefused, parse_json
 from backends.options import read_options
 from backends.picture_metadata import without_metadata
-from backends.workflow import Graph, Workflow, fill, fit_size, warm_up
+from backends.workflow import Workflow
+from backends.workflow_fill import fill, fit_size, warm_up
+from backends.workflow_graph import Graph
 from queueing.catalog import BackendSpec, ModelSpec
 from queueing.errors import BackendError, OutOfMemory, Rejected, Unavailable
 from queueing.ports import Fetch, Report, ServerInfo

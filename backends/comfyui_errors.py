@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from backends.comfyui_answers import NodeFailure
-from backends.workflow import WORDS, Workflow, blame, files_of
+from backends.workflow import WORDS, Workflow, blame
+from backends.workflow_graph import files_of
 from queueing.errors import BackendError, BadModel, OutOfMemory, Rejected, Unavailable
 from queueing.requests import TextToImage
 

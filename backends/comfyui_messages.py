@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from pydantic import BaseModel, Field, ValidationError
 
-from backends.workflow import Graph
+from backends.workflow_graph import Graph
 from queueing.requests import File, Progress
 
 HANDSHAKE = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})

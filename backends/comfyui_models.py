@@ -13,7 +13,8 @@ from pydantic import JsonValue
 
 from backends.naming import catalog_names
 from backends.options import read_options
-from backends.workflow import Graph, Workflow, parse_workflow, prepare, words_in
+from backends.workflow import Workflow, parse_workflow, prepare
+from backends.workflow_graph import Graph, words_in
 from queueing.catalog import ModelSpec
 from queueing.errors import BadModel, Rejected
 from queueing.requests import Capability, Record, TextToImage

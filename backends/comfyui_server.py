@@ -24,7 +24,7 @@ from backends.comfyui_answers import (
     read_upload,
 )
 from backends.http import Http, HttpRefused, Params
-from backends.workflow import Graph, as_json
+from backends.workflow_graph import Graph, as_json
 from queueing.errors import Unavailable
 from queueing.requests import File
 

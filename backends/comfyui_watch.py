@@ -13,7 +13,7 @@ from dataclasses import replace
 import aiohttp
 
 from backends.comfyui_messages import HANDSHAKE, Tracker, read_message, read_preview
-from backends.workflow import Graph
+from backends.workflow_graph import Graph
 from queueing.ports import Report
 from queueing.requests import File, Progress
 

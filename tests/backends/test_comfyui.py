@@ -15,7 +15,7 @@ from PIL import Image
 from backends.comfyui import ComfyUI
 from backends.comfyui_answers import ServerFile
 from backends.comfyui_models import read_templates
-from backends.workflow import as_json
+from backends.workflow_graph import as_json
 from queueing.catalog import BackendSpec
 from queueing.errors import BackendError, BadModel, OutOfMemory, Rejected, Unavailable
 from queueing.requests import Capability, Chat, ChatMessage, File, Progress, TextToImage, Work

@@ -25,7 +25,8 @@ from backends.comfyui_answers import (
 )
 from backends.comfyui_errors import accepted_in_part, failure, refusal
 from backends.comfyui_messages import Message, Tracker, read_message, read_preview
-from backends.workflow import Graph, Node, Workflow
+from backends.workflow import Workflow
+from backends.workflow_graph import Graph, Node
 from queueing.errors import BadModel, OutOfMemory, Rejected, Unavailable
 from queueing.requests import Progress, TextToImage
 

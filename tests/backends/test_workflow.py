@@ -10,17 +10,9 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from backends.comfyui_models import read_templates
-from backends.workflow import (
-    WORDS,
-    Workflow,
-    as_json,
-    blame,
-    fill,
-    fit_size,
-    parse_workflow,
-    prepare,
-    warm_up,
-)
+from backends.workflow import WORDS, Workflow, blame, parse_workflow, prepare
+from backends.workflow_fill import fill, fit_size, warm_up
+from backends.workflow_graph import as_json
 from queueing.catalog import ModelSpec
 from queueing.errors import BadModel, Rejected
 from queueing.requests import SEED_MAX, Capability, TextToImage

@@ -20,7 +20,9 @@ from PIL import Image
 from backends.comfyui_pictures import as_upload
 from backends.picture_metadata import without_metadata
 from backends.pictures import HUGE_PICTURE
-from backends.workflow import as_json, fill, parse_workflow, prepare
+from backends.workflow import parse_workflow, prepare
+from backends.workflow_fill import fill
+from backends.workflow_graph import as_json
 from bot import config, pictures
 from bot.pictures import BadPicture
 from queueing.errors import BadModel, Rejected

@@ -39,7 +39,7 @@ from backends.llm_errors import (
 from backends.llm_stream import AnswerReader, StreamError
 from backends.lmstudio import LMStudio
 from backends.openai import OpenAI
-from backends.workflow import Node
+from backends.workflow_graph import Node
 from bot.commands.parse import clean
 from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.errors import BackendError, Unavailable

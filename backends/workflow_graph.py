@@ -1,0 +1,130 @@
+"""Graphs of ComfyUI's nodes in its API format, and the placeholders their inputs hold. Pure.
+
+Values are set in the parsed graph, never in JSON text, so nothing a person writes can change it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pydantic import JsonValue
+
+Graph = Mapping[str, "Node"]
+
+_PLACEHOLDER = re.compile(r"\{\{ *([a-z][a-z0-9_]*) *(?::([^{}]*))?\}\}")
+_FILE = re.compile(r"\.(safetensors|sft|ckpt|gguf|pth?|bin|onnx)$", re.IGNORECASE)
+
+# Without a LoRA its loader is taken out; its outputs are then these inputs of it.
+PASSES_ON: Mapping[str, tuple[str, ...]] = {
+    "LoraLoader": ("model", "clip"),
+    "LoraLoaderModelOnly": ("model",),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """A node of a graph; a link is a list of a node's id and an output's index."""
+
+    class_type: str
+    inputs: Mapping[str, JsonValue]
+
+
+def as_json(graph: Graph) -> dict[str, JsonValue]:
+    """Return a graph as the server takes it."""
+    return {
+        key: {"class_type": node.class_type, "inputs": dict(node.inputs)}
+        for key, node in graph.items()
+    }
+
+
+def files_of(graph: Graph) -> frozenset[tuple[str, str]]:
+    """Return the model files a graph loads, as (input, file name)."""
+    return frozenset(pair for pair in texts_by_input(graph) if _FILE.search(pair[1]))
+
+
+def words_in(graph: Graph) -> frozenset[str]:
+    """Return the names of all placeholders of a graph."""
+    return frozenset[str]().union(*(names_in(node.inputs) for node in graph.values()))
+
+
+def substituted(nodes: Graph, values: Mapping[str, JsonValue]) -> Graph:
+    """Return a graph with values in place of the placeholders of their names; others stay."""
+    return {
+        key: replace(
+            node, inputs={name: _fill_in(value, values) for name, value in node.inputs.items()}
+        )
+        for key, node in nodes.items()
+    }
+
+
+def _fill_in(value: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
+    """Set values in one pass, so that text which looks like a placeholder stays text."""
+    match value:
+        case str():
+            whole = _PLACEHOLDER.fullmatch(value)
+            if whole and whole[1] in values:
+                return values[whole[1]]
+            return _PLACEHOLDER.sub(
+                lambda found: str(values[found[1]]) if found[1] in values else found[0], value
+            )
+        case list():
+            return [_fill_in(item, values) for item in value]
+        case dict():
+            return {key: _fill_in(item, values) for key, item in value.items()}
+        case _:
+            return value
+
+
+# ---------------------------------------------------------------- looking into values
+
+
+def link_of(value: JsonValue) -> tuple[str, int] | None:
+    """Return the node and the output an input is linked to, None for any other value."""
+    match value:
+        case [str(key), int(index)]:
+            return key, index
+        case _:
+            return None
+
+
+def bypass(node: Node) -> tuple[str, ...]:
+    """Return the linked inputs that stand for the node's outputs when it is taken out."""
+    sources = PASSES_ON.get(node.class_type, ())
+    return sources if all(link_of(node.inputs.get(source)) for source in sources) else ()
+
+
+def texts_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[str]:
+    """Yield every text within a value."""
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from texts_in(item)
+        case Mapping():
+            for item in value.values():
+                yield from texts_in(item)
+
+
+def has_broken_placeholder(text: str) -> bool:
+    """Return whether a text opens a placeholder that is none."""
+    return "{{" in _PLACEHOLDER.sub("", text)
+
+
+def texts_by_input(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Yield every text set in a graph, as (input, text)."""
+    for node in graph.values():
+        for name, value in node.inputs.items():
+            if isinstance(value, str):
+                yield name, value
+
+
+def placeholders_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[re.Match[str]]:
+    """Yield the placeholders in a value: group 1 is the name, group 2 the default or None."""
+    for text in texts_in(value):
+        yield from _PLACEHOLDER.finditer(text)
+
+
+def names_in(value: JsonValue | Mapping[str, JsonValue]) -> frozenset[str]:
+    """Return the names of the placeholders in a value."""
+    return frozenset(found[1] for found in placeholders_in(value))
