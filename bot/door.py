@@ -7,9 +7,16 @@ its cause and becomes a neutral sentence. A call never takes the platform down.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 
-from bot.commands.context import Answer, Call, CallRefused, Context, Reply, reply
+from bot.commands.context import (
+    Answer,
+    Call,
+    CallRefused,
+    Context,
+    Reply,
+    reply,
+    unknown_command,
+)
 from bot.commands.parse import SHAPES, Args, BadCall, check, options, parse, usage
 from bot.commands.registry import HANDLERS
 from bot.commands.table import Command, Param, ParamKind
@@ -30,6 +37,25 @@ log = logging.getLogger(__name__)
 
 _SUGGESTED = 25
 _NAMED = 12
+
+# Where it is not the form of the call that is wrong, an example of one would only be noise.
+_SAYS_ENOUGH = frozenset(
+    {
+        "problem.not_whole",
+        "problem.not_number",
+        "problem.range",
+        "problem.choice",
+        "problem.choice_word",
+        "problem.size",
+        "problem.job",
+        "problem.too_long",
+        "problem.not_picture",
+        "problem.too_many_pictures",
+        "problem.picture_bytes",
+        "problem.picture_pixels",
+        "problem.picture_unreadable",
+    }
+)
 
 
 class Gate:
@@ -101,11 +127,7 @@ class Gate:
             return _misread(language, command, bad)
 
     def _unknown(self, name: str, language: str) -> CallRefused:
-        close = get_close_matches(name, self._by_name, n=1)
-        hint = word(language, "hint.help")
-        if close:
-            hint = word(language, "hint.did_you_mean", names=f"/{close[0]}")
-        return CallRefused("refused.unknown_command", command=name[:40], hint=hint)
+        return unknown_command(name, [c.name for c in self.commands if not c.hidden], language)
 
     def _args(self, command: Command, invocation: Invocation) -> Args:
         if invocation.options:
@@ -141,12 +163,14 @@ class Gate:
     def _refusal(self, refusal: Refused, language: str) -> Reply:
         match refusal:
             case UnknownModel():
-                hint = self._names(language, refusal.nearest)
+                hint = self._names(language, refusal)
                 return _words(language, "refused.unknown_model", name=refusal.name[:60], hint=hint)
             case NotCapable():
                 names = ", ".join(refusal.able[:_NAMED])
-                hint = word(language, "hint.models", names=names) if names else ""
-                return _words(language, "refused.not_capable", model=refusal.model, hint=hint)
+                hint = f" {word(language, 'hint.able', names=names)}" if names else ""
+                unable = word(language, f"unable.{refusal.capability}")
+                told = {"model": refusal.model, "unable": unable, "hint": hint}
+                return _words(language, "refused.not_capable", **told)
             case LimitReached():
                 return _words(language, "refused.limit_owner", limit=refusal.limit)
             case NotAccepting(full_disk=True):
@@ -155,10 +179,12 @@ class Gate:
                 log.info("refused: %s", refusal)
                 return _words(language, "refused.not_accepting")
 
-    def _names(self, language: str, nearest: Sequence[str]) -> str:
-        if nearest:
-            return word(language, "hint.did_you_mean", names=", ".join(nearest))
-        names = ", ".join(list(self._context.catalog().models)[:_NAMED])
+    def _names(self, language: str, unknown: UnknownModel) -> str:
+        """Return the names that were perhaps meant, or else those that would do."""
+        if unknown.nearest:
+            return word(language, "hint.did_you_mean", names=", ".join(unknown.nearest))
+        there = unknown.able or tuple(self._context.catalog().models)
+        names = ", ".join(there[:_NAMED])
         return word(language, "hint.models", names=names)
 
 
@@ -177,7 +203,12 @@ def _banned(person: Person) -> CallRefused:
 def _misread(language: str, command: Command, bad: BadCall) -> Reply:
     """Return what is wrong with a call, and what would have worked."""
     problem = word(language, bad.key, **bad.values)
-    parts = [word(language, "refused.usage", problem=problem, usage=usage(command))]
+    if bad.key in _SAYS_ENOUGH:
+        return reply((problem,))
+    form = usage(command)
+    if not any(param.positional for param in command.params):
+        form = " ".join([form, *(f"[--{param.name} …]" for param in options(command))])
+    parts = [word(language, "refused.usage", problem=problem, usage=form)]
     if command.example is not None:
         parts.append(word(language, "help.example", example=word(language, command.example)))
     if options(command):

@@ -130,7 +130,7 @@ class Catalog:
         """Return the model of that name or alias if it is able; raise `Refused` otherwise."""
         model = self.find(word)
         if model is None:
-            raise UnknownModel(word, self.nearest(word, capability))
+            raise UnknownModel(word, self.nearest(word, capability), self.able(capability))
         if capability not in model.capabilities:
             raise NotCapable(model.name, capability, self.able(capability))
         return model

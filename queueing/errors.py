@@ -28,12 +28,13 @@ class Refused(QueueError):
 
 
 class UnknownModel(Refused):
-    """No model of that name or alias is in the catalog."""
+    """No model of that name or alias is in the catalog; `able` are those that would do."""
 
-    def __init__(self, name: str, nearest: Sequence[str] = ()) -> None:
+    def __init__(self, name: str, nearest: Sequence[str] = (), able: Sequence[str] = ()) -> None:
         super().__init__(f"unknown model {name!r}")
         self.name = name
         self.nearest = tuple(nearest)
+        self.able = tuple(able)
 
 
 class NotCapable(Refused):

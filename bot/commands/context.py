@@ -5,6 +5,7 @@ A handler only decides and stores: it never sends. What it returns is sent by th
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Protocol
 
 from bot.access import Access
@@ -18,7 +19,7 @@ from bot.platforms.web_log import ChatLog
 from bot.records import Origin, Records
 from bot.rooms import Rooms
 from bot.styles import Style
-from bot.texts import Value, say
+from bot.texts import Value, say, word
 from queueing.catalog import Catalog
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job
@@ -175,6 +176,15 @@ def usual_model(context: Context, person: Person, capability: Capability) -> str
     own = person.image_model if is_picture else person.ask_model
     usual = context.defaults.image if is_picture else context.defaults.ask
     return next((str(name) for name in (own, usual) if name in able), able[0])
+
+
+def unknown_command(name: str, known: Sequence[str], language: str) -> CallRefused:
+    """Return the refusal of a command there is none of, with the one that was perhaps meant."""
+    close = get_close_matches(name, known, n=1)
+    hint = word(language, "hint.help")
+    if close:
+        hint = word(language, "hint.did_you_mean", names=f"/{close[0]}")
+    return CallRefused("refused.unknown_command", command=name[:40], hint=hint)
 
 
 async def audited(

@@ -3,9 +3,9 @@
 Admins see the names of theirs as well, and `/help admin` lists those.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from bot.commands.context import Answer, Call, CallRefused, Context, reply
+from bot.commands.context import Answer, Call, Context, reply, unknown_command
 from bot.commands.parse import options, usage
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.base import Body
@@ -49,11 +49,10 @@ def _group(call: Call, heading: str, commands: Iterable[Command]) -> Body:
     return body
 
 
-def _one(call: Call, shown: Iterable[Command], name: str) -> Body:
+def _one(call: Call, shown: Sequence[Command], name: str) -> Body:
     command = next((each for each in shown if each.name == name), None)
     if command is None:
-        hint = word(call.language, "hint.help")
-        raise CallRefused("refused.unknown_command", command=name[:40], hint=hint)
+        raise unknown_command(name, [each.name for each in shown], call.language)
     body = _line(call, usage(command), command.help)
     for param in command.params:
         if param.positional:

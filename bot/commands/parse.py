@@ -7,6 +7,7 @@ the same `check`, so a value means the same everywhere.
 import math
 import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 
 from bot.commands.table import Command, Param, ParamKind
 
@@ -66,7 +67,10 @@ def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
         if param.kind is ParamKind.JOB and _yields(command, param, first):
             continue
         raw[param.name], rest = first, after
-    return check(command, raw)
+    values = check(command, raw)
+    if rest and not _names_somebody(command):
+        raise BadCall("problem.left_over", text=rest[:40], command=command.name)
+    return values
 
 
 def check(command: Command, raw: Mapping[str, Value]) -> Args:
@@ -74,7 +78,7 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
     known = {param.name: param for param in command.params}
     for name in raw:
         if name not in known:
-            raise BadCall("problem.unknown_option", name=name)
+            raise _unknown_option(command, name)
     for param in command.params:
         missing = param.name not in raw or raw[param.name] == ""
         if param.required and param.kind is not ParamKind.PICTURE and missing:
@@ -88,7 +92,8 @@ def usage(command: Command) -> str:
     for param in command.params:
         if param.positional:
             named = "|".join(param.choices) or param.name
-            words.append(f"<{named}>" if param.required else f"[{named}]")
+            literal = len(param.choices) == 1
+            words.append((named if literal else f"<{named}>") if param.required else f"[{named}]")
     return " ".join(words)
 
 
@@ -120,6 +125,18 @@ def size(text: str) -> tuple[int, int] | None:
     return sides if all(SIDE_LEAST <= side <= SIDE_MOST for side in sides) else None
 
 
+def _unknown_option(command: Command, name: str) -> BadCall:
+    near = get_close_matches(name, [param.name for param in options(command)], n=1)
+    if near:
+        return BadCall("problem.near_option", name=name, near=near[0])
+    return BadCall("problem.unknown_option", name=name)
+
+
+def _names_somebody(command: Command) -> bool:
+    """Return whether the command takes a person: who it cannot read is refused by its handler."""
+    return any(param.kind is ParamKind.PERSON for param in command.params)
+
+
 def _yields(command: Command, param: Param, first: str) -> bool:
     """Return whether that word is no job but the beginning of a text that follows it."""
     has_text = any(each.kind is ParamKind.TEXT and each.positional for each in command.params)
@@ -146,7 +163,7 @@ def _take_options(command: Command, text: str) -> tuple[str, dict[str, Value]]:
                 kept.append(text[at : found.end()])
                 at = found.end()
                 continue
-            raise BadCall("problem.unknown_option", name=name)
+            raise _unknown_option(command, name)
         kept.append(text[at : found.start()])
         at = found.end()
         if known[name].kind is ParamKind.FLAG:
@@ -176,9 +193,12 @@ def _size(param: Param, value: Value) -> str:
 
 
 def _choice(param: Param, value: Value) -> str:
-    if str(value) not in param.choices:
-        raise BadCall("problem.choice", name=param.name, choices=", ".join(param.choices))
-    return str(value)
+    if str(value) in param.choices:
+        return str(value)
+    choices = ", ".join(param.choices)
+    if param.positional:
+        raise BadCall("problem.choice_word", value=str(value)[:40], choices=choices)
+    raise BadCall("problem.choice", name=param.name, choices=choices)
 
 
 def _flag(_param: Param, value: Value) -> bool:

@@ -19,12 +19,16 @@ PICTURE_MB = 20  # what Telegram lets a bot download; the same everywhere
 
 
 async def pictures(call: Call, *, most: int) -> tuple[File, ...]:
-    """Return the attached pictures, checked. Raises `BadCall`.
+    """Return the attached pictures, checked. Raises `BadCall`; more than `most` are not passed over.
 
     The size is checked before anything is downloaded, the format and the number of pixels before
     anything is decoded.
     """
-    return tuple([await _picture(attached) for attached in call.invocation.files[:most]])
+    attached = call.invocation.files
+    if len(attached) > most:
+        command = call.invocation.command
+        raise BadCall("problem.too_many_pictures", count=len(attached), command=command, most=most)
+    return tuple([await _picture(each) for each in attached])
 
 
 async def meant_pictures(context: Context, call: Call, *, most: int) -> tuple[File, ...]:

@@ -1,14 +1,15 @@
 """`/settings`: what a person wants when a call does not say: models, size, style, language."""
 
-from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.context import Answer, Call, CallRefused, Context, reply, usual_model
 from bot.commands.drawing import style_named
 from bot.commands.table import Command, Param, ParamKind
 from bot.people import Person
 from bot.platforms.base import Body
-from bot.texts import CATALOGUES, join, language_of, say
+from bot.texts import CATALOGUES, join, language_of, say, word
 from queueing.requests import Capability
 
 _RESET = "reset"
+_DRAWS, _WRITES = Capability.TEXT_TO_IMAGE, Capability.TEXT_TO_TEXT
 
 COMMAND = Command(
     name="settings",
@@ -31,9 +32,9 @@ COMMAND = Command(
 async def handle(context: Context, call: Call) -> Answer:
     changes: dict[str, str | None] = {}
     if (image := call.text("image")) is not None:
-        changes["image_model"] = _model(context, image, Capability.TEXT_TO_IMAGE)
+        changes["image_model"] = _model(context, image, _DRAWS)
     if (ask := call.text("ask")) is not None:
-        changes["ask_model"] = _model(context, ask, Capability.TEXT_TO_TEXT)
+        changes["ask_model"] = _model(context, ask, _WRITES)
     if (size := call.text("size")) is not None:
         changes["size"] = None if size == _RESET else size
     if (style := call.text("style")) is not None:
@@ -43,26 +44,39 @@ async def handle(context: Context, call: Call) -> Answer:
     person = call.person
     if changes:
         person = await context.people.change(call.invocation.user, **changes)
-    return reply(_shown(person, person.language or language_of(call.invocation.language)))
+    language = person.language or language_of(call.invocation.language)
+    return reply(_shown(context, person, language))
 
 
-def _model(context: Context, word: str, capability: Capability) -> str | None:
+def _model(context: Context, named: str, capability: Capability) -> str | None:
     """Return the model's own name; None for "reset". Raises `Refused`."""
     catalog = context.catalog()
-    if catalog.find(word) is None and word.casefold() == _RESET:
+    if catalog.find(named) is None and named.casefold() == _RESET:
         return None
-    return catalog.require(word, capability).name
+    return catalog.require(named, capability).name
 
 
-def _shown(person: Person, language: str) -> Body:
-    usual = say(language, "settings.usual")
+def _shown(context: Context, person: Person, language: str) -> Body:
     rows: Body = say(language, "settings.yours")
-    for key, value in (
-        ("settings.image", person.image_model),
-        ("settings.ask", person.ask_model),
-        ("settings.size", person.size),
-        ("settings.style", person.style),
-        ("settings.language", person.language),
+    for key, own, usual in (
+        ("settings.image", person.image_model, _usual(context, language, _DRAWS)),
+        ("settings.ask", person.ask_model, _usual(context, language, _WRITES)),
+        ("settings.size", person.size, word(language, "settings.usual_size")),
+        ("settings.style", person.style, word(language, "settings.usual_style")),
+        (
+            "settings.language",
+            person.language,
+            word(language, "settings.usual_language", code=language),
+        ),
     ):
-        rows += ("\n", *say(language, key), ": ", *((value,) if value else usual))
+        rows += ("\n", *say(language, key), ": ", own or usual)
     return join((*rows, "\n", *say(language, "settings.hint")))
+
+
+def _usual(context: Context, language: str, capability: Capability) -> str:
+    """Return the model that everybody gets who chose none."""
+    try:
+        name = usual_model(context, Person(user=""), capability)
+    except CallRefused:
+        return word(language, "settings.no_model")
+    return word(language, "settings.usual_model", model=name)

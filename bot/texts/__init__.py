@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping
 
 from bot.platforms.base import Body, Markdown, Moment, Part
-from bot.texts import de, en, results_de, results_en
+from bot.texts import calls_de, calls_en, de, en, results_de, results_en
 
 CATALOGUES: Mapping[str, Mapping[str, str]] = {
-    "en": {**en.TEXTS, **results_en.TEXTS},
-    "de": {**de.TEXTS, **results_de.TEXTS},
+    "en": {**en.TEXTS, **calls_en.TEXTS, **results_en.TEXTS},
+    "de": {**de.TEXTS, **calls_de.TEXTS, **results_de.TEXTS},
 }
 DEFAULT_LANGUAGE = "en"
 

@@ -167,8 +167,9 @@ def test_settings_hold_and_can_be_taken_back() -> None:
     german, cancelled, english, refused = in_bot(story)
     assert "Modell für Bilder: flux" in german
     assert "abgebrochen" in cancelled
-    assert "model for pictures: the usual" in english
-    assert "cannot do that" in refused
+    assert "model for pictures: flux, the usual one" in english
+    assert "language: en, as your app says" in english
+    assert refused == "flux cannot write texts."
 
 
 def test_status_tells_what_is_up_and_what_runs() -> None:

@@ -9,6 +9,7 @@ from bot.commands.cancel import COMMAND as CANCEL
 from bot.commands.edit import COMMAND as EDIT
 from bot.commands.forget import COMMAND as FORGET
 from bot.commands.image import COMMAND as IMAGE
+from bot.commands.move import COMMAND as MOVE
 from bot.commands.parse import Args, BadCall, clean, parse, size, usage
 from bot.commands.preload import COMMAND as PRELOAD
 from bot.commands.registry import COMMANDS
@@ -55,7 +56,8 @@ def test_a_call_is_understood(text: str, expected: Args) -> None:
     [
         ("", "problem.missing"),
         ("flux", "problem.missing"),
-        ("cat --sise 3:2", "problem.unknown_option"),
+        ("cat --sise 3:2", "problem.near_option"),
+        ("cat --xyz 3:2", "problem.unknown_option"),
         ("cat --seed", "problem.needs_value"),
         ("cat --seed -1", "problem.range"),
         ("cat --seed 18446744073709551616", "problem.range"),
@@ -117,6 +119,7 @@ def test_usage_shows_what_can_be_typed() -> None:
     """The hint in a refusal would not help."""
     assert usage(IMAGE) == "/image [model] <prompt>"
     assert usage(FORGET) == "/forget <conversation|me>"
+    assert usage(MOVE) == "/move <id> first"
 
 
 def test_words_that_look_like_options_stay_in_a_question() -> None:

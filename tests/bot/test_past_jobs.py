@@ -271,7 +271,9 @@ def test_a_forgotten_word_is_needed() -> None:
         assert len(await running.queue.history("fake:1", limit=9)) == 1
 
     chat = in_bot(story)
-    assert all("Usage: /forget <conversation|me>" in text for text in answers(chat))
+    without, wrong = answers(chat)
+    assert "Usage: /forget <conversation|me>" in without
+    assert wrong == "“all” is not one of these: conversation, me."
     assert plain(newest(chat).contents[-1].body)
 
 

@@ -73,6 +73,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     made = {f"ability.{able}" for able in Capability}
+    made |= {f"unable.{able}" for able in Capability}
     made |= {f"help.{topic}" for topic in Topic}
     made |= {"ping.image", "ping.chat", *(f"state.{state}" for state in JobState)}
     assert set(REFERENCE) - literals - made == set()

@@ -1,0 +1,69 @@
+"""Who mistypes reads what is wrong in one sentence, and an example only where it helps."""
+
+import pytest
+
+from tests.bot.test_admin_commands import say
+from tests.bot.test_control_commands import answers, in_bot
+from tests.bot.test_results import picture
+from tests.simulation.bot_house import Bot
+from tests.simulation.house import House
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("/image cat --steps 9999", "--steps must be between 1 and 150."),
+        ("/image cat --steps many", "--steps must be a whole number."),
+        ("/queue mine", "“mine” is not one of these: all."),
+        ("/cancel abc", "“abc” is no job number."),
+        ("/ask flux why", "flux cannot write texts."),
+        ("/settings --image xyz", "There is no model called “xyz”. There are: flux, sdxl."),
+        ("/help imgae", "There is no command /imgae. Did you mean /image?"),
+        (f"/image {'cat ' * 1001}", "Your text has 4003 characters; 4000 is the limit."),
+    ],
+)
+def test_a_wrong_value_is_told_in_one_sentence(text: str, answer: str) -> None:
+    """What is wrong would drown in a usage line and an example that do not help."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, text, "fake:1")
+
+    assert answers(in_bot(story)) == [answer]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("/settings image sdxl", "/settings can do nothing with “image sdxl”."),
+        ("/cancel 1 2", "/cancel can do nothing with “2”."),
+        ("/models please", "/models can do nothing with “please”."),
+        ("/image cat --stps 20", "There is no option --stps. Did you mean --steps?"),
+    ],
+)
+def test_nothing_that_was_typed_is_passed_over(text: str, answer: str) -> None:
+    """Somebody would believe that a setting was changed, or both jobs cancelled."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, text, "fake:1")
+
+    (told,) = answers(in_bot(story))
+    assert told.startswith(f"{answer} Usage: /")
+
+
+def test_a_command_of_options_only_shows_them() -> None:
+    """`Usage: /settings` would tell nobody what to write."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, "/settings --sise 3:2", "fake:1")
+
+    (told,) = answers(in_bot(story))
+    assert "Usage: /settings [--image …] [--ask …] [--size …]" in told
+
+
+def test_a_second_picture_is_not_passed_over() -> None:
+    """Somebody would wait for a picture made from both, and get one made from the first."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, "/image cat", "fake:1", files=(picture(), picture()))
+
+    assert answers(in_bot(story)) == ["You attached 2 pictures; /image takes 1 at most."]
