@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
 from queueing.catalog import ModelSpec
-from queueing.errors import BackendError, OutOfMemory, StoreError, Unavailable
+from queueing.errors import BackendError, OutOfMemory, Refused, StoreError, Unavailable
 from queueing.fleet import Fleet
 from queueing.ports import Backend
 from queueing.retry import given_up_text
@@ -74,6 +74,10 @@ class Loader:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.setdefault((model, backend), []).append(future)
         await future
+
+    def give_up(self, model: str, backend: str, error: Refused) -> None:
+        """Let those who wait for a load know that it is no longer wanted."""
+        self._settle(model, backend, error)
 
     async def _load(self, spec: ModelSpec, load: Load) -> None:
         loop = asyncio.get_running_loop()

@@ -27,7 +27,7 @@ class Preloads:
     async def preload(self, model: str, host: str | None) -> str:
         """Pin a model, wait until it is loaded and return its backend.
 
-        Raises `Refused` when it cannot be there, `BackendError` when its load failed; it is not
+        Raises `Refused` when it cannot be there or is unloaded meanwhile, `BackendError` when its load failed; it is not
         pinned then, and the text is a sentence for an admin. Right after the start it waits until
         the servers have been asked who they are. A cancelled caller leaves the pin. Idempotent.
         """
@@ -41,6 +41,8 @@ class Preloads:
         if copy is None or copy.residency is not Residency.READY:
             try:
                 await self._loader.outcome(spec.name, backend)
+            except Refused:
+                raise  # another admin's wish came in between, and it is not pinned any more
             except Exception as error:
                 self._fleet.unpin(spec.name, backend)
                 host = self._fleet.catalog.host_of[backend]
@@ -56,6 +58,7 @@ class Preloads:
         leaving = []
         for backend in self._places(spec, host):
             self._fleet.unpin(spec.name, backend)
+            self._loader.give_up(spec.name, backend, Refused("it was to be unloaded meanwhile"))
             copy = self._fleet.copy(spec.name, backend)
             if copy is None or copy.residency is not Residency.READY:
                 continue

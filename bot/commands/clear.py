@@ -25,5 +25,5 @@ async def handle(context: Context, call: Call) -> Answer:
     cancelled = await context.queue.clear(model)
     for job in cancelled:
         await context.people.give_back(job.id)  # its owner did not want this
-    await audited(context, call, "clear", model, f"jobs={len(cancelled)}")
+    await audited(context, call, "clear", model, f"jobs: {len(cancelled)}")
     return reply(call.say("clear.done", model=model, count=len(cancelled)))

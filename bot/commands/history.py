@@ -34,12 +34,13 @@ async def handle(context: Context, call: Call) -> Answer:
 def _line(call: Call, job: Job) -> Body:
     request = job.request
     asked = request.prompt if isinstance(request, TextToImage) else request.messages[-1].text
+    prompt = status.shortened(" ".join(asked.split()), _PROMPT_SHOWN)
     return call.say(
         "history.line",
         job=job.id,
         model=job.model,
         state=word(call.language, f"state.{job.state}"),
-        prompt=status.shortened(" ".join(asked.split()), _PROMPT_SHOWN),
+        prompt=prompt or word(call.language, "history.no_prompt"),
         moment=Moment(job.queued_at),
     )
 

@@ -14,7 +14,8 @@ async def own_job(context: Context, call: Call, job_id: int) -> Job:
     """
     job = await context.queue.get(job_id)
     if job is None:
-        raise CallRefused("refused.no_such_job", job=job_id)
+        admin = context.access.is_admin(call.invocation.user)
+        raise CallRefused("refused.no_job" if admin else "refused.no_such_job", job=job_id)
     if not context.access.may_touch(call.invocation.user, job):
         if call.invocation.button:
             raise CallRefused("refused.not_yours")

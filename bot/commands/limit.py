@@ -1,6 +1,7 @@
 """`/limit <person>`, for admins: a person's own limits and lane, in place of their role's."""
 
 from bot.commands.context import Answer, Call, Context, audited, reply
+from bot.commands.parse import options
 from bot.commands.people import meant_person
 from bot.commands.table import Command, Param, ParamKind
 from queueing.jobs import LANES
@@ -23,7 +24,7 @@ async def handle(context: Context, call: Call) -> Answer:
     user = await meant_person(context, call)
     changes: dict[str, int | str | None] = {}
     if call.args.get("reset"):
-        changes = {"max_open": None, "per_hour": None, "lane": None}
+        changes = dict.fromkeys(("max_open", "per_hour", "lane"))
     for name, column in (("open", "max_open"), ("per-hour", "per_hour")):
         if (number := call.whole(name)) is not None:
             changes[column] = number
@@ -32,8 +33,7 @@ async def handle(context: Context, call: Call) -> Answer:
     person = await context.people.get(user)
     if changes:
         person = await context.people.change(user, **changes)
-        detail = ", ".join(f"{name}={value}" for name, value in changes.items())
-        await audited(context, call, "limit", user, detail)
+        await audited(context, call, "limit", user, _typed(call))
     limits = context.access.limits_of(person, ())
     return reply(
         call.say(
@@ -43,4 +43,12 @@ async def handle(context: Context, call: Call) -> Answer:
             per_hour="∞" if limits.per_hour is None else limits.per_hour,
             lane=limits.lane,
         )
+    )
+
+
+def _typed(call: Call) -> str:
+    """Return the options of the call as an admin types them."""
+    given = [param.name for param in options(COMMAND) if param.name in call.args]
+    return " ".join(
+        f"--{name}" if call.args[name] is True else f"--{name} {call.args[name]}" for name in given
     )

@@ -4,7 +4,7 @@ from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command
 from bot.platforms.base import Body
 from bot.texts import join, plain, word
-from bot.texts.status import duration
+from bot.texts.status import duration, gigabytes
 from queueing.catalog import ModelSpec
 from queueing.reports import ModelStatus
 from queueing.requests import Capability
@@ -44,7 +44,7 @@ def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
         took=duration(call.language, model.service_s),
     )
     if model.vram_mb is not None:
-        body += call.say("models.vram", vram=f"{model.vram_mb / 1024:.1f}")
+        body += call.say("models.vram", vram=gigabytes(call.language, model.vram_mb))
     return body + call.say("models.paused") if model.paused else body
 
 

@@ -44,6 +44,8 @@ def named(catalog: Catalog, call: Call) -> tuple[str, str | None]:
     if call.text("host") is None:
         return model, None
     host = meant_host(catalog, call)
-    if host not in {catalog.host_of[name] for name in catalog.models[model].backends}:
-        raise CallRefused("refused.unknown_host", name=host, model=model)
+    hosts = [catalog.host_of[name] for name in catalog.models[model].backends]
+    if host not in hosts:
+        names = ", ".join(dict.fromkeys(hosts))
+        raise CallRefused("refused.unknown_host", name=host, model=model, names=names)
     return model, host

@@ -12,9 +12,14 @@ COMMAND = Command(name="resume", help="command.resume", admin=True, params=PAUSE
 
 async def handle(context: Context, call: Call) -> Answer:
     model, host = meant_target(context.catalog(), call)
+    before = context.queue.paused()
     still = await context.queue.resume(model=model, host=host)
-    await audited(context, call, "resume", subject(model, host))
-    body = call.say("resume.done", what=words(call, model, host))
+    if before.without(model=model, host=host) == before:
+        key = "resume.nothing" if model is None and host is None else "resume.not_paused"
+        body = call.say(key, what=words(call, model, host))
+    else:
+        await audited(context, call, "resume", subject(model, host))
+        body = call.say("resume.done", what=words(call, model, host))
     if names := _names(call, still):
         body += ("\n", *call.say("resume.still", names=names))
     return reply(body)

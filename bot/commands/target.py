@@ -37,11 +37,13 @@ def meant_target(catalog: Catalog, call: Call) -> tuple[str | None, str | None]:
         return (None if call.text("model") is None else meant_model(catalog, call)), None
     if call.text("model") is not None:
         raise CallRefused("refused.one_target", command=call.invocation.command)
-    near = catalog.nearest(host)
-    if near and host.casefold() not in {name.casefold() for name in catalog.hosts}:
+    if host.casefold() in {name.casefold() for name in catalog.hosts}:
+        return None, meant_host(catalog, call)
+    if near := catalog.nearest(host):
         hint = word(call.language, "hint.did_you_mean", names=", ".join(near[:_NAMED]))
-        raise CallRefused("refused.no_such_target", name=host[:60], hint=hint)
-    return None, meant_host(catalog, call)
+    else:
+        hint = word(call.language, "hint.machines", names=", ".join(catalog.hosts))
+    raise CallRefused("refused.no_such_target", name=host[:60], hint=hint)
 
 
 def words(call: Call, model: str | None, host: str | None) -> str:

@@ -21,6 +21,14 @@ async def handle(context: Context, call: Call) -> Answer:
             return Content(body=call.say("unload.failed", model=model, reason=str(error)))
         if not backends:
             return Content(body=call.say("unload.none", model=model))
-        return Content(body=call.say("unload.done", model=model, backends=", ".join(backends)))
+        busy = [name for name in backends if name in _running(context, model)]
+        key, where = ("unload.later", busy) if busy else ("unload.done", backends)
+        return Content(body=call.say(key, model=model, backends=", ".join(where)))
 
     return Working(content=Content(body=call.say("unload.started", model=model)), later=unload)
+
+
+def _running(context: Context, model: str) -> set[str]:
+    """Return the backends on which the model has work: there it leaves when that has ended."""
+    copies = (copy for each in context.queue.models() if each.name == model for copy in each.copies)
+    return {copy.backend for copy in copies if copy.running}

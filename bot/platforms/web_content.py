@@ -25,9 +25,11 @@ def split_command(line: str) -> tuple[str, str]:
     """Return the command and the rest of a line: "/image flux cat" is ("image", "flux cat").
 
     "/image=flux=cat" means the same. A line without a command asks a model, for that is what a
-    person means on a chat page.
+    person means on a chat page; nothing but slashes looks for the commands.
     """
     text = line.strip()
+    if text and not text.strip("/"):
+        return "help", ""
     found = _COMMAND.match(text)
     if found is None:
         return "ask", text

@@ -27,6 +27,7 @@ TEXTS: Mapping[str, str] = {
     "hint.did_you_mean": "Meintest du {names}?",
     "hint.near_model": "Ein Modell „{word}“ gibt es nicht, deshalb gehört das Wort zum Text. Meintest du {model}?",
     "hint.models": "Es gibt: {names}.",
+    "hint.machines": "Die Rechner sind: {names}.",
     "hint.help": "/help zeigt, was es gibt.",
     "hint.able": "Das können: {names}.",
     # ---- what a model cannot do

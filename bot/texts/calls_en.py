@@ -27,6 +27,7 @@ TEXTS: Mapping[str, str] = {
     "hint.did_you_mean": "Did you mean {names}?",
     "hint.near_model": "There is no model “{word}”, so the word is part of the prompt. Did you mean {model}?",
     "hint.models": "There are: {names}.",
+    "hint.machines": "The machines are: {names}.",
     "hint.help": "/help lists what there is.",
     "hint.able": "These can: {names}.",
     # ---- what a model cannot do

@@ -36,7 +36,7 @@ def waiting(standing: Standing, language: str) -> Body:
     """Return the text of a job that waits: place, why, and until when."""
     job = standing.job
     reason = standing.reason
-    already_said = reason is None or reason.why in _SAID_ALREADY
+    already_said = not tells(reason)
     if reason is not None and reason.why is Blocked.LOADING and standing.position == 1:
         already_said = True
         body = say(language, "status.loading", model=job.model, host=reason.host or "")
@@ -64,6 +64,11 @@ def _give_or_take(spread_s: float, language: str) -> Body:
         return ()
     spread = next((step for step in _SPREADS_S if step >= spread_s), _SPREADS_S[-1])
     return say(language, "status.give_or_take", minutes=spread // 60)
+
+
+def tells(reason: Reason | None) -> bool:
+    """Return whether a reason says more than that others come first."""
+    return reason is not None and reason.why not in _SAID_ALREADY
 
 
 def because(reason: Reason, language: str) -> str:
@@ -195,6 +200,12 @@ def duration(language: str, seconds: float) -> str:
     if seconds < 1:
         return word(language, "duration.none")
     return word(language, "duration.seconds", seconds=f"{seconds:.0f}")
+
+
+def gigabytes(language: str, megabytes: float) -> str:
+    """Return an amount of memory as people write it, without a needless decimal."""
+    number = f"{megabytes / 1024:.1f}".removesuffix(".0")
+    return number.replace(".", word(language, "number.point"))
 
 
 def shortened(prompt: str, limit: int = PROMPT_SHOWN) -> str:

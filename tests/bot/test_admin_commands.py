@@ -148,7 +148,7 @@ def test_acts_are_written_down_with_who_and_whom() -> None:
     *_, audit, refused = in_bot(story)
     first, second = audit.strip().splitlines()
     assert "fake:99 · ban fake:2 (spam)" in first
-    assert "fake:99 · limit fake:1 (max_open=3)" in second
+    assert "fake:99 · limit fake:1 (--open 3)" in second
     assert refused == "/audit is for admins."
 
 

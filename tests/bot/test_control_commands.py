@@ -98,7 +98,7 @@ def test_everything_stays_paused_when_one_model_goes_on() -> None:
         assert not house.servers["comfy"].loads
 
     _, resumed, models = answers(in_bot(story))
-    assert resumed == "▶️ Goes on: flux.\nStill paused: everything."
+    assert resumed == "flux had no pause of its own.\nStill paused: everything."
     assert models.count("⏸️ paused") == 2
 
 
@@ -142,6 +142,23 @@ def test_a_pinned_model_leaves_a_drained_host_and_comes_back() -> None:
 
     texts = [message.text for message in in_bot(story).messages.values()]
     assert "❌ flux could not be loaded: gpu-1 is paused" in texts
+
+
+def test_a_model_that_still_works_is_not_called_unloaded() -> None:
+    """An admin would start a game on a card that is still in use."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, "/image flux cat", "fake:1")
+        await until(lambda: house.servers["comfy"].starts)
+        await say(running, "/unload flux")
+        await until(lambda: not house.servers["comfy"].memory)
+        await say(running, "/unload flux")
+
+    texts = [message.text for message in in_bot(story).messages.values()][-2:]
+    assert texts == [
+        "⏳ flux still works on comfy; it is unloaded when that has ended.",
+        "flux was not loaded.",
+    ]
 
 
 def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
@@ -215,12 +232,17 @@ def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
     ("text", "answer"),
     [
         ("/pause fluxx", "There is no model or machine called “fluxx”. Did you mean flux?"),
-        ("/pause gpu-9", "There is no machine called “gpu-9”. There are: gpu-1, gpu-2."),
+        (
+            "/pause gpu-9",
+            "There is no model or machine called “gpu-9”. The machines are: gpu-1, gpu-2.",
+        ),
+        ("/resume", "Nothing was paused."),
+        ("/resume sdxl", "sdxl had no pause of its own."),
         ("/pause flux gpu-1", "/pause takes a model or a machine, not both."),
         ("/drain gpu-9", "There is no machine called “gpu-9”. There are: gpu-1, gpu-2."),
         ("/clear fluxx", "There is no model called “fluxx”. Did you mean flux?"),
-        ("/move 77 first", "There is no job 77 of yours."),
-        ("/preload flux gpu-2", "There is no machine called “gpu-2” that has flux."),
+        ("/move 77 first", "There is no job 77."),
+        ("/preload flux gpu-2", "gpu-2 does not have flux; it is on gpu-1."),
     ],
 )
 def test_a_wrong_name_changes_nothing(text: str, answer: str) -> None:
@@ -264,7 +286,7 @@ def test_every_act_is_in_the_audit_log() -> None:
         "unload sdxl",
         "pause flux",
         "move flux 2 (first)",
-        "clear flux (jobs=1)",
+        "clear flux (jobs: 1)",
         "drain gpu-2",
     ]
 

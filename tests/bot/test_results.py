@@ -196,6 +196,8 @@ def test_a_picture_of_ones_own_is_varied_and_enlarged() -> None:
         nameless = await done(running, "/vary", files=(picture(),))
         message = running.chat.messages[(await of(running, nameless)).message]
         assert message.text.startswith("flux · ")
+        await ask(running, "/history")
+        assert "done · from a picture · " in running.chat.private[-1][1]
         assert larger is not None
         assert (larger.model, drawn(larger).upscale) == ("lens", True)
         await ask(running, "/upscale")

@@ -10,7 +10,7 @@ from bot.commands.registry import COMMANDS
 from bot.commands.table import Topic
 from bot.platforms.base import Markdown, Moment
 from bot.texts import CATALOGUES, DEFAULT_LANGUAGE, describe, language_of, plain, say
-from bot.texts.status import because, waiting
+from bot.texts.status import because, gigabytes, waiting
 from queueing.jobs import JobState, stand_in
 from queueing.reports import Standing
 from queueing.requests import Capability
@@ -98,6 +98,15 @@ def test_moments_and_answers_stay_whole() -> None:
     body = say("en", "status.ready_at", moment=Moment(3600.0))
     assert body == (" · ready ", Moment(3600.0))
     assert plain((*body, Markdown(" *x*"))) == " · ready 01:00 UTC *x*"
+
+
+@pytest.mark.parametrize(
+    ("language", "megabytes", "shown"),
+    [("en", 17 * 1024, "17"), ("en", 8704, "8.5"), ("de", 8704, "8,5"), ("en", 100, "0.1")],
+)
+def test_memory_is_written_as_people_write_it(language: str, megabytes: int, shown: str) -> None:
+    """One list would say 17 GB and the next 17.0 GB."""
+    assert gigabytes(language, megabytes) == shown
 
 
 def test_a_locale_finds_its_language() -> None:

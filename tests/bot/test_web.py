@@ -57,6 +57,8 @@ def door() -> ScriptedDoor:
         ("/ spaced", "ask", "/ spaced"),
         ("/usr/bin is full", "ask", "/usr/bin is full"),
         ("", "ask", ""),
+        ("/", "help", ""),
+        (" // ", "help", ""),
     ],
 )
 def test_a_line_names_its_command(line: str, command: str, rest: str) -> None:

@@ -295,6 +295,26 @@ def test_a_failed_preload_says_why_without_internals(error: Exception, says: str
     run(story())
 
 
+def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloaded() -> None:
+    """If this fails its message says for ever that the model is about to be loaded."""
+
+    async def story() -> None:
+        house = two_hosts()
+        async with house.queue() as queue:
+            await queue.preload("sdxl", "gpu-1")  # fills the card, and stays
+            waiting = asyncio.ensure_future(queue.preload("flux", None))
+            await asyncio.sleep(60)
+            assert not waiting.done()
+            await queue.unload("flux", None)
+            with pytest.raises(Refused, match="meanwhile"):
+                await waiting
+            await queue.unload("sdxl", None)
+            await asyncio.sleep(60)
+            assert "flux" not in house.servers["comfy"].memory
+
+    run(story())
+
+
 def test_a_preload_avoids_paused_hosts_and_models() -> None:
     """If this fails a preload waits for ever, or takes back a card somebody was given."""
 
