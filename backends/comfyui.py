@@ -1,24 +1,20 @@
 """ComfyUI: runs workflow templates on a ComfyUI server.
 
-The attempt's key is the server's prompt id, so it can be asked for after any crash. Websocket
-messages only hint (`comfyui_watch`), but for one that says an attempt has succeeded; what has
-become of all others is decided by asking. Prompts are never sent twice: a repeated id would run
-twice.
+The attempt's key is the server's prompt id, so it can be asked for after any crash; how one is
+seen through is told in `comfyui_attempts`.
 """
 
 import asyncio
-import logging
 import re
 import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar
 from uuid import UUID, uuid4
 
-import aiohttp
-
 from backends.comfyui_answers import Ended, Prompt, ServerFile, Stage
-from backends.comfyui_errors import accepted_in_part, failure, is_loader, refusal
+from backends.comfyui_attempts import Attempts
+from backends.comfyui_errors import failure, is_loader, raise_if_failed
 from backends.comfyui_models import (
     Templates,
     check_offered,
@@ -30,26 +26,16 @@ from backends.comfyui_models import (
 )
 from backends.comfyui_pictures import as_upload, blank
 from backends.comfyui_server import Server
-from backends.comfyui_watch import Watch, listener
-from backends.http import Http, HttpRefused, parse_json
+from backends.http import Http
 from backends.options import read_options
 from backends.picture_metadata import without_metadata
 from backends.workflow import Workflow
 from backends.workflow_fill import fill, fit_size, warm_up
-from backends.workflow_graph import Graph
 from queueing.catalog import BackendSpec, ModelSpec
-from queueing.errors import BackendError, OutOfMemory, Rejected, Unavailable
+from queueing.errors import OutOfMemory, Rejected, Unavailable
 from queueing.ports import Fetch, Report, ServerInfo
 from queueing.requests import Capability, File, Output, Record, TextToImage, Work
 
-log = logging.getLogger(__name__)
-
-ASK_S = 2.0  # between two looks at a running attempt while its websocket is open
-ASK_LOST_S = 0.5  # while it is not
-GRACE_S = 5.0  # of a server that does not answer, before its attempt counts as lost
-STOP_S = 2.5  # for a server to take a stop; the bot's own stop waits for it
-GIVE_WAY_S = 0.25  # of a result being fetched to the next prompt
-STUCK_S = 60.0  # a stopped attempt may finish its node first; beyond this the worker is stuck
 FREE_S = 10.0
 NO_PICTURE = "The server finished without a picture; please tell the operator."
 FREED_MB = 512  # what a process may hold without a model
@@ -87,17 +73,13 @@ class ComfyUI:
         self._name = spec.name
         self._options = read_options(ServerOptions, spec.options, f"backends.{spec.name}")
         token = self._options.token
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = Http(spec.url, headers=self._headers)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._http = Http(spec.url, headers=headers)
         self._server = Server(self._http)
-        self._socket_url = f"ws{spec.url.removeprefix('http').rstrip('/')}/ws"
-        self._session: aiohttp.ClientSession | None = None
+        socket_url = f"ws{spec.url.removeprefix('http').rstrip('/')}/ws"
+        self._attempts = Attempts(self._server, socket_url, headers, name=spec.name)
         self._known: dict[str, tuple[ModelSpec, Templates]] = {}
         self._freed_after: str | None = None  # the prompt after which the memory was freed
-        self._stopped: dict[str, float] = {}  # attempts not yet seen to end, by when stopped
-        self._stops: set[asyncio.Task[None]] = set()
-        self._none_on_its_way = asyncio.Event()
-        self._none_on_its_way.set()
 
     # ---------------------------------------------------------------- what it is and has
 
@@ -112,7 +94,7 @@ class ComfyUI:
     async def probe(self) -> ServerInfo:
         """Ask for version and memory; a server whose worker is stuck counts as unavailable."""
         stats = await self._server.stats()
-        await self._raise_if_stuck()
+        await self._attempts.raise_if_stuck()
         await self._server.look(str(UUID(int=0)))  # finds out what this version can do
         notes = []
         if not self._server.knows_jobs:
@@ -160,7 +142,7 @@ class ComfyUI:
         if work.files:
             picture, request = await self._upload(work.files[0], request, workflow)
         graph = fill(workflow, request, prefix=f"usher/{work.key}", picture=picture)
-        ended = await self._attempt(work.key, graph, workflow, request, report)
+        ended = await self._attempts.run(work.key, graph, workflow, request, report)
         return self._fetch(model, work.key, workflow, ended)
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
@@ -169,121 +151,16 @@ class ComfyUI:
         seen = await self._server.look(work.key)
         if seen is Stage.UNKNOWN:
             return None
-        ended: Ended | None = seen if isinstance(seen, Ended) else None
-        if ended is None:
-            async with self._watching(work.key, workflow.nodes, report) as watch:
-                ended = await self._until_ended(work.key, watch)
-        if ended is not None:
-            _raise_if_failed(workflow, ended)
+        if isinstance(seen, Ended):
+            raise_if_failed(workflow, seen)
+            return self._fetch(model, work.key, workflow, seen)
+        ended = await self._attempts.follow(work.key, workflow, report)
         return self._fetch(model, work.key, workflow, ended)
 
     async def aclose(self) -> None:
         """Finish stopping what was cancelled, then close connections. Idempotent."""
-        if self._stops:
-            await asyncio.wait(self._stops)  # each is bounded by STOP_S
-        if self._session is not None:
-            await self._session.close()
+        await self._attempts.aclose()
         await self._http.aclose()
-
-    async def _attempt(
-        self, key: str, graph: Graph, workflow: Workflow, request: TextToImage, report: Report
-    ) -> Ended | None:
-        """Send a prompt and return how it ended; None when it succeeded by the server's word."""
-        async with self._watching(key, graph, report) as watch:
-            await self._send(key, graph, workflow, request)
-            ended = await self._until_ended(key, watch)
-        if ended is not None:
-            _raise_if_failed(workflow, ended)
-        return ended
-
-    @asynccontextmanager
-    async def _watching(self, key: str, graph: Graph, report: Report) -> AsyncIterator[Watch]:
-        """Listen to an attempt; stop it on the server when it is given up here."""
-        if self._session is None:  # made here: it belongs to the running loop
-            self._session = listener(self._headers)
-        watch = Watch(self._socket_url, key, graph, report)
-        try:
-            async with watch.listening(self._session):
-                yield watch
-        except (asyncio.CancelledError, Unavailable):
-            await self._stop(key)
-            raise
-
-    async def _send(self, key: str, graph: Graph, workflow: Workflow, request: TextToImage) -> None:
-        """Put a prompt into the server's queue once, whatever becomes of the answer."""
-        sending = asyncio.ensure_future(self._server.send(key, graph))
-        self._none_on_its_way.clear()
-        sending.add_done_callback(lambda _: self._none_on_its_way.set())
-        try:
-            answer = await asyncio.shield(sending)
-        except asyncio.CancelledError:
-            # It may arrive yet; what stops it must come after it.
-            with suppress(BackendError, TimeoutError):
-                await asyncio.wait_for(sending, STOP_S / 2)
-            raise
-        except HttpRefused as refused:
-            raise _refused(refused, workflow, request) from refused
-        except Unavailable:
-            if await self._server.look(key) is Stage.UNKNOWN:
-                raise
-            return  # only the answer was lost
-        if accepted_in_part(answer):
-            await self._stop(key)
-            raise refusal(answer, workflow, request)
-
-    async def _until_ended(self, key: str, watch: Watch) -> Ended | None:
-        """Ask at every sign and now and then until the attempt has ended.
-
-        None: the server said so and that it succeeded. What it made is asked for later, because
-        until this returns the server has nothing to do.
-        """
-        await watch.settled()
-        clock = asyncio.get_running_loop().time
-        answered_at, failures, unknown = clock(), 0, 0
-        while not watch.done:
-            try:
-                seen = await self._server.look(key, said_ended=watch.said_ended)
-            except Unavailable:
-                failures += 1
-                if failures > 2 and clock() - answered_at > GRACE_S:
-                    raise
-            else:
-                if isinstance(seen, Ended):
-                    return seen
-                answered_at, failures = clock(), 0
-                unknown = unknown + 1 if seen is Stage.UNKNOWN else 0
-            if unknown > 1:  # once could be a look in the moment it moves between two lists
-                raise Unavailable("the server does not know the attempt any more: restarted?")
-            if not unknown:
-                await watch.wait(ASK_S, ASK_LOST_S)
-        return None
-
-    async def _stop(self, key: str) -> None:
-        """Stop an attempt on the server; being cancelled again does not keep it from that."""
-        self._stopped[key] = asyncio.get_running_loop().time()
-        task = asyncio.create_task(self._stop_on_server(key))
-        self._stops.add(task)
-        task.add_done_callback(self._stops.discard)
-        await asyncio.shield(task)
-
-    async def _stop_on_server(self, key: str) -> None:
-        try:
-            async with asyncio.timeout(STOP_S):
-                await self._server.stop(key)
-        except (BackendError, TimeoutError) as error:
-            log.info("%s: attempt %s could not be stopped: %s", self._name, key, error)
-
-    async def _raise_if_stuck(self) -> None:
-        """Look after stopped attempts: one that runs on for long shows a worker that hangs."""
-        now = asyncio.get_running_loop().time()
-        for key, since in list(self._stopped.items()):
-            seen = await self._server.look(key)
-            if isinstance(seen, Ended) or seen is Stage.UNKNOWN:
-                del self._stopped[key]
-            elif now - since > STUCK_S:
-                raise Unavailable(f"its worker hangs on attempt {key}: restart the server")
-            else:
-                await self._stop_on_server(key)
 
     # ---------------------------------------------------------------- pictures in and out
 
@@ -301,10 +178,7 @@ class ComfyUI:
     def _fetch(self, model: ModelSpec, key: str, workflow: Workflow, ended: Ended | None) -> Fetch:
         async def fetch() -> Output:
             made = ended or await self._made(key, workflow)
-            # A prompt on its way goes first: until it arrives the server has nothing to do.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(GIVE_WAY_S):
-                    await self._none_on_its_way.wait()
+            await self._attempts.give_way()
             if not made.files:
                 raise Rejected(f"attempt ended without a file ({model.name})", user_text=NO_PICTURE)
             files = [
@@ -320,7 +194,7 @@ class ComfyUI:
         seen = await self._server.look(key)
         if not isinstance(seen, Ended):
             raise Unavailable(f"a result is gone: the attempt is {seen}")
-        _raise_if_failed(workflow, seen)
+        raise_if_failed(workflow, seen)
         return seen
 
     async def _download(self, file: ServerFile, name: str) -> File:
@@ -343,7 +217,8 @@ class ComfyUI:
         workflow = self._templates(model).all[0]
         picture = await self._server.upload(blank()) if workflow.takes_picture else None
         graph = warm_up(workflow, seed=secrets.randbits(63), picture=picture)
-        await self._attempt(str(uuid4()), graph, workflow, TextToImage(prompt=""), lambda _: None)
+        nothing = TextToImage(prompt="")
+        await self._attempts.run(str(uuid4()), graph, workflow, nothing, lambda _: None)
 
     async def unload(self, model: ModelSpec) -> None:  # noqa: ARG002  # they leave together
         """Free all models of this process; return when its memory is back, or after `FREE_S`."""
@@ -398,22 +273,6 @@ class ComfyUI:
             raise Rejected("a chat for an image model", user_text="This model draws pictures only.")
         workflow = self._templates(model).serving(work.request, has_picture=bool(work.files))
         return work.request, workflow
-
-
-def _refused(refused: HttpRefused, workflow: Workflow, request: TextToImage) -> BackendError:
-    """Tell a prompt that is wrong from a proxy or server that takes none."""
-    if refused.status == 413:
-        return Rejected(str(refused), user_text="This request is too large for the server.")
-    if refused.status != 400:
-        return Unavailable(str(refused))
-    return refusal(parse_json(refused.body), workflow, request)
-
-
-def _raise_if_failed(workflow: Workflow, ended: Ended) -> None:
-    if ended.failure is not None:
-        raise failure(ended.failure, workflow)
-    if ended.interrupted:
-        raise Unavailable("interrupted on the server by somebody else")
 
 
 def _unloaded(templates: Templates, ended: Ended) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from backends.comfyui_answers import NodeFailure
+from backends.comfyui_answers import Ended, NodeFailure
+from backends.http import HttpRefused, parse_json
 from backends.workflow import WORDS, Workflow, blame
 from backends.workflow_graph import files_of
 from queueing.errors import BackendError, BadModel, OutOfMemory, Rejected, Unavailable
@@ -55,6 +56,15 @@ def refusal(body: JsonValue, workflow: Workflow, request: TextToImage) -> Backen
     return BadModel(f"{workflow.name}: {_summary(read)}", user_text=MISCONFIGURED)
 
 
+def refused_prompt(refused: HttpRefused, workflow: Workflow, request: TextToImage) -> BackendError:
+    """Tell a prompt that is wrong from a proxy or server that takes none."""
+    if refused.status == 413:
+        return Rejected(str(refused), user_text="This request is too large for the server.")
+    if refused.status != 400:
+        return Unavailable(str(refused))
+    return refusal(parse_json(refused.body), workflow, request)
+
+
 def accepted_in_part(body: JsonValue) -> bool:
     """Whether a 200 answer to a prompt lists broken outputs: only the others would run."""
     return not isinstance(body, dict) or bool(body.get("node_errors"))
@@ -78,6 +88,14 @@ def failure(failed: NodeFailure, workflow: Workflow) -> BackendError:
     if is_loader(workflow, failed.node_id):
         return BadModel(cause, user_text=MISCONFIGURED)
     return Rejected(cause, user_text=STEP_FAILED)
+
+
+def raise_if_failed(workflow: Workflow, ended: Ended) -> None:
+    """Raise what an attempt's end means, unless it ended well."""
+    if ended.failure is not None:
+        raise failure(ended.failure, workflow)
+    if ended.interrupted:
+        raise Unavailable("interrupted on the server by somebody else")
 
 
 def is_loader(workflow: Workflow, node_id: str) -> bool:

@@ -31,9 +31,9 @@ SDXL = model()
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask often and give up soon: the waits are the same, only shorter."""
-    monkeypatch.setattr("backends.comfyui.ASK_S", 0.05)
-    monkeypatch.setattr("backends.comfyui.ASK_LOST_S", 0.02)
-    monkeypatch.setattr("backends.comfyui.GRACE_S", 0.2)
+    monkeypatch.setattr("backends.comfyui_attempts.ASK_S", 0.05)
+    monkeypatch.setattr("backends.comfyui_attempts.ASK_LOST_S", 0.02)
+    monkeypatch.setattr("backends.comfyui_attempts.GRACE_S", 0.2)
     monkeypatch.setattr("backends.comfyui_watch.CONNECT_S", 0.1)
     monkeypatch.setattr("backends.comfyui_watch.RECONNECT_S", 0.05)
 
@@ -496,7 +496,7 @@ async def test_cancelling_does_not_wait_for_a_server_that_hangs(
     fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If this failed a hanging server would hold up the bot's stop."""
-    monkeypatch.setattr("backends.comfyui.STOP_S", 0.1)
+    monkeypatch.setattr("backends.comfyui_attempts.STOP_S", 0.1)
     attempt = work(LONG)
     run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
     await running(fake, attempt.key)
@@ -517,7 +517,7 @@ async def test_a_worker_that_hangs_takes_its_server_out(
     run.cancel()
     await asyncio.wait({run})
     assert (await comfy.probe()).description
-    monkeypatch.setattr("backends.comfyui.STUCK_S", -1.0)
+    monkeypatch.setattr("backends.comfyui_attempts.STUCK_S", -1.0)
     with pytest.raises(Unavailable, match="worker hangs"):
         await comfy.probe()
     fake.faults.wedged = False

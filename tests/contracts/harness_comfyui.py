@@ -39,7 +39,7 @@ async def _fake(*, old: bool) -> AsyncIterator[Harness]:
         async def busy() -> bool:
             return fake.busy
 
-        with patch("backends.comfyui.GRACE_S", 0.2):
+        with patch("backends.comfyui_attempts.GRACE_S", 0.2):
             yield Harness(
                 backend=backend,
                 model=model(),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backends import comfyui
+from backends import comfyui_attempts
 from bot import app
 from tests.bot.test_cli import ROOT, WAIT_S
 
@@ -75,9 +75,9 @@ def test_running_work_goes_back_to_its_place_within_ten_seconds(tmp_path: Path) 
 
 def test_all_that_a_stop_may_wait_for_fits_into_ten_seconds() -> None:
     """A server and a chat that hang would hold it up until a service manager kills the bot."""
-    server_s = comfyui.STOP_S * 1.5  # for a prompt on its way, then for its end
+    server_s = comfyui_attempts.STOP_S * 1.5  # for a prompt on its way, then for its end
     closing_s = 0.5
-    assert app._GRACE_S + comfyui.STOP_S + app._SETTLE_S + closing_s < STOP_S
+    assert app._GRACE_S + comfyui_attempts.STOP_S + app._SETTLE_S + closing_s < STOP_S
     assert app._GRACE_S + server_s + closing_s < STOP_S
 
 
