@@ -4,8 +4,8 @@ Memory only, changed by the loader, the processor and the health watch; the rout
 part of a `World`. It never speaks to a server or to the store.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from queueing.budget import Budget
@@ -15,7 +15,7 @@ from queueing.paused import Paused
 from queueing.ports import Backend, Clock
 from queueing.setbacks import Setbacks
 from queueing.vitals import Vitals
-from queueing.world import BackendView, Copy, HostView, Residency
+from queueing.world import Copy, Residency
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,18 +199,6 @@ class Fleet:
         self.paused = paused
         self._changed()
 
-    def residency(self) -> list[tuple[str, str, str, str, bool]]:
-        """Return the rows of the store's residency table: all copies, and pins without one."""
-        rows = [
-            (self.catalog.host_of[c.backend], c.backend, c.model, c.residency.value, c.pinned)
-            for c in self.copies
-        ]
-        waiting = sorted(self.pins - self._copies.keys())
-        return rows + [
-            (self.catalog.host_of[backend], backend, model, Residency.LOADING.value, True)
-            for model, backend in waiting
-        ]
-
     # ------------------------------------------------------------ running jobs
 
     def occupy(self, job: Job, backend: str, ends_at: float) -> None:
@@ -252,6 +240,10 @@ class Fleet:
         if copy is not None and copy.residency is Residency.READY:
             self.drain(model, backend)
             self.setbacks.lost(model, copy.ready_at)
+
+    def unmet_pins(self) -> list[tuple[str, str]]:
+        """Return the pins (model, backend) of which there is no copy, in order."""
+        return sorted(self.pins - self._copies.keys()) if self.pins else []
 
     def serving(self, spec: ModelSpec) -> tuple[str, ...]:
         """Return the backends that can serve a model, in the configuration's order."""
@@ -306,61 +298,3 @@ class Fleet:
     def known_vram_mb(self, spec: ModelSpec) -> int | None:
         """Return what a copy takes, None until it is measured."""
         return self.budget.known_mb(spec)
-
-    # ------------------------------------------------------------ views for the planner
-
-    def host_views(self) -> dict[str, HostView]:
-        """Return the hosts as the planner sees them."""
-        return {
-            host.name: HostView(
-                name=host.name,
-                usable_mb=self.usable_mb(host.name),
-                budget_mb=host.usable_mb,
-                paused=self.paused.stops_host(host.name),
-            )
-            for host in self.catalog.hosts.values()
-        }
-
-    def backend_views(self) -> dict[str, BackendView]:
-        """Return the backends as the planner sees them."""
-        running: defaultdict[str, list[Job]] = defaultdict(list)
-        for slot in self._slots.values():
-            running[slot.backend].append(slot.job)
-        return {name: self._backend_view(name, running[name]) for name in self._backends}
-
-    def _backend_view(self, name: str, running: Sequence[Job]) -> BackendView:
-        spec, health, adapter = (
-            self.catalog.backends[name],
-            self.vitals.of(name),
-            self._backends[name],
-        )
-        host = self.catalog.host_of[name]
-        moving = spec.serial and any(
-            copy.backend == name and copy.residency is not Residency.READY
-            for copy in self._copies.values()
-        )
-        return BackendView(
-            name=name,
-            host=host,
-            up=health.up,
-            since=health.since,
-            serial=spec.serial,
-            parallel=spec.parallel,
-            busy=len(running) + moving,
-            max_models=spec.max_models,
-            unloads_together=adapter.unloads_together,
-            can_unload=adapter.can_unload,
-            paused=self.paused.stops_host(host),
-            alone=any(job.suspect for job in running),
-        )
-
-    def wishes(self, model: str) -> tuple[str, ...]:
-        """Return the backends on which an admin wants a model that is not there yet."""
-        if not self.pins:
-            return ()
-        return tuple(sorted(b for m, b in self.pins - self._copies.keys() if m == model))
-
-    def models_in_play(self, waiting: Iterable[str]) -> list[str]:
-        """Return the models that wait, have copies or are wished for, each once."""
-        copies = (copy.model for copy in self._copies.values())
-        return list(dict.fromkeys((*waiting, *copies, *sorted(m for m, _ in self.pins))))

@@ -5,28 +5,18 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from queueing.assembly import assemble
 from queueing.at_hand import is_at_hand
 from queueing.catalog import Catalog, ModelSpec
-from queueing.control import Control
 from queueing.erasure import Erasure
 from queueing.errors import NotAccepting, Refused, StaleJob, Unavailable
 from queueing.events import Event, JobChanged, Listener
-from queueing.fleet import Fleet
-from queueing.health import Health
 from queueing.jobs import Job, JobEvent, NewJob
-from queueing.ledger import Ledger
-from queueing.loader import Loader
-from queueing.outcomes import Outcomes
-from queueing.outlook import Outlook
 from queueing.paused import Paused
 from queueing.ports import Admission, Backend, Clock, MemoryProbe, Store
-from queueing.preloads import Preloads
-from queueing.processor import Processor
 from queueing.recovery import recover
-from queueing.reports import BackendStatus, HostStatus, ModelStatus, Reports, Standing
-from queueing.requests import Capability, Chat, File, Output, TextToImage
-from queueing.router import Router
-from queueing.times import Times
+from queueing.reports import BackendStatus, HostStatus, ModelStatus, Standing
+from queueing.requests import Chat, File, Output, TextToImage
 from queueing.world import Rules
 
 log = logging.getLogger(__name__)
@@ -53,61 +43,25 @@ class JobQueue:
         self._grace_s = grace_s
         self._listeners: list[Listener] = []
         self._stopping = False
-        self._fleet = Fleet(catalog, backends, clock, changed=self._wake)
-        self._times = Times(self._fleet, clock)
-        ledger = Ledger(store=store, fleet=self._fleet, times=self._times)
-        self._health = Health(fleet=self._fleet, backends=backends, memory=memory, clock=clock)
-        outcomes = Outcomes(store=store, clock=clock, publish=self._publish)
-        self._processor = Processor(
+        self._parts = parts = assemble(
             store=store,
-            fleet=self._fleet,
+            catalog=catalog,
             backends=backends,
-            clock=clock,
-            outcomes=outcomes,
-            publish=self._publish,
-            relieve=self._relieve,
-            ended=self._times.job_ended,
-            wake=self._wake,
-            runner=runner,
-        )
-        self._loader = Loader(
-            fleet=self._fleet,
-            backends=backends,
-            measure=self._health.free_mb,
-            fail_waiting=outcomes.fail_waiting,
-            loaded=self._times.loaded,
-            write_down=ledger.write,
-        )
-        self._router = Router(
-            store=store,
-            fleet=self._fleet,
-            loader=self._loader,
-            processor=self._processor,
-            times=self._times,
-            ledger=ledger,
             clock=clock,
             rules=rules or Rules(),
+            memory=memory,
+            runner=runner,
+            changed=self._wake,
             publish=self._publish,
         )
-        self._preloads = Preloads(
-            fleet=self._fleet, loader=self._loader, looked=self._health.first_looked
-        )
-        self._control = Control(
-            store=store,
-            fleet=self._fleet,
-            loader=self._loader,
-            clock=clock,
-            publish=self._publish,
-            moved=self._router.moved,
-        )
+        self._fleet = parts.fleet
+        self._times = parts.times
+        self._router = parts.router
+        self._processor = parts.processor
+        self._preloads = parts.preloads
+        self._control = parts.control
+        self._reports = parts.reports
         self._erasure = Erasure(store=store, cancel=self.cancel, publish=self._publish)
-        self._reports = Reports(
-            store=store,
-            fleet=self._fleet,
-            router=self._router,
-            outlook=Outlook(router=self._router, fleet=self._fleet, times=self._times, clock=clock),
-            times=self._times,
-        )
 
     # ------------------------------------------------------------ accepting
 
@@ -139,7 +93,7 @@ class JobQueue:
         return job
 
     def _able(self, new: NewJob) -> ModelSpec:
-        spec = self.catalog.require(new.model, capability_of(new))
+        spec = self.catalog.require(new.model, new.needs)
         if not self._fleet.can_ever_serve(spec):
             raise Refused(f"no server can run {spec.name}")
         return spec
@@ -365,38 +319,18 @@ class JobQueue:
     async def run(self) -> None:
         """Recover, then route until cancelled; then give running jobs their grace and stop."""
         async with asyncio.TaskGroup() as work:
-            await recover(
-                store=self._store,
-                fleet=self._fleet,
-                times=self._times,
-                processor=self._processor,
-                health=self._health,
-                work=work,
-            )
+            await recover(self._store, self._parts, work)
             try:
                 async with asyncio.TaskGroup() as services:
                     services.create_task(self._router.run(work), name="router")
                     for name in self._backends:
-                        services.create_task(self._health.watch(name), name=f"health of {name}")
+                        watch = self._parts.health.watch(name)
+                        services.create_task(watch, name=f"health of {name}")
             finally:
                 self._stopping = True
-                self._loader.stop()
+                self._parts.loader.stop()
                 await self._processor.stop(self._grace_s)
 
     def _wake(self) -> None:
         self._router.wake()
         self._control.look()
-
-    async def _relieve(self, host: str) -> None:
-        await self._loader.relieve(host)
-
-
-def capability_of(new: NewJob) -> Capability:
-    """Return what a model must be able to do for a request with its pictures."""
-    match new.request:
-        case TextToImage(upscale=True):
-            return Capability.UPSCALE
-        case TextToImage():
-            return Capability.IMAGE_TO_IMAGE if new.files else Capability.TEXT_TO_IMAGE
-        case Chat():
-            return Capability.VISION if new.files else Capability.TEXT_TO_TEXT

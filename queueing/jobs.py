@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from queueing.requests import Chat, File, TextToImage
+from queueing.requests import Capability, Chat, File, TextToImage
 
 LANES = ("vip", "normal", "relaxed")
 
@@ -75,6 +75,17 @@ class NewJob:
     reply_to: str = ""
     key: str
     hold_s: float = 0.0
+
+    @property
+    def needs(self) -> Capability:
+        """What a model must be able to do for the request with its files."""
+        match self.request:
+            case TextToImage(upscale=True):
+                return Capability.UPSCALE
+            case TextToImage():
+                return Capability.IMAGE_TO_IMAGE if self.files else Capability.TEXT_TO_IMAGE
+            case Chat():
+                return Capability.VISION if self.files else Capability.TEXT_TO_TEXT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,6 +6,7 @@ from queueing.errors import StoreError
 from queueing.fleet import Fleet
 from queueing.ports import Learned, Store
 from queueing.times import Times
+from queueing.world import Residency
 
 
 class Ledger:
@@ -28,7 +29,7 @@ class Ledger:
             if self._fleet.copies_changed:
                 self._fleet.copies_changed = False
                 try:
-                    await self._store.note_residency(self._fleet.residency())
+                    await self._store.note_residency(self._residency())
                 except StoreError:
                     self._fleet.copies_changed = True
                     raise
@@ -40,3 +41,15 @@ class Ledger:
             if self._sizes:
                 await self._store.note_sizes(self._sizes)
                 self._sizes.clear()
+
+    def _residency(self) -> list[tuple[str, str, str, str, bool]]:
+        """Return the rows of the store's table: all copies, and pins without one."""
+        host_of = self._fleet.catalog.host_of
+        copies = [
+            (host_of[copy.backend], copy.backend, copy.model, copy.residency.value, copy.pinned)
+            for copy in self._fleet.copies
+        ]
+        return copies + [
+            (host_of[backend], backend, model, Residency.LOADING.value, True)
+            for model, backend in self._fleet.unmet_pins()
+        ]

@@ -5,9 +5,9 @@ It never decides what runs where; it is told by the router, and by recovery afte
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, KeysView, Mapping
+from collections.abc import Awaitable, Callable, KeysView
 from dataclasses import dataclass
-from uuid import uuid5
+from functools import partial
 
 from queueing.catalog import ModelSpec
 from queueing.errors import NotLoaded, OutOfMemory, StaleJob, StoreError, Unavailable
@@ -16,26 +16,17 @@ from queueing.fleet import Fleet
 from queueing.jobs import Job, JobEvent
 from queueing.outcomes import Outcomes
 from queueing.pace import Pace
-from queueing.ports import Backend, Clock, Fetch, Report, Store
-from queueing.requests import File, Output, Progress, Work
-from queueing.retry import FIRST_PAUSE_S, NEUTRAL_TEXT, Fail, after_failure, pause_s
+from queueing.ports import Clock, Store
+from queueing.requests import Progress
+from queueing.retry import FIRST_PAUSE_S, NEUTRAL_TEXT, Fail, after_failure
+from queueing.sending import Attempted, Lost, Sending
 from queueing.watch import NeverBegan, watched
 from queueing.world import Start
 
 log = logging.getLogger(__name__)
 
-FETCH_TRIES = 5
-ABANDON_S = 5.0  # long enough to ask whether a server still works on a cancelled job
-RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it finished meanwhile
-
 LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
 LOST_TEXT = "It was interrupted again and again."
-
-Call = Callable[[Report], Awaitable[Fetch]]
-
-
-class _Lost(Exception):
-    """The server knows nothing of an attempt that was sent before a crash."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,8 +47,8 @@ class Processor:
         *,
         store: Store,
         fleet: Fleet,
-        backends: Mapping[str, Backend],
         clock: Clock,
+        sending: Sending,
         outcomes: Outcomes,
         publish: Callable[[JobChanged | Progressed], None],
         relieve: Callable[[str], Awaitable[None]],
@@ -67,8 +58,8 @@ class Processor:
     ) -> None:
         self._store = store
         self._fleet = fleet
-        self._backends = backends
         self._clock = clock
+        self._sending = sending
         self._outcomes = outcomes
         self._publish = publish
         self._relieve = relieve
@@ -102,26 +93,8 @@ class Processor:
             return
         self._fleet.ready(spec, backend)
         self._fleet.occupy(job, backend, self._clock.now() + spec.service_s)
-        self._spawn(
-            job, lambda: self._run(job, backend, lambda r: self._resumed(job, backend, r)), work
-        )
-
-    async def abandon(self, job: Job) -> None:
-        """Stop what a server may still do for a job that was cancelled as the last run ended.
-
-        Takes `ABANDON_S` at most and never fails. Idempotent.
-        """
-        spec = self._fleet.catalog.models.get(job.model)
-        if spec is None or job.backend is None or job.backend not in self._fleet.serving(spec):
-            return
-        try:
-            work = self._work(job, await self._store.inputs(job))
-            async with asyncio.timeout(ABANDON_S):  # to give up on an attempt is to stop it
-                await self._backends[job.backend].resume(spec, work, _unheard)
-        except TimeoutError:
-            log.info("job %d was cancelled: stopped on %s", job.id, job.backend)
-        except Exception as error:  # noqa: BLE001 - a courtesy to the server; nobody waits for it
-            log.info("job %d was cancelled: %s: %s", job.id, job.backend, error)
+        attempt = partial(self._sending.take_up, job, backend)
+        self._spawn(job, lambda: self._run(job, backend, attempt), work)
 
     def cancel(self, job_id: int) -> None:
         """Stop the work on a job whose end is already written down. Idempotent."""
@@ -197,20 +170,20 @@ class Processor:
             raise job
         _resolve(started)
         self._publish(JobChanged(job=job, event=JobEvent.START))
-        await self._run(job, start.backend, lambda r: self._sent(job, files, start.backend, r))
+        await self._run(job, start.backend, partial(self._sending.send, job, files, start.backend))
 
-    async def _run(self, job: Job, backend: str, call: Call) -> None:
+    async def _run(self, job: Job, backend: str, attempt: Attempted) -> None:
         spec = self._fleet.catalog.models[job.model]
         try:
             pace = Pace(self._fleet.slots[job.id].ends_at)
-            fetch = await watched(call, spec.timeouts, lambda p: self._progressed(job, pace, p))
+            fetch = await watched(attempt, spec.timeouts, lambda p: self._progressed(job, pace, p))
             # The server is done with it: the slot is free, and fetching overlaps the next job.
             self._fleet.vacate(job.id)
             self._attempts[job.id].finished = True
             self._fleet.vitals.worked(backend)
             self._ended(job, backend)
-            output = await self._fetched(fetch, job)
-        except _Lost:
+            output = await self._sending.fetch(fetch, job)
+        except Lost:
             await self._lost(job)
         except StoreError as error:
             # Its inputs could not be read, so nothing was sent: not the job's fault.
@@ -229,52 +202,6 @@ class Processor:
         if ends_at:
             self._fleet.expect(job.id, ends_at)
         self._publish(Progressed(job_id=job.id, progress=progress))
-
-    def _work(self, job: Job, files: tuple[File, ...]) -> Work:
-        key = uuid5(self._store.database_id, f"{job.id}:{job.attempt}")
-        return Work(key=str(key), request=job.request, files=files)
-
-    async def _sent(
-        self, job: Job, files: tuple[File, ...] | BaseException, backend: str, report: Report
-    ) -> Fetch:
-        if isinstance(files, BaseException):
-            raise files
-        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
-        work = self._work(job, files)
-        if job.suspect:
-            # Its attempt was given back, so it has the same key: perhaps only the connection
-            # broke, and the server is at it still or has long finished.
-            fetch = await server.resume(spec, work, report)
-            if fetch is not None:
-                return fetch
-        return await server.run(spec, work, report)
-
-    async def _resumed(self, job: Job, backend: str, report: Report) -> Fetch:
-        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
-        work = self._work(job, await self._store.inputs(job))
-        give_up_at = self._clock.now() + RESUME_PATIENCE_S
-        while True:
-            try:
-                fetch = await server.resume(spec, work, report)
-            except Unavailable as error:
-                self._fleet.vitals.down(backend, str(error))
-                if self._clock.now() >= give_up_at:
-                    raise
-                await asyncio.sleep(2.0)
-            else:
-                if fetch is None:
-                    raise _Lost
-                return fetch
-
-    async def _fetched(self, fetch: Fetch, job: Job) -> Output:
-        """Bring the output; a broken connection is no reason to generate it again."""
-        for tries in range(1, FETCH_TRIES):
-            try:
-                return await fetch()
-            except Unavailable as error:
-                log.warning("job %d: fetching its output failed: %s", job.id, error)
-                await asyncio.sleep(pause_s(tries))
-        return await fetch()
 
     # ------------------------------------------------------------ outcomes
 
@@ -327,10 +254,6 @@ class Processor:
             await self._outcomes.conclude(job, JobEvent.FAIL, error=LOST_TEXT)
         else:
             await self._outcomes.conclude(job, JobEvent.RELEASE, not_before=self._clock.now())
-
-
-def _unheard(_progress: Progress) -> None:
-    """Take progress that nobody waits for."""
 
 
 def _resolve(started: asyncio.Future[None]) -> None:

@@ -8,39 +8,30 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping
 
+from queueing.assembly import Parts
 from queueing.fleet import Fleet
-from queueing.health import Health
 from queueing.ports import Store
-from queueing.processor import Processor
-from queueing.times import Times
 
 log = logging.getLogger(__name__)
 
 
-async def recover(
-    *,
-    store: Store,
-    fleet: Fleet,
-    times: Times,
-    processor: Processor,
-    health: Health,
-    work: asyncio.TaskGroup,
-) -> None:
+async def recover(store: Store, parts: Parts, work: asyncio.TaskGroup) -> None:
     """Bring back pauses, what was learned, pins, running jobs and what is known to be in memory.
 
     Waiting jobs need nothing: the store has their places. Raises `StoreError`.
     """
+    fleet = parts.fleet
     fleet.pause(await store.paused())
-    times.restore(await store.learned())
+    parts.times.restore(await store.learned())
     fleet.budget.restore(await store.sizes())
     noted = await _noted_copies(store, fleet)
     _pin_configured(fleet)
     for job in await store.processing():
         log.info("job %d was running on %s; asking there for it", job.id, job.backend)
-        processor.recover(job, work)
+        parts.processor.recover(job, work)
     for job in await store.abandoned():
-        work.create_task(processor.abandon(job), name=f"abandoned job {job.id}")
-    await health.first_look(noted)
+        work.create_task(parts.sending.abandon(job), name=f"abandoned job {job.id}")
+    await parts.health.first_look(noted)
     _clear_half_loads(fleet, noted)
 
 

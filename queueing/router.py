@@ -23,7 +23,7 @@ from queueing.reasons import sentence
 from queueing.retry import pause_s
 from queueing.snapshots import Snapshots
 from queueing.times import Times
-from queueing.world import Blocked, Evict, Plan, Reason, Rules, Waiting, World
+from queueing.world import Blocked, Evict, Plan, Reason, Waiting, World
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +42,8 @@ class Router:
         processor: Processor,
         times: Times,
         ledger: Ledger,
+        snapshots: Snapshots,
         clock: Clock,
-        rules: Rules,
         publish: Callable[[LinesMoved], None],
     ) -> None:
         self._store = store
@@ -52,10 +52,8 @@ class Router:
         self._processor = processor
         self._times = times
         self._ledger = ledger
+        self._snapshots = snapshots
         self._clock = clock
-        self._snapshots = Snapshots(
-            store=store, fleet=fleet, processor=processor, times=times, clock=clock, rules=rules
-        )
         self._publish = publish
         self._awake = asyncio.Event()
         self._moved: set[str] = set()

@@ -3,15 +3,25 @@
 Looks and remembers what has not changed; changes nothing.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 
 from queueing.fleet import Fleet
 from queueing.jobs import Job
-from queueing.ports import Clock, Line, Store
+from queueing.ports import Backend, Clock, Line, Store
 from queueing.processor import Processor
 from queueing.times import Times
-from queueing.world import ModelView, Plan, Rules, Waiting, World
+from queueing.world import (
+    BackendView,
+    HostView,
+    ModelView,
+    Plan,
+    Residency,
+    Rules,
+    Waiting,
+    World,
+)
 
 HEADS_PER_LINE = 8  # starts of one line in one step; the next step follows at once
 
@@ -24,6 +34,7 @@ class Snapshots:
         *,
         store: Store,
         fleet: Fleet,
+        backends: Mapping[str, Backend],
         processor: Processor,
         times: Times,
         clock: Clock,
@@ -31,6 +42,7 @@ class Snapshots:
     ) -> None:
         self._store = store
         self._fleet = fleet
+        self._backends = backends
         self._processor = processor
         self._times = times
         self._clock = clock
@@ -49,12 +61,15 @@ class Snapshots:
         for line in lines:
             if line.model in self._fleet.catalog.models:
                 waiting.setdefault(line.model, []).append(self._waiting(line))
-        models = self._fleet.models_in_play(waiting)
+        unmet = self._fleet.unmet_pins()
         return World(
             now=now,
-            models={name: self._model(name, now, tuple(waiting.get(name, ()))) for name in models},
-            hosts=self._fleet.host_views(),
-            backends=self._fleet.backend_views(),
+            models={
+                name: self._model(name, now, tuple(waiting.get(name, ())), unmet)
+                for name in self._in_play(waiting)
+            },
+            hosts=self._hosts(),
+            backends=self._backend_views(),
             copies=self._fleet.copies,
             reservations=last.reservations,
             lane_credit=last.lane_credit,
@@ -62,7 +77,20 @@ class Snapshots:
             watched_s=self._times.rates.watched_s(now),
         )
 
-    def _model(self, name: str, now: float, waiting: tuple[Waiting, ...]) -> ModelView:
+    # ------------------------------------------------------------ models
+
+    def _in_play(self, waiting: Iterable[str]) -> Iterable[str]:
+        """Return the models that wait, have copies or are pinned, each once."""
+        copies = (copy.model for copy in self._fleet.copies)
+        return dict.fromkeys((*waiting, *copies, *sorted(m for m, _ in self._fleet.pins)))
+
+    def _model(
+        self,
+        name: str,
+        now: float,
+        waiting: tuple[Waiting, ...],
+        unmet: Sequence[tuple[str, str]],
+    ) -> ModelView:
         spec = self._fleet.catalog.models[name]
         backends = self._fleet.serving(spec)
         loads_s, services_s = self._times.tables(spec, backends)
@@ -79,7 +107,7 @@ class Snapshots:
             load_after=self._fleet.setbacks.of(name).until,
             paused=paused,
             waiting=waiting,
-            wanted_by_admin=() if paused else self._fleet.wishes(name),
+            wanted_by_admin=() if paused else tuple([b for m, b in unmet if m == name]),
         )
 
     def _waiting(self, line: Line) -> Waiting:
@@ -110,4 +138,49 @@ class Snapshots:
             oldest_at=line.first_queued_at,
             next_start_at=line.next_start_at,
             held=line.held,
+        )
+
+    # ------------------------------------------------------------ hosts and backends
+
+    def _hosts(self) -> dict[str, HostView]:
+        return {
+            host.name: HostView(
+                name=host.name,
+                usable_mb=self._fleet.usable_mb(host.name),
+                budget_mb=host.usable_mb,
+                paused=self._fleet.paused.stops_host(host.name),
+            )
+            for host in self._fleet.catalog.hosts.values()
+        }
+
+    def _backend_views(self) -> dict[str, BackendView]:
+        running: defaultdict[str, list[Job]] = defaultdict(list)
+        for slot in self._fleet.slots.values():
+            running[slot.backend].append(slot.job)
+        return {name: self._backend(name, running[name]) for name in self._backends}
+
+    def _backend(self, name: str, running: Sequence[Job]) -> BackendView:
+        catalog, adapter = self._fleet.catalog, self._backends[name]
+        spec, health, host = (
+            catalog.backends[name],
+            self._fleet.vitals.of(name),
+            catalog.host_of[name],
+        )
+        moving = spec.serial and any(
+            copy.backend == name and copy.residency is not Residency.READY
+            for copy in self._fleet.copies
+        )
+        return BackendView(
+            name=name,
+            host=host,
+            up=health.up,
+            since=health.since,
+            serial=spec.serial,
+            parallel=spec.parallel,
+            busy=len(running) + moving,
+            max_models=spec.max_models,
+            unloads_together=adapter.unloads_together,
+            can_unload=adapter.can_unload,
+            paused=self._fleet.paused.stops_host(host),
+            alone=any(job.suspect for job in running),
         )

@@ -1,0 +1,117 @@
+"""Sending: how an attempt reaches its server, and how its output comes back.
+
+Owns the attempt's key, by which its server knows it after any crash; changes no job.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from uuid import uuid5
+
+from queueing.errors import Unavailable
+from queueing.fleet import Fleet
+from queueing.jobs import Job
+from queueing.ports import Backend, Clock, Fetch, Report, Store
+from queueing.requests import File, Output, Progress, Work
+from queueing.retry import pause_s
+
+log = logging.getLogger(__name__)
+
+FETCH_TRIES = 5
+ABANDON_S = 5.0  # long enough to ask whether a server still works on a cancelled job
+RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it finished meanwhile
+
+Attempted = Callable[[Report], Awaitable[Fetch]]
+"""An attempt all set but for whom its progress is told."""
+
+
+class Lost(Exception):
+    """The server knows nothing of an attempt that was sent before a crash."""
+
+
+class Sending:
+    """Speaks to servers about attempts."""
+
+    def __init__(
+        self, *, store: Store, fleet: Fleet, backends: Mapping[str, Backend], clock: Clock
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._backends = backends
+        self._clock = clock
+
+    async def send(
+        self, job: Job, files: tuple[File, ...] | BaseException, backend: str, report: Report
+    ) -> Fetch:
+        """Have a backend run a job that has started; return when it is done with it.
+
+        `files` are its inputs, or what reading them raised, which is raised again here.
+        """
+        if isinstance(files, BaseException):
+            raise files
+        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
+        work = self._work(job, files)
+        if job.suspect:
+            # Its attempt was given back, so it has the same key: perhaps only the connection
+            # broke, and the server is at it still or has long finished.
+            fetch = await server.resume(spec, work, report)
+            if fetch is not None:
+                return fetch
+        return await server.run(spec, work, report)
+
+    async def take_up(self, job: Job, backend: str, report: Report) -> Fetch:
+        """Go on with an attempt that was sent before a crash; return when its server is done.
+
+        Raises `Lost` when the server knows nothing of it, else as `send`. A server that is away
+        is asked again for `RESUME_PATIENCE_S`.
+        """
+        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
+        work = self._work(job, await self._store.inputs(job))
+        give_up_at = self._clock.now() + RESUME_PATIENCE_S
+        while True:
+            try:
+                fetch = await server.resume(spec, work, report)
+            except Unavailable as error:
+                self._fleet.vitals.down(backend, str(error))
+                if self._clock.now() >= give_up_at:
+                    raise
+                await asyncio.sleep(2.0)
+            else:
+                if fetch is None:
+                    raise Lost
+                return fetch
+
+    async def fetch(self, fetch: Fetch, job: Job) -> Output:
+        """Bring the output; a broken connection is no reason to generate it again."""
+        for tries in range(1, FETCH_TRIES):
+            try:
+                return await fetch()
+            except Unavailable as error:
+                log.warning("job %d: fetching its output failed: %s", job.id, error)
+                await asyncio.sleep(pause_s(tries))
+        return await fetch()
+
+    async def abandon(self, job: Job) -> None:
+        """Stop what a server may still do for a job that was cancelled as the last run ended.
+
+        Takes `ABANDON_S` at most and never fails. Idempotent.
+        """
+        spec = self._fleet.catalog.models.get(job.model)
+        if spec is None or job.backend is None or job.backend not in self._fleet.serving(spec):
+            return
+        try:
+            work = self._work(job, await self._store.inputs(job))
+            async with asyncio.timeout(ABANDON_S):  # to give up on an attempt is to stop it
+                await self._backends[job.backend].resume(spec, work, _unheard)
+        except TimeoutError:
+            log.info("job %d was cancelled: stopped on %s", job.id, job.backend)
+        except Exception as error:  # noqa: BLE001 - a courtesy to the server; nobody waits for it
+            log.info("job %d was cancelled: %s: %s", job.id, job.backend, error)
+
+    def _work(self, job: Job, files: tuple[File, ...]) -> Work:
+        key = uuid5(self._store.database_id, f"{job.id}:{job.attempt}")
+        return Work(key=str(key), request=job.request, files=files)
+
+
+def _unheard(_progress: Progress) -> None:
+    """Take progress that nobody waits for."""
