@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from telegram import ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, User
 
 from bot.platforms.base import Body, Button, Content, Markdown, Moment, Part
-from bot.platforms.telegram_markdown import Kind, Span, Styled, head, join, styled
+from bot.platforms.telegram_markdown import styled
+from bot.platforms.telegram_spans import Kind, Span, Styled, head, join
 from bot.texts.split import utf16_length
 
 TEXT_MOST = 4096
