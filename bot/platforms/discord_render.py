@@ -12,6 +12,7 @@ from typing import Any
 import discord
 
 from bot.platforms.base import Body, Button, Content, Form, Markdown, Moment, Part
+from bot.texts.split import utf16_length
 from queueing.requests import File
 
 TEXT_MOST = 2000  # Discord refuses longer contents; counted in UTF-16 units to be safe
@@ -78,9 +79,9 @@ def fit(body: Body, most: int) -> str:
     """
     parts = list(body)
     shown = [_shown(part) for part in parts]
-    while (excess := sum(map(length, shown)) - most) > 0:
-        index = max(range(len(shown)), key=lambda each: length(shown[each]))
-        kept = max(0.0, 1 - excess / length(shown[index]))
+    while (excess := sum(map(utf16_length, shown)) - most) > 0:
+        index = max(range(len(shown)), key=lambda each: utf16_length(shown[each]))
+        kept = max(0.0, 1 - excess / utf16_length(shown[index]))
         parts[index] = _shortened(parts[index], kept)
         shown[index] = _shown(parts[index])
     return "".join(shown)
@@ -128,11 +129,6 @@ def _escaped(found: re.Match[str]) -> str:
     if found["mark"]:
         return f"{found['start']}\\{found['mark']}"
     return f"\\{found[0]}"
-
-
-def length(text: str) -> int:
-    """Return the length in UTF-16 units."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def attachment_of(file: File, *, spoiler: bool = False) -> discord.File:

@@ -1,13 +1,13 @@
 """Database: the one SQLite file of an installation, shared by the queue and the bot.
 
-Owns opening, ownership of the file and closing; knows no tables but `meta`.
+Owns opening and closing; knows no tables but `meta`.
 """
 
 import asyncio
 import logging
-import os
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from uuid import UUID
 
 from queueing.errors import StoreError
 from queueing.store.failures import Damaged, explain
+from queueing.store.ownership import own
 from queueing.store.schema import MigrationSet, migrate
 from queueing.store.worker import Item, Kind, Result, Worker
 
@@ -40,7 +41,6 @@ _SMALL_TABLES = (
     "SELECT name FROM sqlite_schema"
     " WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND sql NOT LIKE '% data % BLOB %'"
 )
-_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 
 
 def _guarded(
@@ -189,36 +189,39 @@ async def open_database(
     thread. Raises `StoreError` saying what to do when the file cannot be used.
     """
     path = _path(url)
-    ownership = None
-    writer = None
-    damage = _Damage()
     try:
-        if path is not None:
-            ownership = _own(path)
-        writer = await Worker.open(
-            path or ":memory:",
-            begin="BEGIN IMMEDIATE",
-            pragmas=WRITER_PRAGMAS,
-            inline=inline,
-            failed=damage.look,
+        async with AsyncExitStack() as opened:
+            database = await _opened(path, (QUEUE_MIGRATIONS, *migrations), opened, inline=inline)
+            opened.pop_all()
+            return database
+    except (sqlite3.Error, StoreError) as error:
+        raise StoreError(f"{url}: {explain(error)}") from error
+
+
+async def _opened(
+    path: Path | None, sets: Sequence[MigrationSet], opened: AsyncExitStack, *, inline: bool
+) -> Database:
+    """Open a database; what has been opened of it when something fails, `opened` closes."""
+    ownership, damage = None, _Damage()
+    if path is not None:
+        ownership = own(path)
+        opened.callback(ownership.close)
+    writer = await Worker.open(
+        path or ":memory:",
+        begin="BEGIN IMMEDIATE",
+        pragmas=WRITER_PRAGMAS,
+        inline=inline,
+        failed=damage.look,
+    )
+    opened.push_async_callback(writer.aclose)
+    if path is not None:
+        await writer.submit(_CHANGES, _refuse_damage)
+    database_id = await writer.submit(_CHANGES, lambda connection: migrate(connection, sets))
+    reader = writer
+    if path is not None:
+        reader = await Worker.open(
+            path, begin="BEGIN", pragmas=_READER, inline=inline, failed=damage.look
         )
-        if path is not None:
-            await writer.submit(_CHANGES, _refuse_damage)
-        sets = (QUEUE_MIGRATIONS, *migrations)
-        database_id = await writer.submit(_CHANGES, lambda connection: migrate(connection, sets))
-        reader = writer
-        if path is not None:
-            reader = await Worker.open(
-                path, begin="BEGIN", pragmas=_READER, inline=inline, failed=damage.look
-            )
-    except BaseException as error:
-        if writer is not None:
-            await writer.aclose()
-        if ownership is not None:
-            ownership.close()
-        if isinstance(error, (sqlite3.Error, StoreError)):
-            raise StoreError(f"{url}: {explain(error)}") from error
-        raise
     return Database(
         database_id=database_id,
         path=path,
@@ -237,56 +240,9 @@ def _path(url: str) -> Path | None:
     return Path(url.removeprefix("sqlite:///"))
 
 
-def _own(path: Path) -> sqlite3.Connection:
-    """Become the one process that writes here, until the connection is closed or we die.
-
-    The lock is SQLite's own on an empty file beside the database: the same on every system, gone
-    with the process, and no obstacle to those who only read the database.
-    """
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise StoreError(f"the folder {folder} does not exist: create it, or name another")
-    for needed in (folder, path):
-        if needed.exists() and not os.access(needed, os.W_OK):
-            raise StoreError(
-                f"{needed} is read-only: let the user that runs Usher write the file and its folder"
-            )
-    _warn_of_network(folder)
-    lock = sqlite3.connect(
-        path.with_name(path.name + ".lock"),
-        timeout=0,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    try:
-        lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.Error as error:
-        lock.close()
-        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
-            raise
-        raise StoreError(
-            "another Usher runs on this database: stop it first, or name another file"
-        ) from error
-    return lock
-
-
 def _refuse_damage(connection: sqlite3.Connection) -> None:
     """Look at every table and its indexes but those of files: these could take minutes to read."""
     for (table,) in connection.execute(_SMALL_TABLES).fetchall():
         (found,) = connection.execute(f"PRAGMA quick_check('{table}')").fetchone()
         if found != "ok":
             raise Damaged(f"the database is damaged: restore the newest backup ({found})")
-
-
-def _warn_of_network(folder: Path) -> None:
-    """Warn where SQLite's locks and WAL are known not to hold; Linux only, silent elsewhere."""
-    try:
-        mounts = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return
-    kinds = {Path(fields[1]): fields[2] for fields in map(str.split, mounts)}
-    at = folder.resolve()
-    while at not in kinds and at != at.parent:
-        at = at.parent
-    if kinds.get(at) in _NETWORK:
-        log.warning("%s is on a network file system: jobs can be lost, use a local disk", folder)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from queueing.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob
-from queueing.paused import Paused
 from queueing.requests import REQUESTS, File, Output
 
 Row = Sequence[Any]
@@ -134,19 +133,3 @@ def output_from(rows: Sequence[Row]) -> Output | None:
 def jobs_of(connection: sqlite3.Connection, query: str, parameters: Row = ()) -> list[Job]:
     """Return the jobs a query of `JOB_COLUMNS` finds."""
     return [job_from(row) for row in connection.execute(query, parameters)]
-
-
-def paused_rows(paused: Paused) -> list[Row]:
-    """Return a row (kind, name) for each thing that is paused."""
-    everything: list[Row] = [("everything", "")] if paused.everything else []
-    models = [("model", name) for name in sorted(paused.models)]
-    return [*everything, *models, *(("host", name) for name in sorted(paused.hosts))]
-
-
-def paused_from(rows: Sequence[Row]) -> Paused:
-    """Return what (kind, name) rows say is paused."""
-    return Paused(
-        everything=any(kind == "everything" for kind, _ in rows),
-        models=frozenset(name for kind, name in rows if kind == "model"),
-        hosts=frozenset(name for kind, name in rows if kind == "host"),
-    )

@@ -14,7 +14,7 @@ from queueing.jobs import Job, JobEvent, NewJob
 from queueing.paused import Paused
 from queueing.ports import Admission, Learned, Line
 from queueing.requests import Chat, File, Output, TextToImage
-from queueing.store import queries
+from queueing.store import notes, queries
 from queueing.store.changes import Amendment, Arrival, Books, Change, load_places
 from queueing.store.database import Database
 from queueing.store.failures import DiskFull
@@ -27,8 +27,6 @@ from queueing.store.rows import (
     job_from,
     jobs_of,
     output_from,
-    paused_from,
-    paused_rows,
 )
 from queueing.store.worker import Kind
 
@@ -53,11 +51,9 @@ class SqliteStore:
         self._changing = Kind(
             run=self._books.change, committed=self._follow, undone=self._books.forget
         )
-
         self._moving = Kind(
             run=self._books.move_first, committed=self._follow, undone=self._books.forget
         )
-
         self._amending = Kind(
             run=self._books.amend, committed=self._follow, undone=self._books.forget
         )
@@ -250,65 +246,35 @@ class SqliteStore:
 
     async def paused(self) -> Paused:
         """Return what is paused."""
-        rows = await self._database.read(
-            lambda connection: connection.execute(queries.PAUSES).fetchall()
-        )
-        return paused_from(rows)
+        return await self._database.read(notes.paused)
 
     async def note_paused(self, paused: Paused) -> None:
         """Replace what is paused."""
-
-        def replace(connection: sqlite3.Connection) -> None:
-            connection.execute(queries.FORGET_PAUSES)
-            connection.executemany(queries.NOTE_PAUSE, paused_rows(paused))
-
-        await self._database.write(replace)
+        await self._database.write(partial(notes.note_paused, paused=paused))
 
     async def learned(self) -> list[Learned]:
         """Return all learned durations."""
-        names = ("kind", "model", "host", "size", "samples", "median_s", "spread_s")
-        rows = await self._database.read(
-            lambda connection: connection.execute(queries.LEARNED).fetchall()
-        )
-        return [Learned(**dict(zip(names, row, strict=True))) for row in rows]
+        return await self._database.read(notes.learned)
 
     async def learn(self, learned: Sequence[Learned]) -> None:
         """Replace learned durations."""
-        rows = [
-            (one.kind, one.model, one.host, one.size, one.samples, one.median_s, one.spread_s)
-            for one in learned
-        ]
-        await self._database.write(
-            lambda connection: connection.executemany(queries.LEARN, rows).close()
-        )
+        await self._database.write(partial(notes.learn, learned=learned))
 
     async def sizes(self) -> Mapping[str, int]:
         """Return the memory models were seen to take, in MB."""
-        return await self._database.read(
-            lambda connection: dict(connection.execute(queries.SIZES).fetchall())
-        )
+        return await self._database.read(notes.sizes)
 
     async def note_sizes(self, sizes: Mapping[str, int]) -> None:
         """Replace the memory these models were seen to take, in MB."""
-        await self._database.write(
-            lambda connection: connection.executemany(queries.NOTE_SIZE, sizes.items()).close()
-        )
+        await self._database.write(partial(notes.note_sizes, sizes=sizes))
 
     async def residency(self) -> list[tuple[str, str, bool]]:
         """Return (model, backend, pinned) of the copies noted last."""
-        rows = await self._database.read(
-            lambda connection: connection.execute(queries.RESIDENCY).fetchall()
-        )
-        return [(model, backend, bool(pinned)) for model, backend, pinned in rows]
+        return await self._database.read(notes.residency)
 
     async def note_residency(self, copies: Sequence[tuple[str, str, str, str, bool]]) -> None:
         """Replace the table of copies: (host, backend, model, residency, pinned)."""
-
-        def replace(connection: sqlite3.Connection) -> None:
-            connection.execute(queries.FORGET_RESIDENCY)
-            connection.executemany(queries.NOTE_RESIDENCY, copies)
-
-        await self._database.write(replace)
+        await self._database.write(partial(notes.note_residency, copies=copies))
 
     async def aclose(self) -> None:
         """Flush and close the database. Idempotent."""

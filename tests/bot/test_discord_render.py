@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.platforms.base import Body, Button, Content, Markdown, Moment
-from bot.platforms.discord_render import TEXT_MOST, fit, length, literal, pressed, text_of, view_of
+from bot.platforms.discord_render import TEXT_MOST, fit, literal, pressed, text_of, view_of
+from bot.texts.split import utf16_length
 
 # Signs that mean something to Discord, so that random texts are full of them.
 NASTY = st.text(st.sampled_from("*_~|`[]()<>@#:-+\\/1.) \n") | st.characters(), max_size=200)
@@ -54,7 +55,7 @@ def test_a_persons_words_are_shown_as_they_are(text: str) -> None:
 @given(BODIES, st.integers(1, 400))
 def test_no_text_is_ever_longer_than_the_limit(body: Body, most: int) -> None:
     """Broken: Discord refuses a status message because escaping made it too long."""
-    assert length(fit(body, most)) <= most
+    assert utf16_length(fit(body, most)) <= most
 
 
 @given(BODIES)
@@ -68,21 +69,21 @@ def test_a_long_prompt_gives_way_to_the_place_in_line() -> None:
     text = text_of(Content(body=("#3 in line, ready ", Moment(5), " · ", "*" * 1900, " · flux")))
     assert text.startswith("#3 in line, ready <t:5:R> · ")
     assert text.endswith("… · flux")
-    assert TEXT_MOST - 20 <= length(text) <= TEXT_MOST
+    assert TEXT_MOST - 20 <= utf16_length(text) <= TEXT_MOST
 
 
 def test_a_cut_answer_closes_its_code_block() -> None:
     """Broken: everything after a cut answer is shown as code."""
     text = fit((Markdown("```py\n" + "x = 1\n" * 500), " · flux"), TEXT_MOST)
     assert text.endswith("\n``` · flux")
-    assert TEXT_MOST - 20 <= length(text) <= TEXT_MOST
+    assert TEXT_MOST - 20 <= utf16_length(text) <= TEXT_MOST
 
 
 def test_emoji_count_as_the_two_units_they_are() -> None:
     """Broken: a text of emoji is too long for Discord, or cut in the middle of one."""
     text = fit(("😀" * 1500,), TEXT_MOST)
     assert set(text) == {"😀", "…"}
-    assert TEXT_MOST - 10 <= length(text) <= TEXT_MOST
+    assert TEXT_MOST - 10 <= utf16_length(text) <= TEXT_MOST
 
 
 def test_the_answer_of_a_model_keeps_its_formatting() -> None:
