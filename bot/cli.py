@@ -6,22 +6,19 @@
 
 import argparse
 import asyncio
-import gc
 import io
 import logging
-import signal
 import sys
 import tomllib
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from bot import heartbeat, logs
 from bot.config import Config, ConfigError, load
+from bot.demo_options import DemoOptions
 from bot.platforms.base import ChatRefused
+from bot.stopping import run_until_signal
 from queueing.errors import BadModel, StoreError
 from queueing.store import upkeep
 
@@ -29,24 +26,6 @@ UNUSABLE = 1
 BROKEN = 2
 
 _log = logging.getLogger(__name__)
-_STOPPING = (signal.SIGINT, signal.SIGTERM)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DemoOptions:
-    """How `usher demo` runs.
-
-    With `say` there is no page: the commands are carried out and the demo ends by itself. `crowd`
-    simulated people use it beside them. `speed` divides the times the demo takes. Without
-    `database` the jobs are forgotten at the end; `out` is a folder for the results.
-    """
-
-    port: int = 8080
-    crowd: int = 0
-    say: tuple[str, ...] = ()
-    out: Path | None = None
-    database: Path | None = None
-    speed: float = 1.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -154,50 +133,6 @@ def _loaded(path: Path, *, level: str | None = None) -> Config:
     for warning in config.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return config
-
-
-# ---------------------------------------------------------------- stopping
-
-
-def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
-    """Run until it ends or SIGINT or SIGTERM comes; a second signal ends the process at once.
-
-    The first one cancels the work, which then stops in order: running jobs get their grace.
-    """
-
-    async def watched() -> None:
-        loop = asyncio.get_running_loop()
-        logs.watch_loop(loop)
-        task = asyncio.ensure_future(work)
-        with _on_signal(lambda: loop.call_soon_threadsafe(task.cancel)):
-            try:
-                await task
-            except asyncio.CancelledError:
-                if not task.cancelled():
-                    raise
-
-    asyncio.run(watched())
-    gc.freeze()  # the process ends: looking through all objects once more costs 0.3 s
-    return 0
-
-
-@contextmanager
-def _on_signal(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` at the first signal; the next one meets the system's own handling."""
-
-    def first(*_: object) -> None:
-        for number in _STOPPING:
-            signal.signal(number, signal.SIG_DFL)
-        print("stopping; once more to stop at once", file=sys.stderr)
-        stop()
-
-    # signal.signal works on Windows too, where the loop's own handlers do not exist
-    before = {number: signal.signal(number, first) for number in _STOPPING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # ---------------------------------------------------------------- arguments

@@ -12,13 +12,14 @@ from pathlib import Path
 from bot import config as configuration
 from bot import logs
 from bot.app import Parts, build
-from bot.cli import DemoOptions, run_until_signal
 from bot.config import Config
 from bot.demo_crowd import Crowd
+from bot.demo_options import DemoOptions
 from bot.demo_transcript import Transcript
 from bot.platforms.base import ChatPlatform
 from bot.platforms.registry import Fittings, platforms
 from bot.platforms.web import Web
+from bot.stopping import run_until_signal
 from queueing.events import Event, JobChanged
 from queueing.jobs import JobState
 

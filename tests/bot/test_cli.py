@@ -199,7 +199,7 @@ def test_a_second_signal_stops_at_once() -> None:
     """A stop that hangs could only be ended by force."""
     script = """\
 import asyncio
-from bot.cli import run_until_signal
+from bot.stopping import run_until_signal
 
 async def stubborn():
     print("runs", flush=True)

@@ -24,9 +24,9 @@ STOP_S = 10.0
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from bot import cli
 from bot.app import build
 from bot.config import load
+from bot.stopping import run_until_signal
 from queueing.jobs import NewJob
 from queueing.ports import Admission
 from queueing.requests import TextToImage
@@ -42,7 +42,7 @@ async def serve():
             await parts.store.add(new, 1.0, limits=Admission())
         await working
 
-sys.exit(cli.run_until_signal(serve()))
+sys.exit(run_until_signal(serve()))
 """
 
 

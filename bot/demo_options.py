@@ -1,0 +1,21 @@
+"""What `usher demo` can be told; apart from the demo, whose libraries take long to import."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DemoOptions:
+    """How `usher demo` runs.
+
+    With `say` there is no page: the commands are carried out and the demo ends by itself. `crowd`
+    simulated people use it beside them. `speed` divides the times the demo takes. Without
+    `database` the jobs are forgotten at the end; `out` is a folder for the results.
+    """
+
+    port: int = 8080
+    crowd: int = 0
+    say: tuple[str, ...] = ()
+    out: Path | None = None
+    database: Path | None = None
+    speed: float = 1.0
