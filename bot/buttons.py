@@ -90,8 +90,9 @@ def _button(command: str, job: Job, language: str, key: str = "") -> Button:
 
 
 def _numbered(command: str, job: Job, language: str, number: int) -> Button:
-    label = f"{word(language, _LABELS[command]).split()[0]} {number}"
-    return Button(command=command, job_id=job.id, label=label, number=number)
+    sign, _, words = word(language, _LABELS[command]).partition(" ")
+    label, hint = f"{sign} {number}", f"{words} {number}"
+    return Button(command=command, job_id=job.id, label=label, number=number, hint=hint)
 
 
 _LABELS = {

@@ -147,7 +147,7 @@ class Gate:
         catalog = self._context.catalog()
         match param.kind:
             case ParamKind.MODEL:
-                return tuple(catalog.models)
+                return tuple(catalog.models) if param.able is None else catalog.able(param.able)
             case ParamKind.HOST:
                 return tuple(catalog.hosts)
             case ParamKind.JOB:

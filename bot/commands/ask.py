@@ -16,7 +16,13 @@ COMMAND = Command(
     example="example.ask",
     prose=True,
     params=(
-        Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.model",
+            positional=True,
+            able=Capability.TEXT_TO_TEXT,
+        ),
         Param(
             name="prompt",
             kind=ParamKind.TEXT,

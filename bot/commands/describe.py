@@ -6,6 +6,7 @@ from bot.commands.context import Answer, Call, Context, bounded
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.conversation import PICTURES, Talk
 from bot.texts import word
+from queueing.requests import Capability
 
 COMMAND = Command(
     name="describe",
@@ -14,7 +15,13 @@ COMMAND = Command(
     prose=True,
     menu="menu.describe",
     params=(
-        Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.model",
+            positional=True,
+            able=Capability.VISION,
+        ),
         Param(name="prompt", kind=ParamKind.TEXT, help="param.look_for", positional=True),
         Param(name="picture", kind=ParamKind.PICTURE, help="param.look"),
     ),

@@ -14,7 +14,13 @@ COMMAND = Command(
     topic=Topic.MAKE,
     example="example.image",
     params=(
-        Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.model",
+            positional=True,
+            able=Capability.TEXT_TO_IMAGE,
+        ),
         Param(
             name="prompt", kind=ParamKind.TEXT, help="param.prompt", required=True, positional=True
         ),

@@ -15,8 +15,8 @@ COMMAND = Command(
     name="settings",
     help="command.settings",
     params=(
-        Param(name="image", kind=ParamKind.MODEL, help="param.my_image"),
-        Param(name="ask", kind=ParamKind.MODEL, help="param.my_ask"),
+        Param(name="image", kind=ParamKind.MODEL, help="param.my_image", able=_DRAWS),
+        Param(name="ask", kind=ParamKind.MODEL, help="param.my_ask", able=_WRITES),
         Param(name="size", kind=ParamKind.SIZE, help="param.my_size", choices=(_RESET,)),
         Param(name="style", kind=ParamKind.STYLE, help="param.my_style"),
         Param(

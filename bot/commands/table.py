@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from queueing.requests import Capability
+
 
 class ParamKind(StrEnum):
     """How a parameter is typed, completed and checked."""
@@ -27,7 +29,7 @@ class Param:
     """One parameter of a command.
 
     Text platforms take positional parameters in their order and `--name value` for the rest.
-    `help` is a key into the texts.
+    `help` is a key into the texts; `able` is what a model must be able to do to be suggested.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Param:
     least: float | None = None
     most: float | None = None
     choices: tuple[str, ...] = ()
+    able: Capability | None = None
 
 
 class Topic(StrEnum):

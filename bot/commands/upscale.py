@@ -14,7 +14,13 @@ COMMAND = Command(
     help="command.upscale",
     topic=Topic.MAKE,
     params=(
-        Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.model",
+            positional=True,
+            able=Capability.UPSCALE,
+        ),
         Param(name="id", kind=ParamKind.JOB, help="param.job"),
         Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
         Param(name="picture", kind=ParamKind.PICTURE, help="param.picture"),

@@ -39,7 +39,8 @@ class Button:
     """A button that works after any restart: all it needs is the command and the job it carries.
 
     `number` says which of the job's pictures is meant, counted from 1; it comes back as the option
-    "number", the job's id as "id".
+    "number", the job's id as "id". `hint` says in words what a short label means, where a platform
+    can show or read that out.
     """
 
     command: str
@@ -47,6 +48,7 @@ class Button:
     label: str
     danger: bool = False
     number: int | None = None
+    hint: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -55,6 +55,7 @@ def shown_of(
                     label=_clean(button.label),
                     danger=button.danger,
                     number=button.number,
+                    hint=_clean(button.hint),
                 )
                 for button in row
             )

@@ -60,6 +60,7 @@ class ShownButton(Record):
     label: str
     danger: bool
     number: int | None = None
+    hint: str = ""
 
 
 class Shown(Record):

@@ -7,6 +7,8 @@ import { byId, make } from "./dom.js";
 import { FormDialog } from "./forms.js";
 import { language, say } from "./texts.js";
 
+const STARTS = ["image", "ask", "describe", "models", "queue", "help"]; // of use to who is new here
+
 const lineId = (key) => `line-${key}`; // the server names a person's message so, too
 
 const presses = new Map(); // message by key, until answered
@@ -114,7 +116,8 @@ function overviewRow(line) {
 }
 
 function showEmptyPage(commands) {
-  const buttons = commands.slice(0, 6).map((command) => {
+  const known = STARTS.map((name) => commands.find((command) => command.name === name));
+  const buttons = known.filter(Boolean).map((command) => {
     const button = make("button", { type: "button", className: "start" },
       make("b", {}, `/${command.name}`), make("span", {}, command.help));
     button.addEventListener("click", () => composer.write(`/${command.name} `));

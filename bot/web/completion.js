@@ -7,8 +7,13 @@ import { say } from "./texts.js";
 
 /** Return how a command is written. */
 export const usage = (command) =>
-  [`/${command.name}`, ...command.params.filter((param) => param.positional)
-    .map((param) => (param.required ? `<${param.name}>` : `[${param.name}]`))].join(" ");
+  [`/${command.name}`, ...command.params.filter((param) => param.positional).map(slot)].join(" ");
+
+function slot(param) {
+  const named = param.choices.join("|") || param.name;
+  if (!param.required) return `[${named}]`;
+  return param.choices.length === 1 ? named : `<${named}>`;
+}
 
 /** Return the parameter the end of a text belongs to, what is typed of it, and where that starts. */
 export function paramAt(text, commands) {

@@ -5,7 +5,7 @@ import { byId, make, recall, remember, sizeText } from "./dom.js";
 import { say } from "./texts.js";
 
 const DRAFT = "usher-draft";
-const COMPLETED_BY_SERVER = new Set(["model", "host", "job", "size"]);
+const COMPLETED_BY_SERVER = new Set(["model", "host", "job", "size", "style"]);
 
 export class Composer {
   /**
@@ -236,7 +236,7 @@ export class Composer {
       });
       if (!answer.ok) throw new Error(String(answer.status));
       attached.upload = (await answer.json()).id;
-      this.notice("");
+      if (byId("notice").textContent === say("waitForUpload")) this.notice("");
     } catch {
       attached.failed = say("uploadFailed", { name: attached.name });
       this.notice(attached.failed);

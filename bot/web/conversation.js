@@ -205,6 +205,10 @@ export class Conversation {
 
   buttonNode(button, message) {
     const node = make("button", { type: "button", className: button.danger ? "button danger" : "button" }, button.label);
+    if (button.hint) {
+      node.title = button.hint;
+      node.setAttribute("aria-label", button.hint);
+    }
     node.addEventListener("click", () => {
       if (node.getAttribute("aria-busy")) return;
       node.setAttribute("aria-busy", "true");

@@ -33,7 +33,10 @@ function pictureNode(file, open, hidden) {
     node.classList.remove("spoiler");
     node.setAttribute("aria-label", say("openPicture", { name }));
   });
-  loadAgain(picture, RETRIES);
+  loadAgain(picture, RETRIES, () => { // no picture after all
+    node.replaceWith(downloadNode(file));
+    node.dispatchEvent(new CustomEvent("broken", { detail: downloadNode(file) })); // if it was not shown yet
+  });
   return node;
 }
 
@@ -45,11 +48,11 @@ function hide(node) {
 }
 
 /** Ask for a picture again that did not come: the connection may have broken just then. */
-function loadAgain(picture, left) {
-  if (left === 0) return;
+function loadAgain(picture, left, giveUp) {
+  if (left === 0) return picture.addEventListener("error", giveUp, { once: true });
   const again = () => {
     picture.src = picture.src;
-    loadAgain(picture, left - 1);
+    loadAgain(picture, left - 1, giveUp);
   };
   picture.addEventListener("error", () => setTimeout(again, RETRY_MS), { once: true });
 }
@@ -62,8 +65,9 @@ export function swapWhenLoaded(box, node) {
     return box.replaceChildren(node);
   }
   box.dataset.coming = node.dataset.file;
-  const swap = () => box.dataset.coming === node.dataset.file && box.replaceChildren(node);
-  picture.addEventListener("load", swap, { once: true });
+  const swap = (shown) => box.dataset.coming === node.dataset.file && box.replaceChildren(shown);
+  picture.addEventListener("load", () => swap(node), { once: true });
+  node.addEventListener("broken", (event) => swap(event.detail), { once: true });
 }
 
 /** One picture over the whole page, and its neighbours by the arrow keys. */

@@ -2,18 +2,21 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
 from PIL import Image
 
+from bot import buttons
+from bot.buttons import Abilities
 from bot.commands.registry import COMMANDS
 from bot.platforms.base import Attachment, Button, Content, ContentRefused, Form, MessageRef
 from bot.rooms import Room, Rooms
 from bot.styles import Style
 from queueing.catalog import ModelSpec
 from queueing.events import Progressed
-from queueing.jobs import Job, JobState
+from queueing.jobs import Job, JobState, stand_in
 from queueing.requests import Capability, Chat, Progress, TextToImage
 from tests.fakes.backend import PICTURE
 from tests.fakes.chat import FakeChat
@@ -120,6 +123,30 @@ def said(job: Any) -> list[tuple[str, str]]:
 
 
 # ---------------------------------------------------------------- which buttons there are
+
+
+def test_numbered_buttons_say_in_words_what_they_do() -> None:
+    """Of four pictures nobody would know what the second 🎲 is for."""
+    job = replace(stand_in(7, "flux", 0.0), request=TextToImage(prompt="a cat"))
+    rows = buttons.of_result(job, "en", Abilities(vary=True, upscale=True), pictures=2)
+    numbered = [(each.label, each.hint) for row in rows for each in row if each.number]
+    assert numbered == [
+        ("🎲 1", "Vary 1"), ("🎲 2", "Vary 2"), ("⬆️ 1", "Upscale 1"), ("⬆️ 2", "Upscale 2"),
+    ]  # fmt: skip
+
+
+def test_only_models_that_can_do_it_are_suggested() -> None:
+    """People would choose a model from the list and be refused."""
+
+    async def story(running: Bot) -> None:
+        for command in running.gate.commands:
+            for param in command.params:
+                if (command.name, param.name) in {("image", "model"), ("settings", "image")}:
+                    assert list(running.gate.suggest(param, "", "fake:1")) == ["flux"]
+                if (command.name, param.name) == ("preload", "model"):
+                    assert len(running.gate.suggest(param, "", "fake:1")) > 1
+
+    in_bot(story)
 
 
 def test_a_result_has_the_buttons_its_models_can_serve() -> None:

@@ -477,7 +477,7 @@ async def test_commands_are_offered_with_their_help(door: ScriptedDoor) -> None:
     web = Web(port=0, is_admin=lambda user: user == "web:boss")
     async with running(web, door), tab(web, greet=False) as page:
         commands = {row["name"]: row for row in (await page.hello())["commands"]}
-        assert list(commands) == ["image", "ask", "queue"]
+        assert list(commands) == ["image", "ask", "queue", "forget"]
         assert commands["image"]["help"]
         assert [param["name"] for param in commands["image"]["params"]][:2] == ["model", "prompt"]
 

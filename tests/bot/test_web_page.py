@@ -233,6 +233,66 @@ async def test_a_command_is_completed_by_keyboard_alone(stage: Stage) -> None:
     assert call.text == "flux-fast a cat --steps 20\nin a hat"
 
 
+async def test_a_style_is_completed_and_choices_are_named(stage: Stage) -> None:
+    """People would have to know the styles, and the words a command takes, by heart."""
+    page = stage.page
+    await page.type("/image cat --style n")
+    await page.wait_text("noir", "#choices")
+    await page.press("Tab")
+    assert await page.evaluate("document.querySelector('#text').value") == (
+        "/image cat --style noir "
+    )
+    await page.evaluate("document.querySelector('#text').value = ''")
+    await page.type("/forget ")
+    await page.wait_text("/forget <conversation|me>", "#hint")
+
+
+async def test_an_empty_page_offers_what_a_newcomer_needs(stage: Stage) -> None:
+    """Who has no job yet would be offered to cancel and to repeat one."""
+    names = "[...document.querySelectorAll('.start b')].map((node) => node.innerText)"
+    assert await stage.page.evaluate(names) == ["/image", "/ask", "/queue"]
+
+
+async def test_a_short_label_says_in_words_what_it_does(stage: Stage) -> None:
+    """A screen reader would read "game die 2", and nobody would guess what that does."""
+    button = Button(command="vary", job_id=7, label="🎲 2", number=2, hint="Vary 2")
+    await stage.show(Content(body=("done",), buttons=((button,),)))
+    shown = f"document.querySelector('{LAST} .buttons button')"
+    said = await stage.page.evaluate(f"[{shown}.title, {shown}.ariaLabel, {shown}.innerText]")
+    assert said == ["Vary 2", "Vary 2", "🎲 2"]
+
+
+async def test_a_file_that_only_claims_to_be_a_picture_stays_reachable(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """It would leave an empty place, without a word of what was sent."""
+    page = stage.page
+    path = tmp_path / "fake.png"
+    await asyncio.to_thread(path.write_bytes, b"no picture")
+    await page.evaluate(
+        "const set = window.setTimeout; window.setTimeout = (act, ms) => set(act, ms === 2000 ? 0 : ms)"
+    )
+    await page.set_files("#file", path)
+    await page.wait("document.querySelector('#attached .done') !== null")
+    await stage.say("/describe")
+    await page.wait_text("fake.png", ".message.mine .file")
+
+
+async def test_one_picture_too_many_is_told_until_something_changes(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """The fifth picture would be missing without a word."""
+    page = stage.page
+    paths = [tmp_path / f"{number}.png" for number in range(5)]
+    for path in paths:
+        await asyncio.to_thread(path.write_bytes, picture().data)
+    await page.set_files("#file", *paths)
+    await page.wait("document.querySelectorAll('#attached .done').length === 4")
+    assert await page.text("#notice") == "At most 4 pictures fit one message."
+    await page.type("cat")
+    assert await page.text("#notice") == ""
+
+
 async def test_arrow_up_brings_back_what_was_sent(stage: Stage) -> None:
     """A prompt could not be changed a little without typing it again."""
     page = stage.page

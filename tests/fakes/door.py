@@ -21,6 +21,7 @@ COMMANDS = (
             ),
             Param(name="size", kind=ParamKind.SIZE, help="param.size"),
             Param(name="steps", kind=ParamKind.WHOLE, help="param.steps", least=1, most=200),
+            Param(name="style", kind=ParamKind.STYLE, help="param.style"),
         ),
     ),
     Command(
@@ -29,6 +30,20 @@ COMMANDS = (
         params=(Param(name="model", kind=ParamKind.MODEL, help="param.model", positional=True),),
     ),
     Command(name="queue", help="command.queue"),
+    Command(
+        name="forget",
+        help="command.forget",
+        params=(
+            Param(
+                name="what",
+                kind=ParamKind.CHOICE,
+                help="param.what",
+                positional=True,
+                required=True,
+                choices=("conversation", "me"),
+            ),
+        ),
+    ),
     Command(name="preload", help="command.preload", admin=True),
     Command(name="again", help="command.again", hidden=True),
 )
@@ -55,4 +70,5 @@ class ScriptedDoor:
             return await self._calls.get()
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
-        return [model for model in self.models if model.startswith(typed)]
+        values = ["noir", "sketch"] if param.kind is ParamKind.STYLE else self.models
+        return [value for value in values if value.startswith(typed)]
