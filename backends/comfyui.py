@@ -91,6 +91,10 @@ class ComfyUI:
         """Return what the placeholders of its templates take."""
         return self._templates(model).options
 
+    def own_name(self, model: ModelSpec) -> str:
+        """Return the name: a workflow loads what it likes, and only one stays."""
+        return model.name
+
     async def probe(self) -> ServerInfo:
         """Ask for version and memory; a server whose worker is stuck counts as unavailable."""
         stats = await self._server.stats()
@@ -115,9 +119,11 @@ class ComfyUI:
                 offered = await self._server.node_type(node.class_type)
                 check_offered(workflow, node_id, offered)
 
-    async def discover(self) -> tuple[ModelSpec, ...]:
-        """Return a model for each checkpoint, drawn by the shipped SDXL templates."""
-        return discovered(await self._server.node_type("CheckpointLoaderSimple"), self._name)
+    async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
+        """Return a model for each other checkpoint, drawn by the shipped SDXL templates."""
+        taken = frozenset[str]().union(*(self._templates(model).checkpoints for model in known))
+        offered = await self._server.node_type("CheckpointLoaderSimple")
+        return discovered(offered, self._name, taken)
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:
         """Return the names of the LoRAs the server has; none where no template takes one."""

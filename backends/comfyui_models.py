@@ -62,6 +62,14 @@ class Templates:
         return (self.upscale if request.upscale else drawing) or self.all[0]
 
     @property
+    def checkpoints(self) -> frozenset[str]:
+        """The files that its checkpoint loaders read."""
+        nodes = (node for workflow in self.all for node in workflow.nodes.values())
+        return frozenset(
+            str(node.inputs["ckpt_name"]) for node in nodes if "ckpt_name" in node.inputs
+        )
+
+    @property
     def options(self) -> frozenset[str]:
         """The fields of a request that one of the templates takes."""
         return frozenset[str]().union(*(workflow.options for workflow in self.all))
@@ -153,8 +161,10 @@ def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
             _check_choice(f"{where}: {name}", value, choices)
 
 
-def discovered(offered: JsonValue, backend: str) -> tuple[ModelSpec, ...]:
-    """Return a model for each checkpoint a server offers, named after its file."""
+def discovered(
+    offered: JsonValue, backend: str, taken: frozenset[str] = frozenset()
+) -> tuple[ModelSpec, ...]:
+    """Return a model for each checkpoint a server offers but those taken, named after its file."""
     files = choices_of(offered, "CheckpointLoaderSimple", "ckpt_name")
     return tuple(
         ModelSpec(
@@ -164,6 +174,7 @@ def discovered(offered: JsonValue, backend: str) -> tuple[ModelSpec, ...]:
             options={"workflow": "sdxl.json", "values": {"checkpoint": file}},
         )
         for name, file in zip(catalog_names(files), files, strict=True)
+        if file not in taken
     )
 
 

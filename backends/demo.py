@@ -80,6 +80,10 @@ class Demo:
         """Take every option where a model draws."""
         return None if model.capabilities & DRAWS else frozenset()
 
+    def own_name(self, model: ModelSpec) -> str:
+        """Return the name."""
+        return model.name
+
     async def probe(self) -> ServerInfo:
         """Return at once: there is no server that could be away."""
         return ServerInfo(
@@ -93,12 +97,14 @@ class Demo:
         """Accept every model whose options are right."""
         self.check(model)
 
-    async def discover(self) -> tuple[ModelSpec, ...]:
+    async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         """Offer one model that draws and one that writes."""
         writes = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
+        taken = {model.name for model in known}
         return tuple(
             ModelSpec(name=name, backends=(self._spec.name,), capabilities=able, vram_mb=4000)
             for name, able in (("demo-painter", DRAWS), ("demo-writer", writes))
+            if name not in taken
         )
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature

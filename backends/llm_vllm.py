@@ -7,6 +7,8 @@ from backends.llm_flavour import Generic, Served
 from backends.llm_replies import ask, listing
 from backends.llm_stream import Reply
 
+BATCH = 4  # it does not tell how many answers it writes at once, but it is made for many
+
 
 class Version(Reply):
     """GET /version."""
@@ -31,6 +33,6 @@ class VLlm(Generic):
     async def served(self, http: Http) -> tuple[Served, ...]:
         """Return the list; all of it is loaded."""
         return tuple(
-            Served(id=entry.id, loaded=True, context=entry.max_model_len)
+            Served(id=entry.id, loaded=True, parallel=BATCH, context=entry.max_model_len)
             for entry in await listing(http)
         )

@@ -94,6 +94,10 @@ class OpenAI:
         """Take none: text models draw nothing."""
         return frozenset()
 
+    def own_name(self, model: ModelSpec) -> str:
+        """Return the option `model`, or else the name."""
+        return _id(model)
+
     async def probe(self) -> ServerInfo:
         """Ask the server who it is; it may have become another since the last time."""
         with classified():
@@ -111,14 +115,16 @@ class OpenAI:
         if Capability.VISION in model.capabilities and served.vision is False:
             raise BadModel(f"models.{model.name}.capabilities: {served.id} cannot see pictures")
 
-    async def discover(self) -> tuple[ModelSpec, ...]:
-        """Return every model of the server that writes, under a name people can type."""
+    async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
+        """Return every other model of the server that writes, under a name people can type."""
         with classified():
             flavour = await self._known()
             listed = [await flavour.details(self._http, each) for each in await self._listed()]
         offered = [served for served in listed if served.chats]
-        names = catalog_names([served.id for served in offered])
-        return tuple(self._offer(name, served) for name, served in zip(names, offered, strict=True))
+        named = zip(catalog_names([served.id for served in offered]), offered, strict=True)
+        names = Names(listed)
+        taken = {served.id for model in known if (served := names.find(_id(model)))}
+        return tuple(self._offer(name, served) for name, served in named if served.id not in taken)
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
         """Return nothing: texts know no LoRAs."""

@@ -102,6 +102,10 @@ class TraceServer:
         """Offer none."""
         return ()
 
+    def own_name(self, model: ModelSpec) -> str:
+        """Return the name."""
+        return model.name
+
     async def probe(self) -> ServerInfo:
         """Answer at once."""
         return ServerInfo(description="trace")
@@ -109,7 +113,7 @@ class TraceServer:
     async def verify(self, model: ModelSpec) -> None:
         """Accept every model."""
 
-    async def discover(self) -> tuple[ModelSpec, ...]:
+    async def discover(self, _known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         """Offer nothing beyond the trace."""
         return ()
 

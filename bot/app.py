@@ -228,8 +228,9 @@ class App:
         asked = [spec.name for spec in parts.queue.catalog.backends.values() if spec.discover]
         while asked:
             for name in asked:
+                known = parts.queue.catalog.served_by(name)
                 try:
-                    parts.queue.extend(await parts.backends[name].discover())
+                    parts.queue.extend(await parts.backends[name].discover(known))
                 except BackendError as error:
                     log.info("%s: what it offers could not be asked: %s", name, error)
                 except Exception:

@@ -187,13 +187,13 @@ async def _try_server(
         return _described(info)
 
     answer = await _attempt("backend", name, ask(), try_s)
-    models = [model for model in catalog.models.values() if name in model.backends]
+    models = catalog.served_by(name)
     if not answer.works:
         text = f"not tried: {name} does not work"
         return [answer, *(_told("model", f"{model.name} on {name}", text) for model in models)]
     tries = [_try_model(name, server, model, try_s) for model in models]
     if catalog.backends[name].discover:
-        tries.append(_attempt("models", f"of {name}", _offer(server, offered), try_s))
+        tries.append(_attempt("models", f"of {name}", _offer(server, models, offered), try_s))
     return [answer, *(_told("", "", note) for note in notes), *await asyncio.gather(*tries)]
 
 
@@ -215,11 +215,16 @@ async def _try_model(name: str, server: Backend, model: ModelSpec, try_s: float)
     return await _attempt("model", f"{model.name} on {name}", verify(), try_s)
 
 
-async def _offer(server: Backend, offered: set[str]) -> str:
-    names = [model.name for model in await server.discover()]
+async def _offer(server: Backend, known: Sequence[ModelSpec], offered: set[str]) -> str:
+    names = [model.name for model in await server.discover(known)]
     offered.update(names)
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"{len(names)} found: {', '.join(names[:5])}{more}" if names else "none found"
+    rest = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    others = " others" if known else ""
+    return (
+        f"{len(names)}{others} found: {', '.join(names[:5])}{rest}"
+        if names
+        else f"no{others} found"
+    )
 
 
 def _missing_defaults(

@@ -86,7 +86,8 @@ async def _serve(config: Config) -> None:
     async with build(config).running() as parts, asyncio.TaskGroup() as group:
         beating = group.create_task(heartbeat.beat(config.database))
         chats = ", ".join(platform.name for platform in parts.platforms)
-        _log.info("usher %s serves %d models to %s", version(), len(config.models), chats)
+        models = ", ".join(config.models) or "what its servers offer"
+        _log.info("usher %s serves %s to %s", version(), models, chats)
         await parts.queue.run()
         beating.cancel()
 

@@ -29,6 +29,7 @@ def problems(config: Config) -> list[Problem]:
     found = [*named, *asked, *_size_problems(catalog)]
     if not found:  # what follows needs every model as it is meant
         found = [
+            *dict.fromkeys(_twin_problems(catalog)),
             *_idle_problems(catalog),
             *_default_problems(config, catalog),
             *_style_problems(config, catalog),
@@ -131,13 +132,25 @@ def _option_problems(catalog: Catalog) -> Iterator[Problem]:
         except BadModel as error:
             yield from _placed(str(error), f"backends.{spec.name}", base, BackendConfig)
             continue
-        for model in catalog.models.values():
-            if spec.name in model.backends:
-                try:
-                    backend.check(model)
-                except BadModel as error:
-                    base = ("models", model.name)
-                    yield from _placed(str(error), ".".join(base), base, ModelConfig)
+        for model in catalog.served_by(spec.name):
+            try:
+                backend.check(model)
+            except BadModel as error:
+                base = ("models", model.name)
+                yield from _placed(str(error), ".".join(base), base, ModelConfig)
+
+
+def _twin_problems(catalog: Catalog) -> Iterator[Problem]:
+    """Return models that are one on their server: unloading one would take the other's away."""
+    for spec in catalog.backends.values():
+        backend = connect(spec)
+        first: dict[str, str] = {}
+        for model in catalog.served_by(spec.name):
+            own_name = backend.own_name(model)
+            twin = first.setdefault(own_name, model.name)
+            if twin != model.name:
+                text = f"{twin} is {own_name} on {spec.name} already; give that one `aliases`, or `rooms` their own `system`"
+                yield Problem(path=("models", model.name), text=text)
 
 
 def _idle_problems(catalog: Catalog) -> Iterator[Problem]:

@@ -115,6 +115,10 @@ class Catalog:
             for word in (model.name, *model.aliases):
                 self._by_word.setdefault(word.casefold(), model)
 
+    def served_by(self, backend: str) -> tuple[ModelSpec, ...]:
+        """Return the models a backend is able to serve, in the configuration's order."""
+        return tuple(model for model in self.models.values() if backend in model.backends)
+
     def find(self, word: str) -> ModelSpec | None:
         """Return the model of that name or alias, whatever its case, or None."""
         return self._by_word.get(word.casefold())

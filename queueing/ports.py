@@ -257,14 +257,23 @@ class Backend(Protocol):
         The prompt is not named. Empty for models that draw nothing. The model has passed `check`.
         """
 
+    def own_name(self, model: ModelSpec) -> str:
+        """Return what the server itself calls what a model takes into memory.
+
+        Two models of one own name cannot be told apart there: what unloads one unloads both.
+        """
+
     async def probe(self) -> ServerInfo:
         """Ask the server who it is; raise `Unavailable` when it does not answer."""
 
     async def verify(self, model: ModelSpec) -> None:
         """Ask the server whether it has what the model needs; raise `BadModel` when not."""
 
-    async def discover(self) -> tuple[ModelSpec, ...]:
-        """Return what the server offers, each with `backends=(its own name,)`."""
+    async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
+        """Return what the server offers beside `known`, each with `backends=(its own name,)`.
+
+        A known model is left out under whatever name: two of it would be counted in memory twice.
+        """
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:
         """Return the names of the LoRAs the server has for a model, as requests may give them.

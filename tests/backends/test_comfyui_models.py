@@ -124,6 +124,14 @@ def test_an_unreadable_offer_discovers_nothing(offered: JsonValue) -> None:
     assert discovered(offered, "b") == ()
 
 
+def test_a_checkpoint_that_a_configured_model_reads_is_taken() -> None:
+    """If this failed `discover: true` would offer a configured model a second time."""
+    first, second = FILES["ckpt_name"]
+    templates = read_templates(model(TEXT, workflow="sdxl.json", values={"checkpoint": first}))
+    (found,) = discovered(object_info("CheckpointLoaderSimple"), "b", templates.checkpoints)
+    assert found.options["values"] == {"checkpoint": second}
+
+
 def test_discovered_models_have_names_that_can_be_typed() -> None:
     """If this failed a checkpoint with blanks or a folder in its name could not be asked for."""
     files: JsonValue = [

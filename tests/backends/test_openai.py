@@ -138,6 +138,14 @@ async def test_every_model_that_writes_is_offered_under_a_name_people_can_type(k
         assert (await answer(backend, offered["writer-7b"], work())).text == ANSWER
 
 
+@pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3", "generic", "vllm"])
+async def test_a_configured_model_is_not_offered_again_under_its_servers_name(kind: str) -> None:
+    """Otherwise it would have two lines, count in memory twice, and be unloaded while it answers."""
+    async with serving(kind) as server, connected(server) as backend:
+        offered = {spec.name for spec in await backend.discover([model("helper", model="alpha")])}
+        assert offered == ({"beta"} if len(server.models) > 1 else set())
+
+
 async def test_a_flavour_can_be_named_where_it_cannot_be_found_out() -> None:
     """Otherwise a server behind a proxy that hides its own calls could not be used fully."""
     async with serving("llamacpp") as server, connected(server, flavour="generic") as backend:

@@ -1,7 +1,8 @@
-"""A real llama.cpp process, started, killed and started again by the test.
+"""Real llama.cpp and vLLM processes, started, killed and started again by the test.
 
-`USHER_LLAMA_SERVER` names its `llama-server`, `USHER_LLAMA_MODEL` a GGUF file (a slow one: the
-kill must come in the middle of an answer). Skipped where they are not set.
+`USHER_LLAMA_SERVER` names a `llama-server`, `USHER_LLAMA_MODEL` a GGUF file, `USHER_VLLM` a `vllm`,
+`USHER_VLLM_MODEL` a model's folder (slow ones: the kill must come in the middle of an answer).
+Skipped where they are not set.
 """
 
 import asyncio
@@ -23,12 +24,19 @@ from tests.backends.asking import answer, model, work
 
 SERVER = os.environ.get("USHER_LLAMA_SERVER", "")
 GGUF = os.environ.get("USHER_LLAMA_MODEL", "")
-NAME = Path(GGUF).stem
+VLLM = os.environ.get("USHER_VLLM", "")
+FOLDER = os.environ.get("USHER_VLLM_MODEL", "")
 
-pytestmark = [
-    pytest.mark.external,
-    pytest.mark.skipif(not (SERVER and GGUF), reason="USHER_LLAMA_SERVER and _MODEL not set"),
-]
+pytestmark = pytest.mark.external
+needs_llama = pytest.mark.skipif(
+    not (SERVER and GGUF), reason="USHER_LLAMA_SERVER and _MODEL not set"
+)
+needs_vllm = pytest.mark.skipif(not (VLLM and FOLDER), reason="USHER_VLLM and _MODEL not set")
+LLAMA_COMMAND = (SERVER, "--parallel", "2", "-m", GGUF, "--alias", Path(GGUF).stem)
+VLLM_COMMAND = (
+    *(VLLM, "serve", FOLDER, "--served-model-name", Path(FOLDER).name),
+    *("--enforce-eager", "--max-model-len", "2048", "--max-num-seqs", "2"),
+)
 
 
 def free_port() -> int:
@@ -39,10 +47,10 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def running(port: int, *options: str) -> AsyncIterator[Process]:
-    """Run a llama-server in a process group of its own: a router's children go with it."""
+async def running(port: int, *command: str) -> AsyncIterator[Process]:
+    """Run a server in a process group of its own: its children go with it."""
     process = await asyncio.create_subprocess_exec(
-        *(SERVER, "--host", "127.0.0.1", "--port", str(port), "--parallel", "2", *options),
+        *(*command, "--host", "127.0.0.1", "--port", str(port)),
         stdout=DEVNULL,
         stderr=DEVNULL,
         stdin=DEVNULL,
@@ -51,9 +59,14 @@ async def running(port: int, *options: str) -> AsyncIterator[Process]:
     try:
         yield process
     finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+        await kill(process)
+
+
+async def kill(process: Process) -> None:
+    """End a server and its children at once. Idempotent."""
+    if process.returncode is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 @asynccontextmanager
@@ -65,46 +78,59 @@ async def connected(port: int) -> AsyncIterator[OpenAI]:
         await backend.aclose()
 
 
-async def answers(backend: OpenAI) -> str:
+async def answers(backend: OpenAI, name: str) -> str:
     """Load and ask as the queue does: again and again until the server is up."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while True:
             try:
-                await backend.load(model(NAME))
-                return (await answer(backend, model(NAME), work(max_tokens=5))).text
+                await backend.load(model(name))
+                return (await answer(backend, model(name), work(max_tokens=5))).text
             except (Unavailable, NotLoaded):
                 await asyncio.sleep(0.1)
 
 
-async def test_a_server_killed_in_the_middle_of_an_answer_is_used_again() -> None:
-    """Otherwise a crash of llama.cpp would hang its job, or lose the server until a restart."""
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        pytest.param(Path(GGUF).stem, LLAMA_COMMAND, marks=needs_llama, id="llama-server"),
+        pytest.param(
+            *(Path(FOLDER).name, VLLM_COMMAND),
+            marks=(needs_vllm, pytest.mark.timeout(900)),  # a start takes a minute
+            id="vllm",
+        ),
+    ],
+)
+async def test_a_server_killed_in_the_middle_of_an_answer_is_used_again(
+    name: str, command: tuple[str, ...]
+) -> None:
+    """Otherwise a crash of a text server would hang its job, or lose the server until a restart."""
     port = free_port()
-    options = ("-m", GGUF, "--alias", NAME)
     async with connected(port) as backend:
-        async with running(port, *options) as process:
-            assert await answers(backend)
+        async with running(port, *command) as process:
+            assert await answers(backend, name)
             seen: asyncio.Queue[Progress] = asyncio.Queue()
-            job = asyncio.create_task(backend.run(model(NAME), work(), seen.put_nowait))
+            job = asyncio.create_task(backend.run(model(name), work(), seen.put_nowait))
             await seen.get()
-            process.kill()
+            await kill(process)
             with pytest.raises(Unavailable):
                 await job
             with pytest.raises(Unavailable):
                 await backend.probe()
-        async with running(port, *options):
-            assert await answers(backend)
+        async with running(port, *command):
+            assert await answers(backend, name)
 
 
+@needs_llama
 async def test_a_router_whose_model_dies_goes_on() -> None:
     """Otherwise one crashed model process would take the whole server out."""
-    port = free_port()
+    port, name = free_port(), Path(GGUF).stem
     async with (
-        running(port, "--models-dir", str(Path(GGUF).parent)) as process,
+        running(port, SERVER, "--parallel", "2", "--models-dir", str(Path(GGUF).parent)) as process,
         connected(port) as backend,
     ):
-        assert await answers(backend)
+        assert await answers(backend, name)
         seen: asyncio.Queue[Progress] = asyncio.Queue()
-        job = asyncio.create_task(backend.run(model(NAME), work(), seen.put_nowait))
+        job = asyncio.create_task(backend.run(model(name), work(), seen.put_nowait))
         await seen.get()
         for child in children(process.pid):
             os.kill(child, signal.SIGKILL)
@@ -112,9 +138,9 @@ async def test_a_router_whose_model_dies_goes_on() -> None:
             await job
         assert caught.value.retryable
         assert not isinstance(caught.value, OutOfMemory)
-        assert await answers(backend)
-        await backend.unload(model(NAME))
-        assert await backend.loaded([model(NAME)]) == frozenset()
+        assert await answers(backend, name)
+        await backend.unload(model(name))
+        assert await backend.loaded([model(name)]) == frozenset()
         assert not children(process.pid)
 
 

@@ -154,7 +154,7 @@ def test_a_signal_stops_the_bot_in_order(
         bot.send_signal(number)
         told, _ = bot.communicate(timeout=WAIT_S)
     assert bot.returncode == 0, told
-    assert f"usher {cli.version()} serves 1 models to web" in told
+    assert f"usher {cli.version()} serves flux to web" in told
     assert "Traceback" not in told
     assert not heartbeat.is_alive(tmp_path / "usher.sqlite")
 

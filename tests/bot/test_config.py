@@ -42,6 +42,28 @@ def with_lines(*lines: str) -> str:
     return SMALL + "".join(f"{line}\n" for line in lines)
 
 
+def test_one_model_of_a_server_under_two_names_is_refused_with_what_to_do() -> None:
+    """Both would be counted in memory, and unloading one would cut the other's answers short."""
+    text = """\
+        hosts:
+          home:
+            vram: 24GB
+            backends:
+              studio: {kind: lmstudio, url: "http://127.0.0.1:1234"}
+        models:
+          helper: {backends: [studio], model: qwen/qwen3-8b, vram: 8GB}
+          pirate: {backends: [studio], model: qwen/qwen3-8b, vram: 8GB, system: Arr.}
+        chats:
+          web:
+    """
+    assert problems(text) == (
+        (
+            "config.yaml:8: models.pirate: helper is qwen/qwen3-8b on studio already; give that one"
+            " `aliases`, or `rooms` their own `system`"
+        ),
+    )
+
+
 # ---------------------------------------------------------------- what it becomes
 
 

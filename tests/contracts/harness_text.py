@@ -1,7 +1,7 @@
 """Text servers and the demo for the backend contract: fakes of each kind, and a real one if named.
 
 `USHER_OPENAI_URL` names a running OpenAI-compatible server, `USHER_OPENAI_MODEL` one of its models
-(default: the first it offers); llama.cpp's own calls tell whether it is busy.
+(default: the first it offers); llama.cpp and vLLM tell by calls of their own whether they are busy.
 """
 
 import os
@@ -102,10 +102,12 @@ async def _real() -> AsyncIterator[Harness]:
     offered = (await backend.discover())[0].options["model"]
     model = writer("real", model=os.environ.get("USHER_OPENAI_MODEL") or str(offered))
 
+    vllm = "vLLM" in (await backend.probe()).description
+
     async def busy() -> bool:
-        slots = await server.get_json("/slots", params={"model": str(model.options["model"])})
-        assert isinstance(slots, list)
-        return any(isinstance(slot, dict) and slot["is_processing"] for slot in slots)
+        if vllm:
+            return await _busy_vllm(server)
+        return await _busy_llamacpp(server, str(model.options["model"]))
 
     await backend.load(model)
     yield Harness(
@@ -119,6 +121,19 @@ async def _real() -> AsyncIterator[Harness]:
     )
     await backend.aclose()
     await server.aclose()
+
+
+async def _busy_llamacpp(server: Http, model: str) -> bool:
+    slots = await server.get_json("/slots", params={"model": model})
+    assert isinstance(slots, list)
+    return any(isinstance(slot, dict) and slot["is_processing"] for slot in slots)
+
+
+async def _busy_vllm(server: Http) -> bool:
+    figures, _ = await server.get_bytes("/metrics", limit=10_000_000)
+    running = [line for line in figures.splitlines() if line.startswith(b"vllm:num_requests_runn")]
+    assert running
+    return any(float(line.rsplit(b" ", 1)[1]) > 0 for line in running)
 
 
 HARNESSES: dict[str, Opens] = {

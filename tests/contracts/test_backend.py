@@ -103,6 +103,14 @@ async def test_what_is_discovered_can_be_used(harness: Harness) -> None:
         await harness.backend.verify(model)
 
 
+async def test_what_is_known_already_is_not_discovered_again(harness: Harness) -> None:
+    """If this failed a model would stand in two lines, and count in memory twice."""
+    found = await harness.backend.discover()
+    for model in found[:3]:
+        others = await harness.backend.discover([model])
+        assert others == tuple(other for other in found if other != model)
+
+
 async def test_a_run_reports_and_its_output_can_be_fetched_again(harness: Harness) -> None:
     """If this failed a download that broke off would lose finished work."""
     reports: list[Progress] = []

@@ -302,6 +302,9 @@ class FakeBackend:
         await self._reach()
         return self.server.loras
 
+    def own_name(self, model: ModelSpec) -> str:
+        return model.name
+
     async def probe(self) -> ServerInfo:
         await self._reach()
         card = self.server.card
@@ -312,7 +315,7 @@ class FakeBackend:
     async def verify(self, model: ModelSpec) -> None:
         await self._reach()
 
-    async def discover(self) -> tuple[ModelSpec, ...]:
+    async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         return ()
 
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
