@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from backends import KINDS, connect
 from bot.access import Limits
 from bot.config_records import BackendConfig, ModelConfig
+from bot.config_twins import twins_of_models, twins_of_servers
 from bot.config_values import Section
 from bot.config_whole import Config
 from bot.config_yaml import Path, Problem, no_setting
@@ -23,13 +24,13 @@ USUAL_FOR = {"image": Capability.TEXT_TO_IMAGE, "ask": Capability.TEXT_TO_TEXT}
 
 def problems(config: Config) -> list[Problem]:
     """Return everything that makes a valid configuration unusable all the same."""
-    named = [*_server_problems(config), *_name_problems(config)]
+    named = [*_server_problems(config), *twins_of_servers(config), *_name_problems(config)]
     catalog = _sound(config, {problem.path[:4] for problem in named}).catalog()
     asked = dict.fromkeys(_option_problems(catalog))  # two servers of a kind say the same
     found = [*named, *asked, *_size_problems(catalog)]
     if not found:  # what follows needs every model as it is meant
         found = [
-            *dict.fromkeys(_twin_problems(catalog)),
+            *dict.fromkeys(twins_of_models(catalog)),
             *_idle_problems(catalog),
             *_default_problems(config, catalog),
             *_style_problems(config, catalog),
@@ -138,19 +139,6 @@ def _option_problems(catalog: Catalog) -> Iterator[Problem]:
             except BadModel as error:
                 base = ("models", model.name)
                 yield from _placed(str(error), ".".join(base), base, ModelConfig)
-
-
-def _twin_problems(catalog: Catalog) -> Iterator[Problem]:
-    """Return models that are one on their server: unloading one would take the other's away."""
-    for spec in catalog.backends.values():
-        backend = connect(spec)
-        first: dict[str, str] = {}
-        for model in catalog.served_by(spec.name):
-            own_name = backend.own_name(model)
-            twin = first.setdefault(own_name, model.name)
-            if twin != model.name:
-                text = f"{twin} is {own_name} on {spec.name} already; give that one `aliases`, or `rooms` their own `system`"
-                yield Problem(path=("models", model.name), text=text)
 
 
 def _idle_problems(catalog: Catalog) -> Iterator[Problem]:

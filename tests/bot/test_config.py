@@ -64,6 +64,39 @@ def test_one_model_of_a_server_under_two_names_is_refused_with_what_to_do() -> N
     )
 
 
+def test_one_card_or_server_that_stands_twice_is_refused() -> None:
+    """Two hosts would fill one card, and a server would count as two."""
+    text = """\
+        hosts:
+          home:
+            vram: 24GB
+            gpu: 0
+            backends:
+              comfy: {kind: comfyui, url: "http://127.0.0.1:8188"}
+              studio: {kind: lmstudio, url: "http://127.0.0.1:1234/v1"}
+              elsewhere: {kind: openai, url: "http://127.0.0.1:8188/llama"}
+          again:
+            vram: 24GB
+            gpu: 0
+            backends:
+              llama: {kind: openai, url: "http://LOCALHOST:1234"}
+        models:
+          qwen: {backends: [studio], vram: 8GB}
+        chats:
+          web:
+    """
+    assert problems(text) == (
+        (
+            "config.yaml:11: hosts.again.gpu: the card of home already; servers that share a card stand"
+            " under one host"
+        ),
+        (
+            "config.yaml:13: hosts.again.backends.llama.url: the server of studio already; its models"
+            " count in memory only once"
+        ),
+    )
+
+
 # ---------------------------------------------------------------- what it becomes
 
 
