@@ -2,8 +2,8 @@ r"""Kills the program again and again while many people use it, and counts what 
 
     python -m benchmarks.chaos --kills 500 --json
 
-The real program runs as its own process with a Telegram, a Discord, two ComfyUI and an LM Studio over
-loopback sockets; the servers are killed now and then, too. With real servers in their place:
+The real program runs as its own process with a Telegram, a Discord, pages of its web chat, two ComfyUI
+and an LM Studio over loopback sockets; the servers are killed now and then, too. With real servers in their place:
 
     python -m benchmarks.chaos --kills 30 --comfyui venv/bin/python ComfyUI \
         --llama-server build/bin/llama-server models/slow.gguf

@@ -166,7 +166,7 @@ class Editor:
             card.origin.chat,
             content,
             reply_to=card.origin.request_ref(),
-            nonce=f"job-{card.job.id}" + ("" if card.sent_at is None else "-fresh"),
+            nonce=card.origin.key + ("" if card.sent_at is None else " afresh"),
         )
 
     # ------------------------------------------------------------ ended jobs

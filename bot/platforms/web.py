@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from itertools import chain, count
 
 from aiohttp import web
 
@@ -179,7 +180,7 @@ class Web:
         reply_to: MessageRef | None = None,
         nonce: str | None = None,
     ) -> MessageRef:
-        """Put a message into a person's chat. With `nonce`, repeating it changes nothing."""
+        """Put a message into a person's chat. With `nonce`, repeating it finds that message again."""
         answered = reply_to.message if reply_to is not None else None
         return await self._post(chat, content, nonce=nonce, reply_to=answered)
 
@@ -225,13 +226,18 @@ class Web:
         ref = MessageRef(platform=self.name, chat=chat, message=message)
         shown = await _shown(ref, content, quiet=quiet, reply_to=reply_to)
         with _stored():
-            await self._log.put(chat, message, self._clock.now(), shown, content.files)
+            there = await self._log.put(chat, message, self._clock.now(), shown, content.files)
+        if there.shown is not None and there.shown != shown:  # put before a crash; time has gone on
+            await self.edit(ref, content)
         self._wake(chat)
         return ref
 
-    def _responder(self, chat: str) -> Respond:
+    def _responder(self, chat: str, key: str) -> Respond:
+        # Named after its call: one that is repeated after a crash finds the answer it had.
+        nonces = chain([key], (f"{key} {number}" for number in count(2)))
+
         async def respond(content: Content, private: bool) -> MessageRef | None:
-            return await self._post(chat, content, quiet=private)
+            return await self._post(chat, content, nonce=next(nonces), quiet=private)
 
         return respond
 

@@ -57,7 +57,7 @@ class _Caller:
 class Calls:
     """Makes calls for the people of one web chat; `posted` is told of chats with a new message.
 
-    `respond` makes the function a call is answered with, for a person and the message that asked.
+    `respond` makes the function a call is answered with, for a person and the call's key.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Calls:
         door: Door,
         log: ChatLog,
         clock: Clock,
-        respond: Callable[[str], Respond],
+        respond: Callable[[str, str], Respond],
         posted: Callable[[str], None],
     ) -> None:
         self.door = door
@@ -212,9 +212,10 @@ class Calls:
         )
 
     def _call(self, person: Person, key: str, command: str, language: str | None) -> Invocation:
+        # The page chooses its keys: only with the person in them can nobody reuse another's.
+        key = f"{self.platform}:{person.id}:{key}"
         return Invocation(
-            # The page chooses its keys: only with the person in them can nobody reuse another's.
-            key=f"{self.platform}:{person.id}:{key}",
+            key=key,
             platform=self.platform,
             user=f"{self.platform}:{person.id}",
             user_name=person.name,
@@ -222,7 +223,7 @@ class Calls:
             group=False,
             command=command,
             language=language,
-            respond=self._respond(person.id),
+            respond=self._respond(person.id, key),
         )
 
     def _ref(self, chat: str, message: str) -> MessageRef:

@@ -1,5 +1,5 @@
 // The WebSocket: connects again by itself, asks only for what it missed, and sends what the person
-// said until the server has confirmed it, across reloads of the page.
+// said, one after the other, until the server has confirmed it, across reloads of the page.
 
 import { recall, remember } from "./dom.js";
 
@@ -87,12 +87,13 @@ export class Connection {
   deliver(message) {
     this.outbox.push(message);
     saveOutbox(this.outbox);
-    if (this.open) this.write(message);
-    this.watch();
+    if (this.outbox.length === 1) this.flush();
   }
 
+  /** Send what is first. The next one follows when it is settled: one that was refused for coming
+   *  too fast would else be overtaken by those behind it. */
   flush() {
-    for (const message of this.outbox) this.write(message);
+    if (this.open && this.outbox.length) this.write(this.outbox[0]);
     this.watch();
   }
 
@@ -102,15 +103,16 @@ export class Connection {
   }
 
   settle(key) {
+    const first = this.outbox[0];
     this.outbox = this.outbox.filter((message) => message.key !== key);
     saveOutbox(this.outbox);
-    this.watch();
+    if (this.outbox[0] !== first) this.flush();
   }
 
   refused(message) {
     const refused = this.outbox.find((sent) => sent.key === message.key);
     if (message.reason === "too-fast" && refused) {
-      setTimeout(() => this.outbox.includes(refused) && this.open && this.write(refused), 2000);
+      setTimeout(() => this.outbox[0] === refused && this.flush(), 2000);
     } else if (message.key) {
       this.settle(message.key);
     }

@@ -51,9 +51,10 @@ export class Conversation {
     const follow = this.followsEnd(); // before anything changes: the scroll event comes later
     if (fresh) {
       this.clear();
-      this.first = Math.min(Infinity, ...entries.map((entry) => entry.place));
       byId("earlier").hidden = !more;
     }
+    // They come in the order of their changes, and the first of a chat may have changed last.
+    if (this.first === Infinity) this.first = Math.min(Infinity, ...entries.map((entry) => entry.place));
     for (const entry of entries) this.applyOne(entry, fresh);
     this.showEmpty();
     if (follow) this.toEnd();
@@ -68,8 +69,7 @@ export class Conversation {
   }
 
   applyOne(entry, old) {
-    if (entry.place < this.first && this.first !== Infinity) return; // comes with "earlier"
-    if (this.first === Infinity) this.first = entry.place;
+    if (entry.place < this.first) return; // comes with "earlier"
     const view = this.views.get(entry.message);
     if (view && !view.entry.pending && view.entry.number >= entry.number) return;
     if (!entry.shown) return this.remove(entry.message);

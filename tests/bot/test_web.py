@@ -360,6 +360,22 @@ async def test_a_repeated_send_with_a_nonce_is_one_message(door: ScriptedDoor) -
         assert first == second != other
 
 
+async def test_a_call_repeated_after_a_crash_finds_the_answer_it_had(door: ScriptedDoor) -> None:
+    """A kill between an answer and its note would leave a second status message in the chat."""
+    log = MemoryLog()
+    async with running(Web(port=0, log=log), door) as web, tab(web) as page:
+        key = await page.say("/image cat")
+        first = await (await door.taken()).respond(Content(body=("#2 in line",)), False)
+    async with running(Web(port=0, log=log), door) as web, tab(web) as page:
+        await page.say("/image cat", key)
+        call = await door.taken()
+        assert await call.respond(Content(body=("#1 in line",)), False) == first
+        assert await web.send("local", Content(body=("drawing",)), nonce=call.key) == first
+        assert await page.entry("drawing")
+    shown = [entry.shown for entry in await log.since("local", 0, 10)]
+    assert [each and each.author for each in shown] == ["person", "usher"]
+
+
 async def test_a_file_keeps_its_address_across_edits(door: ScriptedDoor) -> None:
     """Pages would fetch an unchanged picture again with every edit of its text."""
     log = MemoryLog()

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from bot.platforms.base import Button, Content, Invocation, Markdown, MessageRef, Moment
 from bot.platforms.web import Web
-from bot.platforms.web_calls import CALLS_BURST
+from bot.platforms.web_calls import CALLS_BURST, Calls
 from bot.platforms.web_log import MemoryLog
 from bot.platforms.web_wire import ModelLine
 from bot.web import page_files
@@ -398,16 +398,38 @@ async def test_a_refused_line_can_be_written_again(stage: Stage) -> None:
     await page.wait("document.querySelector('.message.failed') === null")
 
 
-async def test_a_flood_of_lines_arrives_whole(stage: Stage) -> None:
-    """Lines typed faster than the server takes them would be lost."""
+async def test_a_flood_of_lines_arrives_whole_and_in_order(stage: Stage) -> None:
+    """Lines typed faster than the server takes them would be lost, or overtake each other."""
     page = stage.page
     for at in range(CALLS_BURST + 3):
         await page.click("#text")
         await page.type(f"line {at}")
         await page.press("Enter")
-    texts = {(await stage.door.taken()).text for _ in range(CALLS_BURST + 3)}
-    assert texts == {f"line {at}" for at in range(CALLS_BURST + 3)}
+    texts = [(await stage.door.taken()).text for _ in range(CALLS_BURST + 3)]
+    assert texts == [f"line {at}" for at in range(CALLS_BURST + 3)]
     await page.wait("document.querySelector('.message.pending') === null")
+
+
+async def test_a_line_that_came_too_fast_is_not_overtaken(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later request would get the place in line of the one typed before it."""
+    answers = iter([False])
+    monkeypatch.setattr(Calls, "allowed", lambda *_: next(answers, True))
+    for text in ("first", "second"):
+        await stage.page.click("#text")
+        await stage.page.type(text)
+        await stage.page.press("Enter")
+    assert [(await stage.door.taken()).text for _ in range(2)] == ["first", "second"]
+
+
+async def test_the_first_message_of_a_chat_is_shown_however_it_changed(stage: Stage) -> None:
+    """The first of two messages that came together would be missing until the next reload."""
+    first = await stage.web.send("local", Content(body=("waiting",)))
+    await stage.web.send("local", Content(body=("another",)))
+    await stage.web.edit(first, Content(body=("ready",)))
+    await stage.page.wait_text("another", "#messages")
+    assert await stage.page.text("#messages .message:first-child .line") == "ready"
 
 
 async def test_the_page_speaks_german(stage: Stage) -> None:

@@ -1,6 +1,7 @@
 """The chats of a trial: how people ask there, press Cancel, and what they see in answer.
 
-Two platforms, one view: what stands in a chat is read as a person would, whichever it is.
+One view of all: what stands in a chat is read as a person would, whichever it is. The web chat's is
+in `web.py`.
 """
 
 import re

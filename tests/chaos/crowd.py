@@ -44,9 +44,9 @@ class Crowd:
                 await asyncio.sleep(self._random.expovariate(1 / pause_s))
 
     async def _ask(self) -> Asked | None:
-        # Most there are on the platform that is away most often: so both are asked about as much.
-        there = [each for each in self._chats if each.is_there()]
-        chats = self._random.choice([*there, there[-1]])
+        # The platform that is away most often counts twice: so all are asked about as much.
+        there = [each for each in (*self._chats, self._chats[-1]) if each.is_there()]
+        chats = self._random.choice(there)
         self._numbers += 1
         words = self._words(self._random, self._numbers)
         in_group = self._random.random() < IN_GROUP
@@ -74,15 +74,20 @@ class Crowd:
                 request.pressed = True
                 await request.chats.press_cancel(request, message)
 
+    def know(self, jobs: dict[int, int]) -> None:
+        """Note which job each request became."""
+        for request in self.asked:
+            request.job = jobs.get(request.number)
+
     def count_out(self, jobs: dict[int, int]) -> None:
         """Note which job each request became; drop those that were never accepted.
 
         A chat that keeps no calls tells the person at once that nobody answered; what was answered
         with a place in line counts, whatever became of it.
         """
+        self.know(jobs)
         kept = []
         for request in self.asked:
-            request.job = jobs.get(request.number)
             if request.job is None and not request.chats.keeps_calls and not replies(request):
                 self.unheard += 1
             else:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,19 +129,30 @@ class Lives:
     faults: list[str] = field(default_factory=list)
 
     async def go_through(
-        self, kills: int, *, died: Callable[[], None], left: Callable[[], int], within_s: float
+        self,
+        kills: int,
+        *,
+        died: Callable[[], None],
+        left: Callable[[], int],
+        calm: Callable[[], Awaitable[None]],
+        within_s: float,
     ) -> None:
         """Die so often, calling `died` each time; then live until nothing is left to do, and stop.
 
-        It is stuck when what is left does not get less for so many seconds.
+        It is stuck when what is left does not get less for so many seconds. `calm` is awaited
+        before it stops.
         """
         for fate in fates(self.random, kills):
             life = await self._begin(fate)
             await self._end(life, fate)
             died()
-        await self._last(await self._begin(Fate()), left, within_s)
+        last = await self._begin(Fate())
+        if await self._lasts(last, left, within_s):
+            await calm()
+            await self._stop(last)
 
-    async def _last(self, life: Life, left: Callable[[], int], within_s: float) -> None:
+    async def _lasts(self, life: Life, left: Callable[[], int], within_s: float) -> bool:
+        """Wait until nothing is left to do; return whether the life has not ended."""
         least = left()
         try:
             async with asyncio.timeout(within_s) as limit:
@@ -152,9 +163,12 @@ class Lives:
                     await asyncio.sleep(0.2)
                     if life.ended.done():
                         self.faults.append(f"it ended by itself with {life.ended.result()}")
-                        return
+                        return False
         except TimeoutError:
             self.faults.append(f"{least} requests do not end")
+        return True
+
+    async def _stop(self, life: Life) -> None:
         life.kill(signal.SIGTERM)
         await asyncio.wait([life.ended], timeout=STOPS_WITHIN_S)
         if not life.ended.done():

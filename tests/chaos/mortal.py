@@ -33,6 +33,9 @@ from bot.platforms.discord import Discord
 from bot.platforms.discord_calls import Call
 from bot.platforms.telegram import Telegram
 from bot.platforms.telegram_updates import Updates
+from bot.platforms.web import Web
+from bot.platforms.web_calls import Calls
+from bot.platforms.web_tab import Tab
 from bot.records import Records
 from queueing.jobs import JobEvent
 from queueing.processor import Processor
@@ -71,6 +74,12 @@ POINTS: Mapping[str, Point] = {
     "answer-call": Point(owner=Call, name="_respond_or_post"),
     "post": Point(owner=Discord, name="send"),
     "edit-post": Point(owner=Discord, name="edit"),
+    "line": Point(owner=Calls, name="_store_line"),
+    "take-line": Point(owner=Calls, name="say"),
+    "take-press": Point(owner=Calls, name="press"),
+    "post-on-page": Point(owner=Web, name="_post"),
+    "edit-on-page": Point(owner=Web, name="edit"),
+    "to-page": Point(owner=Tab, name="_send"),
     "ask-for-prompt": Point(owner=Enhancer, name="_see_through"),
     "better-prompt": Point(owner=SqliteStore, name="amend"),
     "begin-part": Point(owner=Records, name="begin_part"),

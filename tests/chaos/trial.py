@@ -9,6 +9,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, closing
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -20,6 +21,7 @@ from tests.chaos.lives import Lives, Nursery
 from tests.chaos.mortal import DISCORD
 from tests.chaos.neighbours import number_in
 from tests.chaos.verdict import Row, Verdict
+from tests.chaos.web import TOKEN, OnWeb
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.telegram_state import Limits
@@ -32,6 +34,8 @@ CHATS = """
 chats:
   telegram: {{token: "${{CHAOS_TOKEN}}", api_url: "{telegram}"}}
   discord: {{token: "${{CHAOS_DISCORD}}"}}
+  web: {{port: {web}, token: "${{CHAOS_WEB}}"}}
+admins: [web:local]
 database: {database}
 limits: {{open_per_person: 500, in_line_per_person: 500}}
 """
@@ -44,6 +48,7 @@ class Trial:
         self._folder = folder
         self._kills = kills
         self._house: House = house or FakeHouse()
+        self._seed = seed
         self._random = Random(seed)
         self._crowds_random = Random(seed + 1)
         self._outages = Outages(self._house.servers, Random(seed + 2), self._house.slow)
@@ -59,8 +64,9 @@ class Trial:
             telegram = await stack.enter_async_context(FakeTelegram(limits=Limits(group=None)))
             discord = await stack.enter_async_context(FakeDiscord(check_specs=False))
             await stack.enter_async_context(self._house)
-            config = self._config(telegram, discord)
-            chats = (OnTelegram(telegram), OnDiscord(discord))
+            web = await stack.enter_async_context(OnWeb(Random(self._seed + 3)))
+            config = self._config(telegram, discord, web)
+            chats = (OnTelegram(telegram), web, OnDiscord(discord))
             crowd = Crowd(chats, self._crowds_random, self._house.words)
             nursery = await stack.enter_async_context(Nursery(config, self._folder / "log.txt"))
             lives = Lives(
@@ -70,7 +76,7 @@ class Trial:
                 is_up=discord.gateway.connected.is_set,
                 slow=self._house.slow,
             )
-            await self._live(lives, crowd, chats)
+            await self._live(lives, crowd, chats, web)
             rows = self._rows()
             verdict.judge_chats(crowd, chats, rows, self._house.number_of)
             await self._house.judge(verdict, rows)
@@ -80,7 +86,7 @@ class Trial:
         verdict.server_kills = self._outages.kills
         return verdict
 
-    async def _live(self, lives: Lives, crowd: Crowd, chats: Sequence[Chats]) -> None:
+    async def _live(self, lives: Lives, crowd: Crowd, chats: Sequence[Chats], web: OnWeb) -> None:
         most = ASKED_PER_KILL * (self._kills + 2)
         asking = asyncio.create_task(crowd.go_on(ASK_EVERY_S * self._house.slow, most))
 
@@ -88,22 +94,26 @@ class Trial:
             asking.cancel()
             return self._left(crowd, chats)
 
+        async def calm() -> None:
+            lives.faults += await web.last_look()
+
         within_s = STUCK_AFTER_S * self._house.slow
-        await lives.go_through(
-            self._kills, died=lambda: self._look(crowd), left=left, within_s=within_s
-        )
+        died = partial(self._look, crowd)
+        await lives.go_through(self._kills, died=died, left=left, calm=calm, within_s=within_s)
         await asyncio.wait([asking])
         if not asking.cancelled():
             asking.result()  # people who break down must not make a trial look good
         await self._outages.over()
 
-    def _config(self, telegram: FakeTelegram, discord: FakeDiscord) -> Path:
+    def _config(self, telegram: FakeTelegram, discord: FakeDiscord, web: OnWeb) -> Path:
         os.environ |= {
             "CHAOS_TOKEN": telegram.token,
             "CHAOS_DISCORD": discord.token,
+            "CHAOS_WEB": TOKEN,
             DISCORD: discord.url,
         }
-        text = self._house.config() + CHATS.format(telegram=telegram.url, database=self._database)
+        chats = CHATS.format(telegram=telegram.url, web=web.port, database=self._database)
+        text = self._house.config() + chats
         path = self._folder / "config.yaml"
         path.write_text(text, encoding="utf-8")
         return path
@@ -142,6 +152,7 @@ class Trial:
     def _look(self, crowd: Crowd) -> None:
         """Note what is finished: no server may begin with it again. And now may a server die."""
         rows = self._rows()
+        crowd.know({row.number: row.id for row in rows})
         self._completed |= {row.number for row in rows if row.state == "completed"}
         crowd.ended = len(crowd.asked) - sum(row.is_open for row in rows)
         self._outages.perhaps()
