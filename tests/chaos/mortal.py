@@ -38,7 +38,7 @@ from bot.platforms.web_calls import Calls
 from bot.platforms.web_tab import Tab
 from bot.records import Records
 from queueing.jobs import JobEvent
-from queueing.processor import Processor
+from queueing.sending import Sending
 from queueing.store import SqliteStore, worker
 
 DISCORD = "USHER_DISCORD_AT"
@@ -88,7 +88,7 @@ POINTS: Mapping[str, Point] = {
     "confirm": Point(owner=Updates, name="_look"),
     "prompt": Point(owner=Server, name="send"),
     "download": Point(owner=Server, name="download"),
-    "fetch": Point(owner=Processor, name="_fetched"),
+    "fetch": Point(owner=Sending, name="fetch"),
     "text": Point(owner=LMStudio, name="run"),
     "load-picture-model": Point(owner=ComfyUI, name="load"),
     "load-text-model": Point(owner=LMStudio, name="load"),
