@@ -32,9 +32,13 @@ from queueing.requests import (
 )
 
 SIDE = 768  # pixels, where neither the request nor its picture says more
+USUAL_PIXELS = 1024 * 1024  # a size asked for takes its time by comparison with this
 STEPS = 20
 PREVIEWS = 8  # per picture
 UPSCALE, UPSCALE_STEPS = 2, 4
+TAKES = frozenset(
+    {"width", "height", "steps", "seed", "negative", "count", "guidance", "strength"}
+)  # all but a LoRA
 DRAWS = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
 
 
@@ -76,9 +80,9 @@ class Demo:
         """Refuse unknown options and values out of range."""
         self._options(model)
 
-    def options(self, model: ModelSpec) -> frozenset[str] | None:
-        """Take every option where a model draws."""
-        return None if model.capabilities & DRAWS else frozenset()
+    def options(self, model: ModelSpec) -> frozenset[str]:
+        """Take every option but a LoRA where a model draws."""
+        return TAKES if model.capabilities & DRAWS else frozenset()
 
     def own_name(self, model: ModelSpec) -> str:
         """Return the name."""
@@ -159,16 +163,17 @@ class Demo:
         self, model: ModelSpec, request: TextToImage, work: Work, report: Report
     ) -> Fetch:
         base = await asyncio.to_thread(_base, work.files[0]) if work.files else None
-        steps = request.steps or STEPS
-        step_s = self._step_s(model, steps * request.count)
+        steps, size = request.steps or STEPS, _size(request, base)
+        step_s = self._step_s(model, STEPS) * (_share(size) if request.width else 1.0)
+        total = steps * request.count
         paintings: list[Painting] = []
         for number in range(request.count):
             paintings.append(await asyncio.to_thread(_painting, request, number, base))
             for step in range(1, steps + 1):
                 await asyncio.sleep(step_s)
                 preview = await asyncio.to_thread(_paint, paintings[-1], step, steps)
-                fraction = (number * steps + step) / (steps * request.count)
-                report(Progress(fraction=fraction, step=(step, steps), preview=preview))
+                done = number * steps + step
+                report(Progress(fraction=done / total, step=(done, total), preview=preview))
         return partial(_pictures, work.key, paintings)
 
     async def _enlarge(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
@@ -238,6 +243,11 @@ def _size(request: TextToImage, base: Image.Image | None) -> tuple[int, int]:
         request.width or max(64, round(width * shrink)),
         request.height or max(64, round(height * shrink)),
     )
+
+
+def _share(size: tuple[int, int]) -> float:
+    """Return how much longer a picture of that size takes than a usual one."""
+    return size[0] * size[1] / USUAL_PIXELS
 
 
 async def _pictures(key: str, paintings: Sequence[Painting]) -> Output:

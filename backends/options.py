@@ -11,6 +11,8 @@ from pydantic import JsonValue, ValidationError
 from queueing.errors import BadModel
 from queueing.requests import Record
 
+_WORDS = {"missing": "is missing", "extra_forbidden": "is no setting"}
+
 Options = TypeVar("Options", bound=Record)
 
 
@@ -27,7 +29,7 @@ def read_options(record: type[Options], options: Mapping[str, JsonValue], where:
         known = ", ".join(sorted(record.model_fields))
         raise BadModel(
             "; ".join(
-                f"{'.'.join([where, *map(str, fault['loc'])])}: {fault['msg']}"
+                f"{'.'.join([where, *map(str, fault['loc'])])}: {_WORDS.get(fault['type'], fault['msg'])}"
                 + (f" (known: {known})" if fault["type"] == "extra_forbidden" else "")
                 for fault in faults
             )

@@ -171,7 +171,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _config_argument(command: argparse.ArgumentParser) -> None:
-    command.add_argument("-c", "--config", type=Path, default=Path("config.yaml"), metavar="FILE")
+    command.add_argument(
+        "-c",
+        "--config",
+        type=Path,
+        default=Path("config.yaml"),
+        metavar="FILE",
+        help="the configuration; without: config.yaml in this folder",
+    )
 
 
 def _database_commands(database: argparse.ArgumentParser) -> None:
@@ -197,7 +204,7 @@ def _demo_arguments(demo: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TEXT",
-        help="no page: do this, print what happens, end",
+        help="no page: do this, print what happens, end; may be given several times",
     )
     demo.add_argument("--out", type=Path, metavar="DIR", help="where results are saved")
     demo.add_argument("--database", type=Path, metavar="FILE", help="keep the jobs here")

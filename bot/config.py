@@ -66,6 +66,9 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
         text = path.read_text(encoding="utf-8-sig")  # editors on Windows write a mark in front
     except UnicodeDecodeError:
         raise ConfigError((f"{path.name}: is not UTF-8 text",)) from None
+    except FileNotFoundError:
+        told = "there is no such file: copy config.example.yaml, or name another with -c"
+        raise ConfigError((f"{path}: {told}",)) from None
     except OSError as error:
         raise ConfigError((f"{path}: cannot be read: {error.strerror}",)) from None
     return parse(text, environ, file=path.name, folder=path.parent.resolve())

@@ -63,6 +63,7 @@ def read(text: str, environ: Mapping[str, str]) -> Document:
         mark = error.problem_mark or error.context_mark
         what = error.problem or error.context or "this is not YAML"
         line = mark.line + 1 if mark else None
+        what += _advice(text, mark.line if mark else None)
         document.problems.append(Problem(path=(), text=f"cannot be read: {what}", line=line))
     except yaml.YAMLError as error:
         what = str(error).splitlines()[0]
@@ -70,6 +71,17 @@ def read(text: str, environ: Mapping[str, str]) -> Document:
     except RecursionError:
         document.problems.append(Problem(path=(), text="cannot be read: nested too deeply"))
     return document
+
+
+def _advice(text: str, index: int | None) -> str:
+    """Return what to do about the two commonest slips, which YAML's own words hide."""
+    lines = text.splitlines()
+    line = lines[index] if index is not None and index < len(lines) else ""
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return "; indent with spaces, not with tabs"
+    if _VARIABLE.search(line) and "{" in _VARIABLE.sub("", line):
+        return '; between { and } write it with quotes: "${NAME}"'
+    return ""
 
 
 class _Loader(yaml.SafeLoader):

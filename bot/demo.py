@@ -93,7 +93,7 @@ def main(options: DemoOptions) -> int:
 
 
 def demo_config(options: DemoOptions) -> Config:
-    """Return the demo's configuration: two cards, four models, times divided by `speed`."""
+    """Return the demo's configuration: two cards, five models, times divided by `speed`."""
     times = {"load_s": 6.0, "picture_s": 9.0, "quick_s": 5.0, "text_s": 8.0}
     divided = {name: max(seconds / options.speed, 0.001) for name, seconds in times.items()}
     return configuration.parse(CONFIG.format(**divided, port=options.port), {}, file="demo")

@@ -51,7 +51,7 @@ def _work(request: TextToImage | Chat) -> float:
         case TextToImage():
             side = USUAL_PIXELS**0.5
             pixels = (request.width or side) * (request.height or side)
-            steps = (request.steps or USUAL_STEPS) * (request.strength or 1.0)
+            steps = request.steps or USUAL_STEPS  # of whatever strength: servers take all of them
             return steps * pixels * request.count / (USUAL_STEPS * USUAL_PIXELS)
         case Chat():
             chars = sum(len(message.text) for message in request.messages)

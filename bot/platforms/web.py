@@ -5,6 +5,7 @@ a message reaches a person whether or not a page of theirs is open.
 """
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ from bot.platforms.web_server import Server
 from bot.platforms.web_wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
 from queueing.errors import StoreError
 from queueing.ports import Clock
+
+_logger = logging.getLogger(__name__)
 
 OVERVIEW_EVERY_S = 1.0
 MAX_SENT = 100 * 1024 * 1024  # bytes of one message's files
@@ -115,6 +118,7 @@ class Web:
             await self._listen(listener)
             self._server = server
             self.connected.set()
+            _logger.info("web chat: the page is at %s", self.url)
             await self._watch_overview(server)
         finally:
             self.connected.clear()

@@ -107,7 +107,8 @@ def _advance(progress: Progress | None, language: str) -> Body:
         return ()
     if progress.step is not None and progress.step[1] > 0:
         step, steps = progress.step
-        return say(language, "status.step", step=step, steps=steps, bar=_bar(step / steps))
+        fraction = step / steps if progress.fraction is None else progress.fraction
+        return say(language, "status.step", step=step, steps=steps, bar=_bar(fraction))
     if progress.fraction is not None:
         percent = int(progress.fraction * 100)
         return say(language, "status.percent", percent=percent, bar=_bar(progress.fraction))

@@ -195,7 +195,7 @@ async def open_database(
             opened.pop_all()
             return database
     except (sqlite3.Error, StoreError) as error:
-        raise StoreError(f"{url}: {explain(error)}") from error
+        raise StoreError(f"{path or url}: {explain(error)}") from error
 
 
 async def _opened(

@@ -41,7 +41,7 @@ def test_a_model_takes_what_one_of_its_templates_takes() -> None:
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        (model(TEXT), r"models\.m\.workflow: Field required"),
+        (model(TEXT), r"models\.m\.workflow: is missing"),
         (model(TEXT, workflow="sdxl.json", size=3), r"models\.m\.size: "),
         (model(TEXT, workflow="nothing.json"), "nothing.json is not there.*sdxl.json"),
         (model(TEXT, workflow="/"), "cannot be read"),

@@ -69,7 +69,7 @@ async def test_size_count_and_steps_are_honoured() -> None:
     output = await made(demo(), request, report=reports.append)
     assert [image(file).size for file in output.files] == [(320, 192)] * 2
     assert len({file.name for file in output.files}) == 2
-    assert [report.step for report in reports] == [(n, 4) for n in (1, 2, 3, 4)] * 2
+    assert [report.step for report in reports] == [(n, 8) for n in range(1, 9)]
     assert reports[-1].fraction == 1
     assert any(report.preview for report in reports)
 
@@ -100,6 +100,29 @@ async def test_a_picture_to_start_from_is_used() -> None:
     assert (red[0], green[0], blue[1]) >= (240, 150, 20)
     different = await made(demo(), request.model_copy(update={"strength": 1.0}), photo())
     assert ImageChops.difference(image(different.files[0]), result).getbbox()
+
+
+async def test_more_work_takes_longer_and_a_lora_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise the demo would break the promises its status messages make."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("backends.demo.asyncio.sleep", sleep)
+
+    async def took(**fields: JsonValue) -> float:
+        slept.clear()
+        await made(demo(step_s=0.5), TextToImage.model_validate({"prompt": "cat", **fields}))
+        return sum(slept)
+
+    usual = await took()
+    assert await took(count=3) == 3 * usual
+    assert await took(steps=40) == 2 * usual
+    assert await took(width=512, height=512) == usual / 4
+    assert "lora" not in demo().options(MODEL)
 
 
 async def test_every_picture_says_that_no_model_was_used(monkeypatch: pytest.MonkeyPatch) -> None:

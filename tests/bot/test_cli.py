@@ -56,7 +56,8 @@ def test_a_missing_file_is_told_in_a_sentence(
 ) -> None:
     """A newcomer would meet a traceback first."""
     assert cli.main(["check", "-c", str(tmp_path / "none.yaml")]) == 1
-    assert "none.yaml: cannot be read" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "none.yaml: there is no such file: copy config.example.yaml" in told
 
 
 def test_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +92,7 @@ def test_a_console_that_lacks_a_sign_ends_nothing() -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert "no?file.yaml: cannot be read" in done.stderr
+    assert "no?file.yaml: there is no such file" in done.stderr
 
 
 # ---------------------------------------------------------------- signs of life

@@ -392,7 +392,14 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         (["defaults: {[1]: x}"], "config.yaml:10: defaults: the name must be text"),
         (["a: &x 1", "b: *x"], "config.yaml:11: cannot be read: references (*name)"),
         (["limits: {", "a"], "config.yaml:12: cannot be read:"),
-        (["\tlimits:"], "config.yaml:10: cannot be read:"),
+        (
+            ["\tlimits:"],
+            "config.yaml:10: cannot be read: found character '\\t' that cannot start any token; indent with spaces, not with tabs",
+        ),
+        (
+            ["chats: {web: {token: ${TOKEN}}}"],
+            "config.yaml:10: cannot be read: expected ',' or '}', but got '{'; between { and } write it with quotes: \"${NAME}\"",
+        ),
         (["---", "x: 1"], "config.yaml:10: cannot be read:"),
         (["limits: !!python/name:os.system x"], "config.yaml:10: limits: the tag"),
         (["x: " + "9" * 5000], "config.yaml:10: x: this is not a usable number"),
@@ -547,7 +554,7 @@ def test_a_file_that_cannot_be_read_is_told_in_one_sentence(
     file = tmp_path / "config.yaml"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"cannot be read|not UTF-8|hosts: is missing"):
+    with pytest.raises(ConfigError, match=r"no such file|not UTF-8|hosts: is missing"):
         load(file, {})
 
 

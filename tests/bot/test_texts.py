@@ -2,6 +2,7 @@
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,10 @@ from bot.commands.registry import COMMANDS
 from bot.commands.table import Topic
 from bot.platforms.base import Markdown, Moment
 from bot.texts import CATALOGUES, DEFAULT_LANGUAGE, describe, language_of, plain, say
-from bot.texts.status import because, gigabytes, waiting
+from bot.texts.status import because, gigabytes, running, waiting
 from queueing.jobs import JobState, stand_in
 from queueing.reports import Standing
-from queueing.requests import Capability
+from queueing.requests import Capability, Progress, TextToImage
 from queueing.world import Blocked, Reason
 
 REFERENCE = CATALOGUES[DEFAULT_LANGUAGE]
@@ -115,3 +116,11 @@ def test_a_locale_finds_its_language() -> None:
         "de", "de", "en", "en", "en", "en",
     ]  # fmt: skip
     assert describe("command.queue", "de-DE").startswith("Deine")
+
+
+def test_the_bar_of_several_passes_never_goes_back() -> None:
+    """People would see their picture thrown away and begun anew."""
+    job = replace(stand_in(1, "flux", 0.0), request=TextToImage(prompt="cat"))
+    standing = Standing(job=job, shown="processing", position=None, reason=None, done_at=None)
+    again = Progress(fraction=0.8, step=(2, 10))  # the second pass of two
+    assert "step 2/10 ▰▰▰▰▱" in plain(running(standing, again, "en", previews=False).body)

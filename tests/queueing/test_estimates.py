@@ -27,6 +27,12 @@ def test_requests_of_equal_work_share_a_size() -> None:
     assert size_class(image()) == size_class(image(steps=25, width=1024, height=1024))
 
 
+def test_a_weak_change_of_a_picture_takes_all_its_steps() -> None:
+    """A third of the time would be promised: servers begin later, but take as many steps."""
+    weak = TextToImage(prompt="cat", strength=0.3)
+    assert size_class(weak) == size_class(image())
+
+
 def test_four_pictures_are_four_times_the_work() -> None:
     """A request for four pictures would be promised in the time of one."""
     assert work_of(size_class(image(count=4))) == pytest.approx(
