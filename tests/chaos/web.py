@@ -34,6 +34,7 @@ class OnWeb:
         self._tokens = {"local": lambda: TOKEN, "ada": self._newest_link}
         self.pages = {name: self._page(name) for name in self._tokens}
         self._tasks: list[asyncio.Task[None]] = []
+        self._link: str | None = None
 
     def _page(self, name: str) -> Page:
         return Page(f"http://127.0.0.1:{self.port}/", self._tokens[name], self._random)
@@ -60,8 +61,10 @@ class OnWeb:
             await asyncio.sleep(ANSWERED_WITHIN_S)
 
     def _newest_link(self) -> str | None:
+        """Return the token of the newest link the operator has seen; she keeps it."""
         found = (_LINK.search(text_of(entry)) for entry in _in_order(self.pages["local"]))
-        return next((link[1] for link in reversed(list(found)) if link), None)
+        self._link = next((link[1] for link in reversed(list(found)) if link), self._link)
+        return self._link
 
     # ------------------------------------------------------------ as the crowd uses it
 
