@@ -30,6 +30,7 @@ from bot.platforms.base import (
 from bot.platforms.web_calls import Calls
 from bot.platforms.web_content import shown_of
 from bot.platforms.web_guard import is_loopback
+from bot.platforms.web_lately import Lately
 from bot.platforms.web_listener import Listener
 from bot.platforms.web_log import ChatLog, MemoryLog, Shown
 from bot.platforms.web_people import LOCAL, FixedPeople, OnlyLocal, People, Person, Together
@@ -100,6 +101,7 @@ class Web:
         self._lines: tuple[ModelLine, ...] = ()
         self._is_admin = is_admin
         self._clock = clock or SystemClock()
+        self._lately = Lately(self._clock)
         self._server: Server | None = None
 
     @property
@@ -150,6 +152,7 @@ class Web:
         return Server(
             people=self._people,
             calls=calls,
+            lately=self._lately,
             commands=commands,
             overview=self._read_overview,
             loopback=is_loopback(self._host),
@@ -199,6 +202,7 @@ class Web:
         with _stored():
             if await self._log.edit(ref.chat, ref.message, shown, content.files) is None:
                 raise MessageGone(f"message {ref.message} is not in the log")
+        self._lately.keep(ref.chat, ref.message, shown.files, content.files)
         self._wake(ref.chat)
 
     async def delete(self, ref: MessageRef) -> None:

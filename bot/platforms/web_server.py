@@ -21,6 +21,7 @@ from bot.platforms.web_guard import (
     host_allowed,
     origin_allowed,
 )
+from bot.platforms.web_lately import Lately
 from bot.platforms.web_people import People, Person
 from bot.platforms.web_tab import NOT_KNOWN, Tab
 from bot.platforms.web_wire import MAX_FILES, MAX_FRAME, MAX_UPLOAD, CommandRow, ModelLine
@@ -51,6 +52,7 @@ class Server:
         *,
         people: People,
         calls: Calls,
+        lately: Lately,
         commands: Callable[[Person, str | None], tuple[CommandRow, ...]],
         overview: Callable[[], Sequence[ModelLine]],
         loopback: bool,
@@ -59,6 +61,7 @@ class Server:
         self.tabs: set[Tab] = set()
         self._people = people
         self._calls = calls
+        self._lately = lately
         self._commands = commands
         self._overview = overview
         self._loopback = loopback
@@ -187,7 +190,8 @@ class Server:
 
     async def _file(self, request: web.Request) -> web.Response:
         person = self._require_person(request)
-        file = await self._calls.log.file(person.id, request.match_info["file"])
+        wanted = request.match_info["file"]
+        file = await self._calls.log.file(person.id, wanted) or await self._replaced(person, wanted)
         if file is None:
             raise web.HTTPNotFound
         inline = file.mime in INLINE_TYPES and "download" not in request.query
@@ -198,6 +202,13 @@ class Server:
         }
         kind = file.mime if file.mime in INLINE_TYPES else "application/octet-stream"
         return web.Response(body=file.data, content_type=kind, headers=headers)
+
+    async def _replaced(self, person: Person, file: str) -> File | None:
+        """Return a file that an edit has just replaced; never one that was deleted."""
+        lately = self._lately.find(person.id, file)
+        if lately is None or await self._calls.log.get(person.id, lately[0]) is None:
+            return None
+        return lately[1]
 
     async def _close_tabs(self, _app: web.Application) -> None:
         async with asyncio.TaskGroup() as group:

@@ -5,7 +5,7 @@ import { bodyText, drawBody, hasMarkdown, markdownText } from "./body.js";
 import { byId, make } from "./dom.js";
 import { copyText } from "./markdown.js";
 import { clockText, fullText } from "./moments.js";
-import { fileNode, isPicture, Large, swapWhenLoaded } from "./pictures.js";
+import { fileNode, isPicture, Large, letGo, swapWhenLoaded } from "./pictures.js";
 import { say } from "./texts.js";
 
 const NEAR_END_PX = 80;
@@ -185,6 +185,10 @@ export class Conversation {
     const hidden = spoiler && !seen;
     view.files.hidden = files.length === 0;
     view.files.classList.toggle("several", pictures.length > 1);
+    for (const node of [...old.values(), view.files.coming]) {
+      if (node && !files.some((file) => file.id === node.dataset.file)) letGo(node);
+    }
+    view.files.coming = null;
     const nodes = files.map((file) => old.get(file.id) ?? fileNode(file, (id) => this.enlarge(view, id), hidden));
     if (pictures.length === 1 && files.length === 1) swapWhenLoaded(view.files, nodes[0]);
     else view.files.replaceChildren(...nodes);

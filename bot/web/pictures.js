@@ -49,23 +49,28 @@ function hide(node) {
 
 /** Ask for a picture again that did not come: the connection may have broken just then. */
 function loadAgain(picture, left, giveUp) {
-  if (left === 0) return picture.addEventListener("error", giveUp, { once: true });
   const again = () => {
-    picture.src = picture.src;
+    if (!picture.onerror) return; // let go of meanwhile
     loadAgain(picture, left - 1, giveUp);
+    picture.src = picture.src;
   };
-  picture.addEventListener("error", () => setTimeout(again, RETRY_MS), { once: true });
+  picture.onerror = left === 0 ? giveUp : () => setTimeout(again, RETRY_MS);
+}
+
+/** Ask no more for a picture another one replaces: the server does not have it any more, either. */
+export function letGo(node) {
+  const picture = node?.querySelector("img");
+  if (picture) picture.onerror = null;
 }
 
 /** Show a picture in the place of the one before, once it is there: previews then never flicker. */
 export function swapWhenLoaded(box, node) {
   const picture = node.querySelector("img");
   if (!box.firstElementChild || node === box.firstElementChild || picture.complete) {
-    box.dataset.coming = "";
     return box.replaceChildren(node);
   }
-  box.dataset.coming = node.dataset.file;
-  const swap = (shown) => box.dataset.coming === node.dataset.file && box.replaceChildren(shown);
+  box.coming = node;
+  const swap = (shown) => box.coming === node && box.replaceChildren(shown);
   picture.addEventListener("load", () => swap(node), { once: true });
   node.addEventListener("broken", (event) => swap(event.detail), { once: true });
 }

@@ -22,6 +22,7 @@ from bot.platforms.base import (
 from bot.platforms.web import Web
 from bot.platforms.web_calls import CALLS_BURST
 from bot.platforms.web_content import split_command
+from bot.platforms.web_lately import KEPT_S
 from bot.platforms.web_log import Entry, MemoryLog
 from bot.platforms.web_people import FixedPeople, Person
 from bot.platforms.web_tab import PAGE
@@ -32,6 +33,15 @@ from tests.bot.web_client import picture, running, tab, text_of
 from tests.fakes.door import ScriptedDoor
 
 CANCEL = Button(command="cancel", job_id=7, label="Cancel", danger=True)
+
+
+class SetClock:
+    """Tells the time it is set to."""
+
+    at = 1_000_000.0
+
+    def now(self) -> float:
+        return self.at
 
 
 @pytest.fixture
@@ -389,6 +399,32 @@ async def test_a_file_keeps_its_address_across_edits(door: ScriptedDoor) -> None
         assert await log.file("local", before[0]) is None
 
 
+async def test_a_replaced_preview_can_be_fetched_for_some_seconds(door: ScriptedDoor) -> None:
+    """Over a slow line no preview would ever be seen: the next one comes before it is fetched."""
+    log, clock = MemoryLog(), SetClock()
+    async with running(Web(port=0, log=log, clock=clock), door) as web:
+        ref = await web.send("local", Content(body=("step 1",)))
+        await web.edit(ref, Content(files=(picture(shade=1),)))
+        (first,) = await _file_ids(log, ref)
+        await web.edit(ref, Content(files=(picture(shade=2),)))
+        assert await _status(web, f"files/{first}") == 200
+        clock.at += KEPT_S + 1
+        assert await _status(web, f"files/{first}") == 404
+
+
+async def test_nothing_is_served_of_a_message_that_was_deleted(door: ScriptedDoor) -> None:
+    """Somebody who has a picture deleted could still be shown it, or its preview."""
+    log = MemoryLog()
+    async with running(Web(port=0, log=log), door) as web:
+        ref = await web.send("local", Content(body=("step 1",)))
+        shown = []
+        for shade in (1, 2):
+            await web.edit(ref, Content(files=(picture(shade=shade),)))
+            shown += await _file_ids(log, ref)
+        await web.delete(ref)
+        assert [await _status(web, f"files/{file}") for file in shown] == [404, 404]
+
+
 async def test_half_a_surrogate_pair_is_shown_as_a_replacement(door: ScriptedDoor) -> None:
     """A stream cut inside an emoji would make the message impossible to send."""
     async with running(Web(port=0), door) as web, tab(web) as page:
@@ -561,6 +597,11 @@ async def _upload(web: Web, file: File, name: str) -> str:
     ):
         assert answer.status == 200
         return str((await answer.json())["id"])
+
+
+async def _status(web: Web, path: str) -> int:
+    async with aiohttp.ClientSession() as session, session.get(web.url + path) as answer:
+        return answer.status
 
 
 async def _file_ids(log: MemoryLog, ref: MessageRef) -> list[str]:

@@ -312,6 +312,20 @@ async def test_arrow_up_brings_back_what_was_sent(stage: Stage) -> None:
     assert await page.evaluate("document.querySelector('#text').value") == "draft"
 
 
+async def test_a_preview_that_did_not_come_is_not_asked_for_once_the_next_one_is_there(
+    stage: Stage,
+) -> None:
+    """The page would go on asking for pictures its server has let go of, with errors in its console."""
+    broken = File(name="a.png", mime="image/png", data=b"no picture")
+    ref = await stage.show(Content(body=("step 1",)))
+    await stage.web.edit(ref, Content(files=(broken,)))
+    await stage.page.wait(f"document.querySelector('{LAST} img')?.complete")
+    await stage.page.evaluate(f"window.first = document.querySelector('{LAST} img')")
+    await stage.web.edit(ref, Content(files=(picture(),)))
+    await stage.page.wait(f"document.querySelector('{LAST} img').naturalWidth === 64")
+    assert await stage.page.evaluate("window.first.onerror === null")
+
+
 async def test_a_picture_is_attached_and_sent(stage: Stage, tmp_path: Path) -> None:
     """A picture could not be started from on the page."""
     page = stage.page
