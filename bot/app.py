@@ -29,6 +29,7 @@ from bot.platforms.registry import Fittings, platforms
 from bot.platforms.web_wire import ModelLine
 from bot.presenter import Presenter
 from bot.records import MIGRATIONS, Records
+from bot.retention import let_go
 from bot.rooms import Rooms
 from queueing.errors import BackendError
 from queueing.jobqueue import JobQueue
@@ -44,7 +45,6 @@ _SETTLE_S = 1.5  # then for their last messages; what is not delivered is kept
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
 _DISCOVER_EVERY_S = 60.0
 _TIDY_EVERY_S = 3600.0
-_DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -211,14 +211,10 @@ class App:
 
     async def _tidy(self, parts: Parts) -> None:
         """Let go of what retention no longer keeps, once an hour."""
-        retention = self._config.retention
+        kept = self._config.retention
         while True:
             try:
-                before = self._clock.now() - retention.days * _DAY_S
-                gone = await parts.store.purge(before, keep_mb=retention.size_mb)
-                if gone:
-                    log.info("retention: %d jobs deleted", gone)
-                await parts.chat_log.expire(before)
+                await let_go(parts.store, parts.chat_log, kept, self._clock.now())
             except Exception:
                 log.exception("retention failed; it is tried again")
             await asyncio.sleep(_TIDY_EVERY_S)

@@ -6,6 +6,7 @@ Implements `ChatLog` of `bot.platforms.web_log`; keeps the newest messages of ea
 import sqlite3
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 
 from bot.platforms.web_log import Entry, Shown
 from queueing.requests import File
@@ -18,6 +19,7 @@ _OLD = """at < ? AND NOT EXISTS (
     AND messages.chat = web_messages.chat AND messages.message = web_messages.message
 )"""
 _LAST = "(SELECT max(number) FROM web_messages)"
+_MB = 1024 * 1024
 _AT_ONCE = 20  # with pictures, megabytes that are overwritten while others wait to write
 
 
@@ -104,6 +106,20 @@ class SqliteLog:
             await self._database.write_and_scrub(lambda _connection: None)
         return gone
 
+    async def shrink(self, keep_mb: int) -> int:
+        """Take files off the oldest messages until the rest fits, and overwrite them.
+
+        The words stay. Returns what the files that are left take, in MB, rounded up.
+        """
+        most, dropped = keep_mb * _MB, 0
+        while some := await self._database.write(partial(_drop_some_files, most=most)):
+            dropped += some
+        if dropped:
+            await self._database.write_and_scrub(lambda _connection: None)
+        size = "SELECT coalesce(sum(length(data)), 0) FROM web_files"
+        (left,) = await self._database.read(lambda connection: connection.execute(size).fetchone())
+        return -(-int(left) // _MB)
+
     async def get(self, chat: str, message: str) -> Entry | None:
         """Return a message that is there."""
 
@@ -176,6 +192,24 @@ def _expire_some(connection: sqlite3.Connection, before: float) -> int:
         (before, _AT_ONCE),
     )
     return len(found) + deleted.rowcount
+
+
+def _drop_some_files(connection: sqlite3.Connection, most: int) -> int:
+    """Take the files off some of the oldest messages beyond a size; return of how many."""
+    # Every edit puts its files anew, so their rows are in the order in which they came.
+    rows = connection.execute(
+        "SELECT chat, message, length(data) FROM web_files ORDER BY rowid DESC"
+    )
+    sizes = accumulate(rows, lambda sum_, row: (row[0], row[1], sum_[2] + row[2]))
+    beyond = dict.fromkeys((chat, message) for chat, message, size in sizes if size > most)
+    oldest = list(beyond)[-_AT_ONCE:]
+    for chat, message in oldest:
+        entry = _entry(connection, chat, message)
+        if entry is not None and entry.shown is not None:
+            bare = entry.shown.model_copy(update={"files": ()})
+            _renumber(connection, chat, message, bare.model_dump_json())
+        connection.execute("DELETE FROM web_files WHERE chat = ? AND message = ?", (chat, message))
+    return len(oldest)
 
 
 def _remove(connection: sqlite3.Connection, chat: str, message: str) -> None:
