@@ -54,6 +54,9 @@ _SAYS_ENOUGH = frozenset(
         "problem.picture_bytes",
         "problem.picture_pixels",
         "problem.picture_unreadable",
+        "problem.not_text",
+        "problem.text_bytes",
+        "problem.text_too_long",
     }
 )
 

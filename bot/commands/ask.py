@@ -4,6 +4,7 @@ from bot.commands import place
 from bot.commands.context import Answer, Call, Context, Placed, bounded, usual_model
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.conversation import PICTURES, Talk, continued, room_chars
+from bot.text_files import is_text_file
 from queueing.jobs import Job
 from queueing.requests import Capability, Chat, ChatMessage, File
 
@@ -38,11 +39,13 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     question = bounded(call.text("prompt"), QUESTION_LIMIT)
-    files = await place.pictures(call, most=PICTURES)
+    texts = [file for file in call.invocation.files if is_text_file(file.name, file.mime)]
+    files = await place.pictures(call, most=PICTURES, apart_from=texts)
+    read = await place.words(texts, QUESTION_LIMIT)
     earlier = await _conversation(context, call)
     model = call.text("model") or (earlier.model if earlier else None)
     about = call.text("about") or (call.invocation.quoted if earlier is None else "")
-    if about:
+    if about := "\n\n".join(each for each in (read, about) if each):
         question = f"{_quoted(about[:QUESTION_LIMIT])}\n\n{question}"
     return await ask(context, call, model, asked(question, files), await _talk(context, earlier))
 

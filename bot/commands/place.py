@@ -1,30 +1,37 @@
 """Places a request in the queue: the pictures it came with, its limits, its origin."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from bot.access import free_again_at
 from bot.commands.context import Call, CallRefused, Context
 from bot.commands.misspelt import near_model
-from bot.commands.parse import BadCall
+from bot.commands.parse import BadCall, clean
 from bot.pictures import BadPicture, checked
 from bot.platforms.base import Attachment, ChatError, Moment
 from bot.records import Origin
+from bot.text_files import MOST_BYTES, BadTextFile, decoded
 from queueing.errors import LimitReached
 from queueing.jobs import Job, NewJob
 from queueing.ports import Admission
 from queueing.requests import Chat, File, TextToImage
 
 _SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
+_NAME_SHOWN = 80
 PICTURE_MB = 20  # what Telegram lets a bot download; the same everywhere
 
 
-async def pictures(call: Call, *, most: int) -> tuple[File, ...]:
+async def pictures(
+    call: Call, *, most: int, apart_from: Collection[Attachment] = ()
+) -> tuple[File, ...]:
     """Return the attached pictures, checked. Raises `BadCall`; more than `most` are not passed over.
+
+    Every file counts as one but those it is told to leave alone.
 
     The size is checked before anything is downloaded, the format and the number of pixels before
     anything is decoded.
     """
-    attached = call.invocation.files
+    attached = [file for file in call.invocation.files if file not in apart_from]
     if len(attached) > most:
         command = call.invocation.command
         raise BadCall("problem.too_many_pictures", count=len(attached), command=command, most=most)
@@ -48,12 +55,34 @@ async def meant_pictures(context: Context, call: Call, *, most: int) -> tuple[Fi
     return files
 
 
-async def _picture(attached: Attachment) -> File:
-    _check_size(attached.size)
+async def words(files: Sequence[Attachment], limit: int) -> str:
+    """Return what text files say, each under its name, within `limit` characters. Raises `BadCall`."""
+    texts = []
+    for attached in files:
+        name = clean(attached.name)[:_NAME_SHOWN]
+        if attached.size > MOST_BYTES:
+            raise BadCall("problem.text_bytes", name=name, limit=MOST_BYTES // 1000)
+        try:
+            text = clean(decoded(await _read(attached)))
+        except BadTextFile as bad:
+            raise BadCall(bad.key, name=name, limit=MOST_BYTES // 1000) from bad
+        texts.append(f"{name}\n{text}")
+    together = "\n\n".join(texts)
+    if len(together) > limit:
+        raise BadCall("problem.text_too_long", length=len(together), limit=limit)
+    return together
+
+
+async def _read(attached: Attachment) -> bytes:
     try:
-        data = await attached.read()
+        return await attached.read()
     except ChatError as error:
         raise BadCall("problem.picture_unreadable") from error
+
+
+async def _picture(attached: Attachment) -> File:
+    _check_size(attached.size)
+    data = await _read(attached)
     _check_size(len(data))
     try:
         return await checked(data)

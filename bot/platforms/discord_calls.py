@@ -30,6 +30,7 @@ from bot.platforms.discord_errors import (
     chat_errors,
 )
 from bot.platforms.discord_render import modal_of, outgoing
+from bot.text_files import is_text_file
 
 CONFIRM_AFTER_S = 2.0  # of the three that Discord gives; the rest is for the way there
 DOWNLOAD_TIMEOUT_S = 60.0
@@ -292,6 +293,12 @@ def pictures_of(message: discord.Message | None) -> Sequence[discord.Attachment]
     """Return the pictures attached to a message."""
     attached = message.attachments if message is not None else ()
     return [file for file in attached if (file.content_type or "").startswith("image/")]
+
+
+def text_files_of(message: discord.Message | None) -> Sequence[discord.Attachment]:
+    """Return the text files attached to a message."""
+    attached = message.attachments if message is not None else ()
+    return [file for file in attached if is_text_file(file.filename, file.content_type or "")]
 
 
 def attachment_of(file: discord.Attachment, limit: int) -> Attachment:

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import discord
 
-from bot.platforms.base import Content, Invocation, MessageRef
-from bot.platforms.discord_calls import attachment_of, chat_of, pictures_of, roles_of
+from bot.platforms.base import Attachment, Content, Invocation, MessageRef
+from bot.platforms.discord_calls import attachment_of, chat_of, pictures_of, roles_of, text_files_of
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
 _COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)")
@@ -61,7 +61,8 @@ class Spoken:
                 attachment_of(file, self.download_limit)
                 for each in (message, replied)
                 for file in pictures_of(each)
-            ),
+            )
+            + self._text_files(command, replied if not ours else None),
             language=message.guild.preferred_locale.value if message.guild else None,
             roles=roles_of(message.author),
             within=tuple(self._within()),
@@ -98,6 +99,13 @@ class Spoken:
             return "ask", text
         has_picture = bool(pictures_of(self.message) or pictures_of(self._replied()))
         return ("describe" if has_picture else "help"), ""
+
+    def _text_files(self, command: str, replied: discord.Message | None) -> tuple[Attachment, ...]:
+        """Return the text files a question is about; other commands have no use for any."""
+        if command != "ask":
+            return ()
+        found = (*text_files_of(self.message), *text_files_of(replied))
+        return tuple(attachment_of(file, self.download_limit) for file in found)
 
     def _replied(self) -> discord.Message | None:
         """Return the message replied to; None where there is none or it was deleted."""

@@ -24,6 +24,7 @@ from bot.platforms.base import (
 from bot.platforms.telegram_commands import Typed, typed
 from bot.platforms.telegram_errors import chat_errors
 from bot.platforms.telegram_render import ALERT_MOST, outgoing, pressed
+from bot.text_files import is_text_file
 from bot.texts.split import utf16_length
 
 CONFIRM_AFTER_S = 0.7  # a pressed button spins so long at most, unless its answer comes first
@@ -148,12 +149,19 @@ class MessageCall:
             command=self.asked.command,
             respond=self.respond,
             text=self.asked.text,
-            files=tuple(_files(self.reception.bot, (message, replied))),
+            files=tuple(self._attached()),
             language=message.from_user.language_code if message.from_user else None,
             request=request,
             replied_to=self.reception.ref(replied) if replied and ours else None,
             quoted=_quoted(message),
         )
+
+    def _attached(self) -> Iterator[Attachment]:
+        """Yield what the call comes with; only a question has a use for text files."""
+        bot, messages = self.reception.bot, (self.message, self.message.reply_to_message)
+        yield from _files(bot, messages)
+        if self.asked.command == "ask":
+            yield from filter(None, (_text_file(bot, message) for message in messages))
 
     async def respond(self, content: Content, private: bool) -> MessageRef | None:  # noqa: ARG002
         """Answer with a reply; Telegram's groups have no private answers."""
@@ -278,6 +286,18 @@ def _quoted(message: Message) -> str:
 
 def _id(user: User | None) -> int | None:
     return user.id if user else None
+
+
+def _text_file(bot: Bot, message: Message | None) -> Attachment | None:
+    """Return the text file of a person's message; our own long answers are no new words."""
+    ours = message is not None and _id(message.from_user) == bot.id
+    document = message.document if message is not None and not ours else None
+    if document is None:
+        return None
+    name, mime = document.file_name or "text", document.mime_type or ""
+    if not is_text_file(name, mime):
+        return None
+    return _attachment(bot, document.file_id, document.file_size, name, mime)
 
 
 def _files(bot: Bot, messages: Sequence[Message | None]) -> Iterator[Attachment]:

@@ -23,6 +23,9 @@ TEXTS: Mapping[str, str] = {
     "problem.choice_word": "„{value}“ ist keines von diesen: {choices}.",
     "problem.left_over": "/{command} kann mit „{text}“ nichts anfangen.",
     "problem.too_many_pictures": "Du hast {count} Bilder angehängt; /{command} nimmt höchstens {most}.",
+    "problem.not_text": "{name} ist kein Text, den ich lesen kann.",
+    "problem.text_bytes": "{name} ist größer als {limit} kB, die Grenze für Texte.",
+    "problem.text_too_long": "Der angehängte Text hat {length} Zeichen; {limit} sind erlaubt.",
     # ---- what would have worked
     "hint.did_you_mean": "Meintest du {names}?",
     "hint.near_model": "Ein Modell „{word}“ gibt es nicht, deshalb gehört das Wort zum Text. Meintest du {model}?",

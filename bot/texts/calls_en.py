@@ -23,6 +23,9 @@ TEXTS: Mapping[str, str] = {
     "problem.choice_word": "“{value}” is not one of these: {choices}.",
     "problem.left_over": "/{command} can do nothing with “{text}”.",
     "problem.too_many_pictures": "You attached {count} pictures; /{command} takes {most} at most.",
+    "problem.not_text": "{name} is no text I can read.",
+    "problem.text_bytes": "{name} is larger than {limit} kB, the limit for texts.",
+    "problem.text_too_long": "The attached text has {length} characters; {limit} is the limit.",
     # ---- what would have worked
     "hint.did_you_mean": "Did you mean {names}?",
     "hint.near_model": "There is no model “{word}”, so the word is part of the prompt. Did you mean {model}?",

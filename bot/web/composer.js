@@ -81,7 +81,7 @@ export class Composer {
     this.on.send({
       text,
       uploads: this.files.map((file) => file.upload),
-      pictures: this.files.map((file) => file.url),
+      pictures: this.files.map((file) => file.url).filter(Boolean),
       replyTo: this.replyTo,
     });
     this.files = [];
@@ -216,7 +216,8 @@ export class Composer {
         this.notice(say("uploadTooLarge", { name, size: sizeText(this.limits.max_upload) }));
         continue;
       }
-      const attached = { name, url: URL.createObjectURL(file), upload: null, failed: null };
+      const url = file.type.startsWith("image/") ? URL.createObjectURL(file) : null;
+      const attached = { name, url, upload: null, failed: null };
       this.files.push(attached);
       this.upload(attached, file);
     }
@@ -253,7 +254,7 @@ export class Composer {
     const off = make("button", { type: "button", className: "icon", textContent: "×",
       "aria-label": say("removeFile", { name: file.name }) });
     off.addEventListener("click", () => {
-      URL.revokeObjectURL(file.url);
+      if (file.url) URL.revokeObjectURL(file.url);
       this.files = this.files.filter((kept) => kept !== file);
       this.notice("");
       this.drawFiles();
@@ -261,6 +262,9 @@ export class Composer {
     });
     const state = file.failed ? "failed" : file.upload ? "done" : "busy";
     const label = state === "busy" ? say("uploading", { name: file.name }) : file.name;
-    return make("li", { className: state, title: label }, make("img", { src: file.url, alt: label }), off);
+    const shown = file.url
+      ? make("img", { src: file.url, alt: label })
+      : make("span", { className: "name" }, file.name);
+    return make("li", { className: state, title: label }, shown, off);
   }
 }

@@ -288,7 +288,7 @@ async def test_one_picture_too_many_is_told_until_something_changes(
         await asyncio.to_thread(path.write_bytes, picture().data)
     await page.set_files("#file", *paths)
     await page.wait("document.querySelectorAll('#attached .done').length === 4")
-    assert await page.text("#notice") == "At most 4 pictures fit one message."
+    assert await page.text("#notice") == "At most 4 files fit one message."
     await page.type("cat")
     assert await page.text("#notice") == ""
 
