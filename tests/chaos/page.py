@@ -107,7 +107,7 @@ class Page:
             try:
                 return await self._follow(socket, session)
             finally:
-                self._socket = None
+                self._socket = self._confirm_at = None
 
     async def _follow(
         self, socket: aiohttp.ClientWebSocketResponse, session: aiohttp.ClientSession

@@ -137,6 +137,10 @@ class OnWeb:
                 f"the page of {name} was refused {key}: {why}" for key, why in refused.items()
             ]
         await self._close()
+        broken = [task for task in self._tasks if task.done() and not task.cancelled()]
+        faults += [
+            f"a page broke down: {error!r}" for each in broken if (error := each.exception())
+        ]
         return faults
 
 
