@@ -46,7 +46,7 @@ class Page:
         self._random = random
         self._log, self._number, self._first, self._whole = "", 0, math.inf, False
         self._socket: aiohttp.ClientWebSocketResponse | None = None
-        self._confirm_at: float | None = None
+        self._confirm: asyncio.TimerHandle | None = None
         self._fetching: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -107,14 +107,14 @@ class Page:
             try:
                 return await self._follow(socket, session)
             finally:
-                self._socket = self._confirm_at = None
+                self._socket = None
+                self._watch()
 
     async def _follow(
         self, socket: aiohttp.ClientWebSocketResponse, session: aiohttp.ClientSession
     ) -> bool:
         while True:
-            async with asyncio.timeout_at(self._confirm_at):
-                frame = await socket.receive()
+            frame = await socket.receive()
             if frame.type is not aiohttp.WSMsgType.TEXT:
                 return self._socket is not None
             self._take(json.loads(frame.data), socket)
@@ -187,10 +187,24 @@ class Page:
 
     def _flush(self) -> None:
         """Send the first of what is to be sent; the next follows when it is confirmed."""
-        self._confirm_at = None
-        if self._socket is not None and self.outbox:
-            self._confirm_at = asyncio.get_running_loop().time() + CONFIRM_S
+        if self.outbox:
             self._write(self.outbox[0])
+        self._watch()
+
+    def _watch(self) -> None:
+        """Take a connection for dead that confirms nothing for a while."""
+        if self._confirm is not None:
+            self._confirm.cancel()
+            self._confirm = None
+        if self._socket is not None and self.outbox:
+            loop = asyncio.get_running_loop()
+            self._confirm = loop.call_later(CONFIRM_S, self._give_up, self._socket)
+
+    def _give_up(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        async def close() -> None:
+            await socket.close()
+
+        self._begin(close())
 
     def _write(self, message: dict[str, Any]) -> None:
         if self._socket is not None:
