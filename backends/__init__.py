@@ -16,6 +16,7 @@ from queueing.requests import Capability
 class Kind(Protocol):
     """A class of backends: makes one from a specification, and knows what its servers are like."""
 
+    needs_url: bool
     serial: bool
     max_models: int | None
     offloads: bool

@@ -58,6 +58,7 @@ class ComfyUI:
     It runs one prompt at a time, loads included, and keeps what its last prompt used.
     """
 
+    needs_url: ClassVar[bool] = True
     serial: ClassVar[bool] = True
     max_models: ClassVar[int | None] = 1
     offloads: ClassVar[bool] = True

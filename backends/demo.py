@@ -60,6 +60,7 @@ class DemoOptions(Record):
 class Demo:
     """A backend without a server; see `queueing.ports.Backend` for the obligations."""
 
+    needs_url: ClassVar[bool] = False
     serial: ClassVar[bool] = False
     max_models: ClassVar[int | None] = None
     offloads: ClassVar[bool] = False

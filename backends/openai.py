@@ -57,6 +57,7 @@ class OpenAIOptions(Record):
 class OpenAI:
     """A text server; see `queueing.ports.Backend` for the obligations."""
 
+    needs_url: ClassVar[bool] = True
     serial: ClassVar[bool] = False
     max_models: ClassVar[int | None] = None
     offloads: ClassVar[bool] = False

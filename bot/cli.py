@@ -72,7 +72,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     config = _loaded(arguments.config)
-    if not any((config.chats.discord, config.chats.telegram, config.chats.web)):
+    if not config.chats.any():
         raise ConfigError(
             (f"{arguments.config}: chats: none is set, so nobody could ask anything",)
         )

@@ -82,7 +82,7 @@ def _server_problems(config: Config) -> Iterator[Problem]:
             if backend.kind not in KINDS:
                 text = f"unknown kind {backend.kind!r}; there are {', '.join(sorted(KINDS))}"
                 yield Problem(path=(*path, "kind"), text=text)
-            elif backend.url is None and backend.kind != "demo":
+            elif backend.url is None and KINDS[backend.kind].needs_url:
                 yield Problem(path=path, text="needs a url, such as http://127.0.0.1:8188")
             if name in hosts_of:
                 text = f"{hosts_of[name]} has a backend of this name; a server is on one host only"

@@ -182,6 +182,10 @@ class ChatsConfig(Section):
     telegram: TelegramConfig | None = None
     web: WebConfig | None = None
 
+    def any(self) -> bool:
+        """Return whether there is a chat at all."""
+        return any(chat is not None for _, chat in self)
+
 
 # ---------------------------------------------------------------- the rest
 

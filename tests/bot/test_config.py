@@ -6,13 +6,16 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backends import KINDS
 from bot.access import Limits
 from bot.config import ConfigError, load, parse
+from bot.config_records import ChatsConfig
 from bot.people import Person
 from queueing.catalog import ModelSpec, Timeouts
 from queueing.requests import Capability
@@ -648,3 +651,18 @@ def test_what_a_workflow_does_is_what_the_model_can_do(tmp_path: Path) -> None:
     able = {name: spec.capabilities for name, spec in config.catalog().models.items()}
     assert able["lens"] == {Capability.UPSCALE}
     assert able["sdxl"] == {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}
+
+
+@pytest.mark.parametrize("name", ChatsConfig.model_fields)
+def test_every_chat_there_can_be_counts_as_one(name: str) -> None:
+    """A new platform would be refused at the start, as if nobody could ask anything."""
+    given: dict[str, Any] = {name: object()}
+    assert ChatsConfig.model_construct(**given).any()
+    assert not ChatsConfig().any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_is_spoken_to_needs_its_address(kind: str) -> None:
+    """A new kind of server without one would have to be written into the checks as well."""
+    text = SMALL.replace("{kind: demo}", f"{{kind: {kind}}}") + "nonsense: 1\n"
+    assert any("needs a url" in found for found in problems(text)) == (kind != "demo")
