@@ -17,6 +17,7 @@ export class Connection {
     this.log = "";
     this.number = 0;
     this.outbox = loadOutbox();
+    this.sent = this.outbox[0]?.key; // of the newest one sent, perhaps before a reload
     this.waiting = new Map(); // suggestions asked for, by id
     this.nextId = 1;
     this.delay = RETRY_LEAST_MS;
@@ -93,7 +94,12 @@ export class Connection {
   /** Send what is first. The next one follows when it is settled: one that was refused for coming
    *  too fast would else be overtaken by those behind it. */
   flush() {
-    if (this.open && this.outbox.length) this.write(this.outbox[0]);
+    const [first] = this.outbox;
+    if (this.open && first) {
+      this.repeated = first.key === this.sent;
+      this.sent = first.key;
+      this.write(first);
+    }
     this.watch();
   }
 
@@ -113,6 +119,9 @@ export class Connection {
     const refused = this.outbox.find((sent) => sent.key === message.key);
     if (message.reason === "too-fast" && refused) {
       setTimeout(() => this.outbox[0] === refused && this.flush(), 2000);
+    } else if (message.reason === "button-gone" && this.repeated) {
+      this.settle(message.key); // the first press took it away; only the word of that was lost
+      return this.on.taken(message.key);
     } else if (message.key) {
       this.settle(message.key);
     }

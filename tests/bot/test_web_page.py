@@ -373,6 +373,26 @@ async def test_a_reply_names_its_message(stage: Stage) -> None:
     await page.wait("document.querySelector('#reply').hidden")
 
 
+async def test_a_press_whose_confirmation_was_lost_is_no_mistake(chromium: Chromium) -> None:
+    """Who cancelled in the moment of a crash would be told that there was no such button."""
+    log, door = MemoryLog(), ScriptedDoor()
+    async with chromium.page() as page:
+        async with running(Web(port=0, log=log), door) as web:
+            port = int(web.url.rstrip("/").rpartition(":")[2])
+            await page.goto(web.url)
+            await page.wait_text("Connected")
+            ref = await web.send("local", Content(body=("waiting",), buttons=((CANCEL,),)))
+            await page.wait_text("Cancel", LAST)
+            door.open.clear()
+            await page.click(f"{LAST} .danger")
+            await door.taken()
+            await web.edit(ref, Content(body=("cancelled",)))
+        await page.wait_text("Connection lost")
+        async with running(Web(port=port, log=log), door):
+            await page.wait("sessionStorage.getItem('usher-outbox') === null")
+            assert await page.text("#notice") == ""
+
+
 async def test_the_conversation_is_there_after_a_reload_and_a_restart(chromium: Chromium) -> None:
     """Results would be gone with the tab or with the bot's process."""
     log, door = MemoryLog(), ScriptedDoor()
