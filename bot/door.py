@@ -135,7 +135,7 @@ class Gate:
     def _args(self, command: Command, invocation: Invocation) -> Args:
         if invocation.options:
             return check(command, invocation.options)
-        catalog = self._context.catalog()
+        catalog = self._context.catalog
         return parse(command, invocation.text, lambda first: catalog.find(first) is not None)
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
@@ -147,7 +147,7 @@ class Gate:
         return fitting[:_SUGGESTED]
 
     def _values(self, param: Param, user: str) -> Sequence[str]:
-        catalog = self._context.catalog()
+        catalog = self._context.catalog
         match param.kind:
             case ParamKind.MODEL:
                 return tuple(catalog.models) if param.able is None else catalog.able(param.able)
@@ -186,7 +186,7 @@ class Gate:
         """Return the names that were perhaps meant, or else those that would do."""
         if unknown.nearest:
             return word(language, "hint.did_you_mean", names=", ".join(unknown.nearest))
-        there = unknown.able or tuple(self._context.catalog().models)
+        there = unknown.able or tuple(self._context.catalog.models)
         names = ", ".join(there[:_NAMED])
         return word(language, "hint.models", names=names)
 

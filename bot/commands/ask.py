@@ -63,7 +63,7 @@ async def ask(
     if model is None:
         able = Capability.VISION if question.files else Capability.TEXT_TO_TEXT
         model = usual_model(context, call.person, able)
-    spec = context.catalog().find(model)
+    spec = context.catalog.find(model)
     talk = continued(
         earlier,
         question,

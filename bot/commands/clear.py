@@ -21,7 +21,7 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    model = meant_model(context.catalog(), call)
+    model = meant_model(context.catalog, call)
     cancelled = await context.queue.clear(model)
     for job in cancelled:
         await context.people.give_back(job.id)  # its owner did not want this

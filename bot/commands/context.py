@@ -3,7 +3,7 @@
 A handler only decides and stores: it never sends. What it returns is sent by the presenter.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Protocol
@@ -44,7 +44,6 @@ class Context:
     """
 
     queue: JobQueue
-    catalog: Callable[[], Catalog]
     records: Records
     people: People
     audit: AuditLog
@@ -56,6 +55,11 @@ class Context:
     rooms: Rooms = field(default_factory=Rooms)
     styles: Mapping[str, Style] = field(default_factory=dict)
     invites: Invites | None = None
+
+    @property
+    def catalog(self) -> Catalog:
+        """The models, hosts and backends known now."""
+        return self.queue.catalog
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,7 +173,7 @@ def usual_model(context: Context, person: Person, capability: Capability) -> str
 
     Raises `CallRefused` when there is none.
     """
-    able = context.catalog().able(capability)
+    able = context.catalog.able(capability)
     if not able:
         raise CallRefused("refused.no_model")
     is_picture = capability in {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}

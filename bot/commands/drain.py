@@ -17,7 +17,7 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    host = meant_host(context.catalog(), call)
+    host = meant_host(context.catalog, call)
     await context.queue.pause(host=host)  # durable before anybody is told
     await audited(context, call, "drain", host)
 

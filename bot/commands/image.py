@@ -41,7 +41,7 @@ async def handle(context: Context, call: Call) -> Answer:
     style = drawing.style_of(context, call)
     named = call.text("model") or _model_of(style, context, capability)
     named = named or usual_model(context, call.person, capability)
-    model = context.catalog().require(named, capability).name
+    model = context.catalog.require(named, capability).name
     takes = context.queue.options(model)
     drawing.refuse_unsupported(call, model, takes)
     request = drawing.styled(prompt, style, takes)
@@ -60,7 +60,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 def _model_of(style: Style, context: Context, capability: Capability) -> str | None:
     """Return the style's own model, where it can do what is asked."""
-    spec = context.catalog().find(style.model) if style.model else None
+    spec = context.catalog.find(style.model) if style.model else None
     return spec.name if spec is not None and capability in spec.capabilities else None
 
 

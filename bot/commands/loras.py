@@ -16,7 +16,7 @@ COMMAND = Command(name="loras", help="command.loras")
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    models = [name for name in context.catalog().models if _takes_lora(context, name)][:_ASKED]
+    models = [name for name in context.catalog.models if _takes_lora(context, name)][:_ASKED]
 
     async def ask() -> Content:
         told = await asyncio.gather(*(_names(context, model) for model in models))

@@ -19,7 +19,7 @@ async def near_model(context: Context, call: Call, request: TextToImage | Chat) 
     word = text.split(maxsplit=1)[0] if text else ""
     drawn = isinstance(request, TextToImage)
     able = Capability.TEXT_TO_IMAGE if drawn else Capability.TEXT_TO_TEXT
-    meant = context.catalog().misspelt(word, able)
+    meant = context.catalog.misspelt(word, able)
     if meant is None or await _used_before(context, call.invocation.user, word):
         return None
     return NearModel(word=word, meant=meant)

@@ -19,7 +19,7 @@ async def handle(context: Context, call: Call) -> Answer:
     models = sorted(context.queue.models(), key=lambda model: not (model.copies or model.waiting))
     if not models:
         return reply(call.say("models.none"))
-    specs = context.catalog().models
+    specs = context.catalog.models
     body: Body = ()
     for model in models[:_SHOWN]:
         body += ("\n", *_line(call, model, specs[model.name]))

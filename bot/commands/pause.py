@@ -16,7 +16,7 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    model, host = meant_target(context.catalog(), call)
+    model, host = meant_target(context.catalog, call)
     await context.queue.pause(model=model, host=host)
     await audited(context, call, "pause", subject(model, host))
     return reply(call.say("pause.done", what=words(call, model, host)))

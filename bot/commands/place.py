@@ -145,7 +145,7 @@ async def _submit(context: Context, call: Call, new: NewJob) -> Job:
 
 def _full(context: Context, model: str, refusal: LimitReached) -> CallRefused:
     """Return the refusal of a full line, with when a tenth of it will have been done."""
-    spec = context.catalog().find(model)
+    spec = context.catalog.find(model)
     status = next(each for each in context.queue.models() if spec and each.name == spec.name)
     told: dict[str, str | int] = {"model": status.name, "limit": refusal.limit}
     if status.next_done_at is None:

@@ -25,7 +25,7 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    model, host = named(context.catalog(), call)
+    model, host = named(context.catalog, call)
     await audited(context, call, "preload", model, host or "")
 
     async def load() -> Content:

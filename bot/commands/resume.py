@@ -11,7 +11,7 @@ COMMAND = Command(name="resume", help="command.resume", admin=True, params=PAUSE
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    model, host = meant_target(context.catalog(), call)
+    model, host = meant_target(context.catalog, call)
     before = context.queue.paused()
     still = await context.queue.resume(model=model, host=host)
     if before.without(model=model, host=host) == before:

@@ -50,7 +50,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 def _model(context: Context, named: str, capability: Capability) -> str | None:
     """Return the model's own name; None for "reset". Raises `Refused`."""
-    catalog = context.catalog()
+    catalog = context.catalog
     if catalog.find(named) is None and named.casefold() == _RESET:
         return None
     return catalog.require(named, capability).name

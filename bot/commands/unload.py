@@ -11,7 +11,7 @@ COMMAND = Command(name="unload", help="command.unload", admin=True, params=PRELO
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    model, host = named(context.catalog(), call)
+    model, host = named(context.catalog, call)
     await audited(context, call, "unload", model, host or "")
 
     async def unload() -> Content:

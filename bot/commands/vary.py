@@ -54,7 +54,7 @@ async def vary(context: Context, call: Call, how: str) -> Answer:
 
 def _model(context: Context, call: Call, source: Source) -> str | None:
     """Return the model that drew the picture, or else one that can start from it, if any can."""
-    catalog = context.catalog()
+    catalog = context.catalog
     able = catalog.able(Capability.IMAGE_TO_IMAGE)
     if source.job is None or not able:
         return None

@@ -72,7 +72,6 @@ async def bot(
         queue.subscribe(enhancer.notice)
         context = Context(
             queue=queue,
-            catalog=lambda: queue.catalog,
             records=records,
             people=people,
             audit=AuditLog(database),

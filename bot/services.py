@@ -1,0 +1,72 @@
+"""What goes on beside the queue for as long as the bot runs: chats kept up, retention, discovery.
+
+Each runs until it is cancelled, and no failure of one ends another.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from bot.chat_log import SqliteLog
+from bot.config_records import RetentionConfig
+from bot.platforms.base import ChatPlatform, ChatRefused, Door
+from bot.retention import let_go
+from queueing.errors import BackendError
+from queueing.jobqueue import JobQueue
+from queueing.ports import Backend, Clock
+from queueing.store import SqliteStore
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
+_DISCOVER_EVERY_S = 60.0
+_TIDY_EVERY_S = 3600.0
+
+
+async def keep_all_up(platforms: Sequence[ChatPlatform], door: Door) -> None:
+    """Run every chat; end with `ChatRefused` only when none of them can ever be used."""
+    if platforms:
+        await asyncio.gather(*(_keep_up(platform, door) for platform in platforms))
+        raise ChatRefused("no chat lets the bot in; the log says why")
+
+
+async def _keep_up(platform: ChatPlatform, door: Door) -> None:
+    """Keep one platform up: it may fail, the others go on."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            await platform.run(door)
+        except ChatRefused as refused:
+            log.error("%s is off: %s", platform.name, refused)  # noqa: TRY400  no bug of ours
+            return
+        except Exception:
+            log.exception("%s failed; it starts again in %.0f s", platform.name, pause_s)
+        await asyncio.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+async def tidy(
+    store: SqliteStore, chat_log: SqliteLog, clock: Clock, retention: RetentionConfig
+) -> None:
+    """Let go of what retention no longer keeps, once an hour."""
+    while True:
+        try:
+            await let_go(store, chat_log, retention, clock.now())
+        except Exception:
+            log.exception("retention failed; it is tried again")
+        await asyncio.sleep(_TIDY_EVERY_S)
+
+
+async def discover(queue: JobQueue, backends: Mapping[str, Backend]) -> None:
+    """Offer what servers with `discover: true` have, and what they gain later."""
+    asked = [spec.name for spec in queue.catalog.backends.values() if spec.discover]
+    while asked:
+        for name in asked:
+            known = queue.catalog.served_by(name)
+            try:
+                queue.extend(await backends[name].discover(known))
+            except BackendError as error:
+                log.info("%s: what it offers could not be asked: %s", name, error)
+            except Exception:
+                log.exception("%s: what it offers could not be read", name)
+        await asyncio.sleep(_DISCOVER_EVERY_S)
