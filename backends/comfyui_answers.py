@@ -92,7 +92,6 @@ class _Device(BaseModel):
     vram_total: int = 0
     vram_free: int = 0
     torch_vram_total: int = 0
-    torch_vram_free: int = 0
 
 
 class _System(BaseModel):

@@ -61,7 +61,6 @@ class Flavour(Protocol):
     """
 
     name: ClassVar[str]
-    can_load: ClassVar[bool]
     can_unload: ClassVar[bool]
     exact: ClassVar[bool]  # its answers name the model that was asked for, so others are faults
     eager: ClassVar[bool]  # a request loads what is not loaded, and may evict for it
@@ -88,7 +87,6 @@ class Generic:
     """Any compatible server: it lists, it answers, nothing else is known of it."""
 
     name: ClassVar[str] = "generic"
-    can_load: ClassVar[bool] = False
     can_unload: ClassVar[bool] = False
     exact: ClassVar[bool] = False
     eager: ClassVar[bool] = False

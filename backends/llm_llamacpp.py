@@ -90,7 +90,6 @@ class LlamaCppRouter(Generic):
     """
 
     name: ClassVar[str] = "llamacpp-router"
-    can_load: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     chat_path: ClassVar[str] = (

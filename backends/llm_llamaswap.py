@@ -26,7 +26,6 @@ class LlamaSwap(Generic):
 
     name: ClassVar[str] = "llamaswap"
     eager: ClassVar[bool] = True
-    can_load: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
     note: ClassVar[str] = (
         "llama-swap stops a model by itself when another one starts, unless its `matrix` lets them "

@@ -52,7 +52,6 @@ class Ollama(Generic):
 
     name: ClassVar[str] = "ollama"
     eager: ClassVar[bool] = True
-    can_load: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     note: ClassVar[str] = (

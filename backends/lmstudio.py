@@ -103,7 +103,6 @@ class LMStudio4(Generic):
     """LM Studio 0.4 and newer, through its REST API v1."""
 
     name: ClassVar[str] = "lmstudio"
-    can_load: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     eager: ClassVar[bool] = True
@@ -141,7 +140,6 @@ class LMStudio3(Generic):
     """LM Studio 0.3.6 to 0.3.x: it lists through REST API v0, and loads at a request only."""
 
     name: ClassVar[str] = "lmstudio-0.3"
-    can_load: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     eager: ClassVar[bool] = True
     note: ClassVar[str] = (
