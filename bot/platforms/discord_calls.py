@@ -6,7 +6,7 @@ nothing here outlives that: what is returned is an ordinary message, edited by t
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import aiohttp
@@ -14,7 +14,6 @@ import discord
 from discord.utils import MISSING
 
 from bot.platforms.base import (
-    Attachment,
     ChatError,
     ChatUnavailable,
     Content,
@@ -22,18 +21,16 @@ from bot.platforms.base import (
     Form,
     Invocation,
     MessageRef,
-    TooLarge,
 )
 from bot.platforms.discord_errors import (
     ALREADY_ACKNOWLEDGED,
     EXPIRED_INTERACTION,
     chat_errors,
 )
+from bot.platforms.discord_files import attachment_of, pictures_of
 from bot.platforms.discord_render import modal_of, outgoing
-from bot.text_files import is_text_file
 
 CONFIRM_AFTER_S = 2.0  # of the three that Discord gives; the rest is for the way there
-DOWNLOAD_TIMEOUT_S = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -287,45 +284,3 @@ def roles_of(user: discord.User | discord.Member) -> frozenset[str]:
     if isinstance(user, discord.User):
         return frozenset()
     return frozenset(str(role.id) for role in user.roles)
-
-
-def pictures_of(message: discord.Message | None) -> Sequence[discord.Attachment]:
-    """Return the pictures attached to a message."""
-    attached = message.attachments if message is not None else ()
-    return [file for file in attached if (file.content_type or "").startswith("image/")]
-
-
-def text_files_of(message: discord.Message | None) -> Sequence[discord.Attachment]:
-    """Return the text files attached to a message."""
-    attached = message.attachments if message is not None else ()
-    return [file for file in attached if is_text_file(file.filename, file.content_type or "")]
-
-
-def attachment_of(file: discord.Attachment, limit: int) -> Attachment:
-    """Return a person's file, downloaded only when it is read and never beyond `limit` bytes."""
-
-    async def read() -> bytes:
-        if file.size > limit:
-            raise TooLarge(f"{file.size} bytes")
-        return await _download(file.url, limit)
-
-    mime = (file.content_type or "application/octet-stream").partition(";")[0].strip()
-    return Attachment(name=file.filename, mime=mime, size=file.size, read=read)
-
-
-async def _download(url: str, limit: int) -> bytes:
-    """Fetch a file from the address Discord signed for us; no other address is ever fetched."""
-    timeout = aiohttp.ClientTimeout(total=DOWNLOAD_TIMEOUT_S)
-    with chat_errors():
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(url, allow_redirects=False) as answer,
-        ):
-            if answer.status != 200:
-                raise ChatUnavailable(f"the attachment's address answered {answer.status}")
-            data = bytearray()
-            async for piece in answer.content.iter_chunked(65536):
-                data += piece
-                if len(data) > limit:
-                    raise TooLarge(f"more than {limit} bytes")
-            return bytes(data)

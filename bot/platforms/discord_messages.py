@@ -12,7 +12,8 @@ from typing import Protocol
 import discord
 
 from bot.platforms.base import Attachment, Content, Invocation, MessageRef
-from bot.platforms.discord_calls import attachment_of, chat_of, pictures_of, roles_of, text_files_of
+from bot.platforms.discord_calls import chat_of, roles_of
+from bot.platforms.discord_files import attachment_of, pictures_of, text_files_of
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
 _COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)")

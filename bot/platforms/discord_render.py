@@ -54,7 +54,7 @@ def outgoing(content: Content) -> Outgoing:
     """Return the content as one message. Needs a running event loop, as `discord.ui.View` does."""
     return Outgoing(
         text=text_of(content),
-        files=[attachment_of(file, spoiler=content.spoiler) for file in content.files],
+        files=[_upload(file, spoiler=content.spoiler) for file in content.files],
         view=view_of(content.buttons),
         mentions=discord.AllowedMentions(
             everyone=False,
@@ -131,7 +131,7 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\{found[0]}"
 
 
-def attachment_of(file: File, *, spoiler: bool = False) -> discord.File:
+def _upload(file: File, *, spoiler: bool = False) -> discord.File:
     """Return a file to upload; a new one for every try."""
     return discord.File(io.BytesIO(file.data), filename=file.name, spoiler=spoiler)
 

@@ -21,9 +21,10 @@ from bot.platforms.base import (
     MessageGone,
     MessageRef,
 )
-from bot.platforms.telegram_calls import CONFIRM_AFTER_S, DOWNLOAD_MOST, Press, Reception, place_of
+from bot.platforms.telegram_calls import CONFIRM_AFTER_S, Press, Reception, place_of
 from bot.platforms.telegram_commands import LANGUAGES, Describe, menu
 from bot.platforms.telegram_errors import chat_errors
+from bot.platforms.telegram_files import DOWNLOAD_MOST
 from bot.platforms.telegram_messages import PHOTO_BYTES_MOST, Place, post, show
 from bot.platforms.telegram_render import CAPTION_MOST, TEXT_MOST
 from bot.platforms.telegram_updates import Request, Updates, UpdatesRequest, pauses_s

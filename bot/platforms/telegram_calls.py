@@ -6,7 +6,7 @@ what a command does.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from telegram import Bot, CallbackQuery, Chat, Message, Update, User
@@ -19,17 +19,15 @@ from bot.platforms.base import (
     Invocation,
     MessageGone,
     MessageRef,
-    TooLarge,
 )
 from bot.platforms.telegram_commands import Typed, typed
 from bot.platforms.telegram_errors import chat_errors
+from bot.platforms.telegram_files import pictures_of, text_file_of
 from bot.platforms.telegram_render import ALERT_MOST, outgoing, pressed
-from bot.text_files import is_text_file
 from bot.texts.split import utf16_length
 
 CONFIRM_AFTER_S = 0.7  # a pressed button spins so long at most, unless its answer comes first
 GENERAL_TOPIC = 1  # a forum's first topic; Telegram refuses its id when sending
-DOWNLOAD_MOST = 20_000_000  # bytes; Telegram gives a bot no more
 
 _DESCRIBE = Typed(command="describe", addressee=None, text="")
 
@@ -90,7 +88,7 @@ class Reception:
     def _is_lone_picture(self, message: Message) -> bool:
         """Return whether a message to us alone is one picture without a word, and no album."""
         alone = is_private(message.chat) and message.media_group_id is None
-        return alone and not message.caption and any(_files(self.bot, (message,)))
+        return alone and not message.caption and any(pictures_of(self.bot, (message,)))
 
     def _is_addressed(self, command: Typed, chat: Chat) -> bool:
         if command.addressee is not None:
@@ -159,9 +157,9 @@ class MessageCall:
     def _attached(self) -> Iterator[Attachment]:
         """Yield what the call comes with; only a question has a use for text files."""
         bot, messages = self.reception.bot, (self.message, self.message.reply_to_message)
-        yield from _files(bot, messages)
+        yield from pictures_of(bot, messages)
         if self.asked.command == "ask":
-            yield from filter(None, (_text_file(bot, message) for message in messages))
+            yield from filter(None, (text_file_of(bot, message) for message in messages))
 
     async def respond(self, content: Content, private: bool) -> MessageRef | None:  # noqa: ARG002
         """Answer with a reply; Telegram's groups have no private answers."""
@@ -286,46 +284,3 @@ def _quoted(message: Message) -> str:
 
 def _id(user: User | None) -> int | None:
     return user.id if user else None
-
-
-def _text_file(bot: Bot, message: Message | None) -> Attachment | None:
-    """Return the text file of a person's message; our own long answers are no new words."""
-    ours = message is not None and _id(message.from_user) == bot.id
-    document = message.document if message is not None and not ours else None
-    if document is None:
-        return None
-    name, mime = document.file_name or "text", document.mime_type or ""
-    if not is_text_file(name, mime):
-        return None
-    return _attachment(bot, document.file_id, document.file_size, name, mime)
-
-
-def _files(bot: Bot, messages: Sequence[Message | None]) -> Iterator[Attachment]:
-    """Yield the picture of a message, or else of the one it replies to."""
-    for message in messages:
-        if message is None:
-            continue
-        if message.photo:
-            largest = max(message.photo, key=lambda size: size.width * size.height)
-            yield _attachment(bot, largest.file_id, largest.file_size, "photo.jpg", "image/jpeg")
-            return
-        document = message.document
-        if document is not None and (document.mime_type or "").startswith("image/"):
-            mime, name = document.mime_type or "", document.file_name or "picture"
-            yield _attachment(bot, document.file_id, document.file_size, name, mime)
-            return
-
-
-def _attachment(bot: Bot, file_id: str, size: int | None, name: str, mime: str) -> Attachment:
-    """Return a person's file, downloaded only when it is read and never beyond the limit."""
-
-    async def read() -> bytes:
-        if (size or 0) > DOWNLOAD_MOST:
-            raise TooLarge(f"{size} bytes")
-        with chat_errors():
-            file = await bot.get_file(file_id)
-            if (file.file_size or 0) > DOWNLOAD_MOST:
-                raise TooLarge(f"{file.file_size} bytes")
-            return bytes(await file.download_as_bytearray())
-
-    return Attachment(name=name, mime=mime, size=size or 0, read=read)
