@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.bot.results import picture
 from tests.bot.test_admin_commands import say
 from tests.bot.test_control_commands import answers, in_bot
-from tests.bot.test_results import picture
 from tests.simulation.bot_house import Bot
 from tests.simulation.house import House
 

@@ -10,8 +10,8 @@ from bot.platforms.base import Attachment
 from bot.text_files import MOST_BYTES, BadTextFile, decoded, is_text_file
 from tests.bot.discord_bot import NotingDoor
 from tests.bot.discord_bot import running as on_discord
+from tests.bot.results import ask, in_bot, picture, said
 from tests.bot.telegram_bot import running
-from tests.bot.test_results import ask, in_bot, picture, said
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.telegram import FakeTelegram
 from tests.simulation.bot_house import Bot

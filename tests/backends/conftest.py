@@ -1,0 +1,32 @@
+"""A ComfyUI server of an old and a new version, and the backend that speaks to it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from backends.comfyui import ComfyUI
+from tests.backends.drawing import connect
+from tests.fakes.comfyui import FakeComfyUI
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask often and give up soon: the waits are the same, only shorter."""
+    monkeypatch.setattr("backends.comfyui_attempts.ASK_S", 0.05)
+    monkeypatch.setattr("backends.comfyui_attempts.ASK_LOST_S", 0.02)
+    monkeypatch.setattr("backends.comfyui_attempts.GRACE_S", 0.2)
+    monkeypatch.setattr("backends.comfyui_watch.CONNECT_S", 0.1)
+    monkeypatch.setattr("backends.comfyui_watch.RECONNECT_S", 0.05)
+
+
+@pytest.fixture(params=["0.33", "0.3.64"])
+async def fake(request: pytest.FixtureRequest, quick: None) -> AsyncIterator[FakeComfyUI]:
+    async with FakeComfyUI(step_s=0.002, old=request.param == "0.3.64") as server:
+        yield server
+
+
+@pytest.fixture
+async def comfy(fake: FakeComfyUI) -> AsyncIterator[ComfyUI]:
+    backend = connect(fake)
+    yield backend
+    await backend.aclose()

@@ -1,0 +1,257 @@
+"""One attempt on ComfyUI, over real sockets: no job hangs, runs twice or gets lost."""
+
+import asyncio
+
+import pytest
+
+from backends.comfyui import ComfyUI
+from backends.comfyui_answers import ServerFile
+from queueing.errors import OutOfMemory, Unavailable
+from queueing.requests import Progress
+from tests.backends.drawing import LONG, SDXL, SMALL, connect, drawn, idle, ignore, running, work
+from tests.contracts.backend_harness import until
+from tests.fakes.comfyui import FakeComfyUI
+
+# ---------------------------------------------------------------- a websocket is only a hint
+
+
+@pytest.mark.parametrize("fault", ["deaf", "no_socket"])
+async def test_a_job_ends_without_a_websocket(
+    fake: FakeComfyUI, comfy: ComfyUI, fault: str
+) -> None:
+    """If this failed a deaf socket or a proxy without websockets would hang every job."""
+    setattr(fake.faults, fault, True)
+    assert len(await drawn(comfy)) == 1
+
+
+async def test_a_job_ends_though_its_websocket_breaks(fake: FakeComfyUI, comfy: ComfyUI) -> None:
+    """If this failed a lost connection in the middle would hang the job."""
+    fake.faults.drop_socket_at_step = 2
+    assert len(await drawn(comfy)) == 1
+
+
+async def test_a_lost_websocket_is_replaced_and_progress_goes_on(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """If this failed a long job would look dead after one lost connection."""
+    fake.faults.drop_socket_at_step = 2
+    fake.step_s = 0.02
+    reports: list[Progress] = []
+    await comfy.run(SDXL, work(SMALL.model_copy(update={"steps": 30})), reports.append)
+    assert max(report.step[0] for report in reports if report.step) == 30
+
+
+async def test_a_silent_websocket_is_replaced(
+    fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this failed a half-open connection would stay deaf for the whole job."""
+    monkeypatch.setattr("backends.comfyui_watch.SILENCE_S", 0.05)
+    fake.faults.deaf = True
+    fake.step_s = 0.02
+    attempt, reports = work(SMALL.model_copy(update={"steps": 40})), list[Progress]()
+    run = asyncio.create_task(comfy.run(SDXL, attempt, reports.append))
+    await running(fake, attempt.key)
+    assert not reports
+    fake.faults.deaf = False
+    await run
+    assert reports
+
+
+async def test_events_before_the_answer_are_not_missed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
+    """If this failed a job that ends before its POST is answered would hang."""
+    fake.faults.answer_last = True
+    reports: list[Progress] = []
+    await comfy.run(SDXL, work(), reports.append)
+    assert reports[-1].fraction
+    assert reports[-1].fraction > 0.9
+
+
+# ---------------------------------------------------------------- never twice, never lost
+
+
+async def test_a_lost_answer_does_not_make_a_second_job(fake: FakeComfyUI, comfy: ComfyUI) -> None:
+    """If this failed one request would be drawn twice."""
+    fake.faults.lose_answers = 1
+    attempt = work()
+    assert len(await drawn(comfy, attempt=attempt)) == 1
+    assert fake.ran == [attempt.key]
+
+
+async def test_a_prompt_that_never_arrived_is_unavailable(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """If this failed a job would wait for ever for a prompt the server does not have."""
+    fake.faults.drop_posts = 1
+    with pytest.raises(Unavailable):
+        await drawn(comfy)
+    assert fake.ran == []
+    assert len(await drawn(comfy)) == 1
+
+
+async def test_a_deleted_job_is_noticed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
+    """If this failed clearing the queue at the server's page would hang jobs for ever."""
+    fake.faults.vanish = 1
+    with pytest.raises(Unavailable, match="does not know"):
+        await drawn(comfy)
+
+
+async def test_a_restart_in_the_middle_is_noticed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
+    """If this failed a restarted server, healthy but forgetful, would hang the job."""
+    attempt = work(LONG)
+    run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
+    await running(fake, attempt.key)
+    await fake.restart()
+    with pytest.raises(Unavailable):
+        await run
+    assert await comfy.resume(SDXL, attempt, ignore) is None
+    assert len(await drawn(comfy)) == 1
+
+
+async def test_a_running_attempt_is_watched_again(fake: FakeComfyUI, comfy: ComfyUI) -> None:
+    """If this failed a crash of ours would cost the work the server goes on with."""
+    fake.step_s = 0.02
+    attempt, reports = work(SMALL.model_copy(update={"steps": 20})), list[Progress]()
+    crashed = connect(fake)
+    run = asyncio.create_task(crashed.run(SDXL, attempt, ignore))
+    await running(fake, attempt.key)
+    fetch = await comfy.resume(SDXL, attempt, reports.append)
+    assert fetch is not None
+    assert len((await fetch()).files) == 1
+    assert any(report.step for report in reports)
+    assert fake.ran == [attempt.key]
+    await run
+    await crashed.aclose()
+
+
+async def test_a_failed_attempt_fails_again_when_it_is_resumed(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """If this failed a job whose failure we slept through would count as unknown and run again."""
+    fake.faults.errors.append(("KSampler", "torch.OutOfMemoryError", "CUDA out of memory"))
+    attempt = work()
+    for call in (comfy.run, comfy.resume):
+        with pytest.raises(OutOfMemory):
+            await call(SDXL, attempt, ignore)
+    assert fake.ran == [attempt.key]
+
+
+async def test_a_download_that_breaks_off_can_be_repeated(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """If this failed half a picture would be delivered, or a whole one drawn again."""
+    fetch = await comfy.run(SDXL, work(), ignore)
+    fake.faults.broken_files = True
+    with pytest.raises(Unavailable):
+        await fetch()
+    fake.faults.broken_files = False
+    assert len((await fetch()).files) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ("a.PNG", "m-1.png"),
+        ("../../etc/cron.d/x", "m-1.bin"),
+        ("x.png/../../evil", "m-1.bin"),
+        ("x.\u202egnp", "m-1.bin"),
+        ('x.png"\r\nX: y', "m-1.bin"),
+        ("x." + "p" * 5000, "m-1.bin"),
+        ("", "m-1.bin"),
+    ],
+)
+async def test_of_a_servers_file_name_only_a_plain_ending_is_kept(
+    comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch, told: str, name: str
+) -> None:
+    """If this failed a server could name the files people get, with a path or hidden signs."""
+
+    async def download(_: ServerFile) -> tuple[bytes, str]:
+        return b"data", "image/png"
+
+    monkeypatch.setattr(comfy._server, "download", download)
+    assert (await comfy._download(ServerFile(filename=told), "m-1")).name == name
+
+
+# ---------------------------------------------------------------- stopping
+
+
+async def test_cancelling_a_waiting_prompt_leaves_the_running_one(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """If this failed cancelling would interrupt whoever is being drawn."""
+    first, second = work(LONG), work(LONG)
+    runs = [asyncio.create_task(comfy.run(SDXL, each, ignore)) for each in (first, second)]
+    await running(fake, first.key)
+
+    async def both_there() -> bool:
+        return len(fake.pending) == 1
+
+    await until(both_there)
+    runs[1].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await runs[1]
+    assert fake.interrupts == []
+    assert fake.pending == []
+    assert fake.running is not None
+    runs[0].cancel()
+    await asyncio.wait(runs)
+    assert fake.ran == [first.key]
+
+
+async def test_cancelling_while_the_prompt_is_sent_leaves_nothing_behind(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """If this failed a prompt accepted a moment after the cancel would run for nobody."""
+    fake.faults.answer_last = True
+    attempt = work(LONG)
+    run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
+    await running(fake, attempt.key)
+    run.cancel()
+    await asyncio.wait({run})
+    assert run.cancelled()
+    await idle(fake)
+
+
+async def test_stopping_goes_on_when_it_is_cancelled_too(fake: FakeComfyUI) -> None:
+    """If this failed an impatient stop of the bot would leave work running on the card."""
+    backend, attempt = connect(fake), work(LONG)
+    run = asyncio.create_task(backend.run(SDXL, attempt, ignore))
+    await running(fake, attempt.key)
+    run.cancel()
+    await asyncio.sleep(0)
+    run.cancel()
+    await asyncio.wait({run})
+    await backend.aclose()
+    await idle(fake)
+
+
+async def test_cancelling_does_not_wait_for_a_server_that_hangs(
+    fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this failed a hanging server would hold up the bot's stop."""
+    monkeypatch.setattr("backends.comfyui_attempts.STOP_S", 0.1)
+    attempt = work(LONG)
+    run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
+    await running(fake, attempt.key)
+    fake.faults.hang = "/"
+    run.cancel()
+    await asyncio.wait({run})
+    assert run.cancelled()
+
+
+async def test_a_worker_that_hangs_takes_its_server_out(
+    fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this failed a wedged server with healthy HTTP would be sent job after job."""
+    fake.faults.wedged = True
+    attempt = work()
+    run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
+    await running(fake, attempt.key)
+    run.cancel()
+    await asyncio.wait({run})
+    assert (await comfy.probe()).description
+    monkeypatch.setattr("backends.comfyui_attempts.STUCK_S", -1.0)
+    with pytest.raises(Unavailable, match="worker hangs"):
+        await comfy.probe()
+    fake.faults.wedged = False
+    await fake.restart()
+    assert (await comfy.probe()).description

@@ -1,0 +1,104 @@
+"""What ComfyUI refuses or fails at, over real sockets: each calls for the right reaction."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backends.comfyui import ComfyUI
+from backends.comfyui_models import read_templates
+from backends.workflow_graph import as_json
+from queueing.errors import BackendError, BadModel, OutOfMemory, Rejected, Unavailable
+from queueing.requests import Capability
+from tests.backends.drawing import LONG, SDXL, SMALL, drawn, idle, ignore, running, work
+from tests.contracts.harness_comfyui import model
+from tests.fakes.comfyui import FakeComfyUI
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        (("KSampler", "torch.OutOfMemoryError", "CUDA out of memory"), OutOfMemory),
+        (("KSampler", "MemoryError", ""), OutOfMemory),
+        (("KSampler", "RuntimeError", "CUDA error: illegal memory access"), Unavailable),
+        (("KSampler", "RuntimeError", "shapes in /srv/comfy/x.py"), Rejected),
+        (("CheckpointLoaderSimple", "FileNotFoundError", "/srv/comfy/models/x"), BadModel),
+    ],
+)
+async def test_a_failing_node_calls_for_the_right_reaction(
+    fake: FakeComfyUI, comfy: ComfyUI, failure: tuple[str, str, str], error: type[BackendError]
+) -> None:
+    """If this failed memory would not be freed, or a broken model be tried for ever."""
+    fake.faults.errors.append(failure)
+    with pytest.raises(error) as caught:
+        await drawn(comfy)
+    assert type(caught.value) is error
+    assert failure[1] in str(caught.value)
+    assert "/srv" not in caught.value.user_text
+    assert len(await drawn(comfy)) == 1
+
+
+async def test_a_lora_the_server_lacks_is_the_persons_mistake(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """If this failed a typing mistake would be reported as a broken model."""
+    with pytest.raises(Rejected) as caught:
+        await drawn(comfy, attempt=work(SMALL.model_copy(update={"lora": "nope"})))
+    assert caught.value.user_text == "This server has no LoRA named nope; it has: ink."
+    assert len(
+        await drawn(comfy, attempt=work(SMALL.model_copy(update={"lora": "sub/ink.safetensors"})))
+    )
+
+
+async def test_a_checkpoint_the_server_lacks_is_the_operators_mistake(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """If this failed people would be told server paths, and jobs be tried again for nothing."""
+    with pytest.raises(BadModel) as caught:
+        await comfy.run(model("gone.safetensors"), work(), ignore)
+    assert "gone.safetensors" in str(caught.value)
+    assert "gone" not in caught.value.user_text
+
+
+async def test_a_template_with_a_broken_output_fails_at_once(
+    fake: FakeComfyUI, comfy: ComfyUI, tmp_path: Path
+) -> None:
+    """If this failed a prompt accepted in part would run for nothing."""
+    nodes = as_json(read_templates(SDXL).all[0].nodes)
+    nodes["other"] = {"class_type": "PreviewImage", "inputs": {}}
+    own = tmp_path / "own.json"
+    own.write_text(json.dumps(nodes))
+    able = frozenset({Capability.TEXT_TO_IMAGE})
+    spec = replace(SDXL, capabilities=able, options={"workflow": str(own)})
+    with pytest.raises(BadModel, match=r"node other: Required input"):
+        await comfy.run(spec, work(LONG), ignore)
+    await idle(fake)
+
+
+async def test_an_interrupt_by_somebody_else_is_tried_again(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """If this failed a job interrupted at the server's page would hang or fail for good."""
+    attempt = work(LONG)
+    run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
+    await running(fake, attempt.key)
+    fake._interrupt = True
+    with pytest.raises(Unavailable, match="interrupted"):
+        await run
+
+
+@pytest.mark.parametrize(
+    "path", ["/prompt", "/history", "/queue", "/api/jobs", "/view", "/system_stats", "/object_info"]
+)
+async def test_garbage_is_never_more_than_a_failure(
+    fake: FakeComfyUI, comfy: ComfyUI, path: str
+) -> None:
+    """If this failed a proxy's error page would crash or hang whoever asks."""
+    fake.faults.garbage = path
+    for call in (drawn(comfy), comfy.probe(), comfy.discover(), comfy.loaded([SDXL])):
+        try:
+            await asyncio.wait_for(call, 10)
+        except Unavailable:
+            continue

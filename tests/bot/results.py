@@ -1,0 +1,113 @@
+"""A bot with models of every kind, and what people do with its results."""
+
+import asyncio
+from io import BytesIO
+from typing import Any
+
+from PIL import Image
+
+from bot.platforms.base import Attachment, Button, MessageRef
+from queueing.catalog import ModelSpec
+from queueing.jobs import Job
+from queueing.requests import Capability, Chat, TextToImage
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_house import Bot, bot
+from tests.simulation.house import House, ended, host
+from tests.simulation.loop import run
+
+DRAWS = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
+
+
+def model(name: str, *able: Capability, **fields: Any) -> ModelSpec:
+    given: dict[str, Any] = {"load_s": 10.0, "service_s": 5.0, "vram_mb": 2000} | fields
+    return ModelSpec(name=name, backends=("comfy",), capabilities=frozenset(able), **given)
+
+
+FLUX = model("flux", *DRAWS)
+LENS = model("lens", Capability.UPSCALE)
+QWEN = model("qwen", Capability.TEXT_TO_TEXT, Capability.VISION)
+DEAF = model("deaf", Capability.TEXT_TO_TEXT)
+
+
+def in_bot(
+    story: Any,
+    *models: ModelSpec,
+    options: frozenset[str] | None = None,
+    **fields: Any,
+) -> FakeChat:
+    """Play a story in the bot on these models, by default a painter, a lens and a writer."""
+    house = House.of(models or (FLUX, LENS, QWEN), [host("gpu-1", "comfy")])
+    house.servers["comfy"].options = options
+    house.servers["comfy"].loras = fields.pop("loras", ())
+    house.servers["comfy"].service_s = fields.pop("service_s", 5.0)
+    chat = fields.pop("chat", None) or FakeChat()
+
+    async def play() -> None:
+        async with bot(house, chat, **fields) as running:
+            await story(running)
+            await asyncio.sleep(5)
+
+    run(play())
+    return chat
+
+
+async def ask(running: Bot, text: str, user: str = "fake:1", **fields: Any) -> Job | None:
+    """Make a call and return the newest job if it made one."""
+    before = {job.id for job in await running.queue.unacknowledged()}
+    await running.gate.call(running.chat.call(text, user=user, **fields))
+    new = [job for job in await running.queue.unacknowledged() if job.id not in before]
+    return new[-1] if new else None
+
+
+async def done(running: Bot, text: str, user: str = "fake:1", **fields: Any) -> Job:
+    """Make a call, wait until its job has ended and is shown, and return it."""
+    job = await ask(running, text, user, **fields)
+    assert job is not None, running.chat.private
+    job = await ended(running.queue, job)
+    await asyncio.sleep(10)
+    return job
+
+
+async def press(running: Bot, job: Job, command: str, user: str = "fake:1", **fields: Any) -> Any:
+    """Press a button that is under a job's message and return the job that makes."""
+    button = next(
+        each for each in shown(running, await of(running, job)) if each.command == command
+    )
+    values = {"id": job.id} | ({"number": button.number} if button.number else {})
+    options = fields.pop("options", values)
+    ref = await of(running, job)
+    call = {"button": True, "options": options, "replied_to": ref} | fields
+    return await ask(running, f"/{command}", user, **call)
+
+
+async def of(running: Bot, job: Job) -> MessageRef:
+    sent = await running.records.message(job.id)
+    assert sent is not None
+    return sent.ref
+
+
+def shown(running: Bot, ref: MessageRef) -> list[Button]:
+    content = running.chat.messages[ref.message].contents[-1]
+    return [button for row in content.buttons for button in row]
+
+
+def picture(side: int = 64) -> Attachment:
+    buffer = BytesIO()
+    Image.new("L", (side, side)).save(buffer, "PNG")
+
+    async def read() -> bytes:
+        return buffer.getvalue()
+
+    return Attachment(name="a.png", mime="image/png", size=len(buffer.getvalue()), read=read)
+
+
+def drawn(job: Any) -> TextToImage:
+    assert job is not None
+    assert isinstance(job.request, TextToImage)
+    return job.request
+
+
+def said(job: Any) -> list[tuple[str, str]]:
+    assert job is not None
+    assert isinstance(job.request, Chat)
+    return [(turn.role, turn.text) for turn in job.request.messages]

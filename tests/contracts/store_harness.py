@@ -1,0 +1,61 @@
+"""The stores that are tried, and jobs for them; another engine joins with one more line in `ENGINES`."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from queueing.jobs import Job, JobEvent, NewJob
+from queueing.ports import Admission, Store
+from queueing.requests import File, Output, TextToImage
+from queueing.store import SqliteStore, open_database
+
+NOW = 1_000.0
+NO_LIMITS = Admission()
+PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG\x00")
+Open = Callable[[], Awaitable[Store]]
+
+
+def _sqlite(*, inline: bool) -> Callable[[Path], Open]:
+    def engine(folder: Path) -> Open:
+        async def open_store() -> Store:
+            return SqliteStore(await open_database(f"sqlite:///{folder}/usher.db", inline=inline))
+
+        return open_store
+
+    return engine
+
+
+ENGINES = {
+    "sqlite": _sqlite(inline=False),
+    "sqlite-inline": _sqlite(inline=True),
+}
+_numbers = iter(range(10**9))
+
+
+def new(
+    model: str = "flux", *, owner: str = "ada", lane: str = "normal", hold_s: float = 0.0
+) -> NewJob:
+    return NewJob(
+        model=model,
+        request=TextToImage(prompt="cat"),
+        owner=owner,
+        lane=lane,
+        hold_s=hold_s,
+        key=f"update:{next(_numbers)}",
+    )
+
+
+async def add(store: Store, job: NewJob | None = None, *, now: float = NOW) -> Job:
+    return await store.add(job or new(), now, limits=NO_LIMITS)
+
+
+async def start(store: Store, job: Job) -> Job:
+    return await store.apply(job, JobEvent.START, NOW, runner="here", backend="gpu-1")
+
+
+async def end(store: Store, job: Job) -> Job:
+    return await store.apply(await start(store, job), JobEvent.COMPLETE, NOW, output=Output())
+
+
+async def heads(store: Store, model: str = "flux", *, now: float = NOW) -> list[int]:
+    lines = await store.lines(now, per_line=100)
+    return [job.id for line in lines if line.model == model for job in line.heads]

@@ -1,0 +1,112 @@
+"""What every store must do with jobs beyond their owner's limit, and with those moved forward."""
+
+import pytest
+
+from queueing.errors import StaleJob
+from queueing.jobs import JobEvent
+from queueing.ports import Admission, Store
+from tests.contracts.store_harness import NOW, Open, add, end, heads, new, start
+
+
+async def test_jobs_beyond_the_limit_wait_behind_and_enter_at_the_end(store: Store) -> None:
+    """One person's many jobs would stand before other people's first."""
+    limits = Admission(max_in_line=1)
+    first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
+    bobs = await store.add(new(owner="bob"), NOW, limits=limits)
+    assert (second.seq, third.seq) == (None, None)
+    ids = [first.id, bobs.id, second.id, third.id]
+    assert await store.positions(ids) == dict(zip(ids, (1, 2, 3, 4), strict=True))
+    assert await heads(store) == [first.id, bobs.id]
+    (line,) = await store.lines(NOW, per_line=9)
+    assert line.waiting == 2
+
+    await end(store, first)
+    assert await heads(store) == [bobs.id, second.id]
+    assert await store.positions([third.id]) == {third.id: 3}
+
+
+async def test_a_cancelled_back_row_job_lets_nobody_in(store: Store) -> None:
+    """Cancelling what does not stand in line would let an owner exceed the limit in line."""
+    limits = Admission(max_in_line=1)
+    first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
+    await store.apply(second, JobEvent.CANCEL, NOW)
+    assert await heads(store) == [first.id]
+    await store.apply(first, JobEvent.CANCEL, NOW)
+    assert await heads(store) == [third.id]
+
+
+async def test_a_back_row_job_that_entered_meanwhile_is_stale(store: Store) -> None:
+    """A change meant for the back row would overwrite the place the job has got since."""
+    limits = Admission(max_in_line=1)
+    first, second = [await store.add(new(), NOW, limits=limits) for _ in range(2)]
+    await end(store, first)
+    with pytest.raises(StaleJob):
+        await store.apply(second, JobEvent.CANCEL, NOW)
+    entered = await store.get(second.id)
+    assert entered is not None
+    assert entered.seq is not None
+
+
+async def test_a_moved_job_is_first_and_those_it_passes_are_one_place_further(
+    store: Store, reopen: Open
+) -> None:
+    """An admin's word would change nothing, be forgotten, or give two jobs one place."""
+    jobs = [await add(store) for _ in range(4)]
+    vip = await add(store, new(lane="vip"))
+    await start(store, jobs[0])
+    moved = await store.move_first(jobs[3].id)
+    assert moved is not None
+    assert moved == await store.get(jobs[3].id)
+    assert await store.move_first(jobs[3].id) == moved
+    ids = [jobs[3].id, jobs[1].id, jobs[2].id]
+    assert await heads(store) == [*ids, vip.id]
+    assert await store.positions([*ids, vip.id]) == {
+        **dict(zip(ids, (1, 2, 3), strict=True)),
+        vip.id: 1,
+    }
+    again = await store.move_first(jobs[2].id)
+    assert again is not None
+    await store.aclose()
+    reopened = await reopen()
+    assert (await heads(reopened))[:3] == [jobs[2].id, jobs[3].id, jobs[1].id]
+    running = await reopened.get(jobs[0].id)
+    assert running is not None
+    await reopened.apply(running, JobEvent.RELEASE, NOW)
+    assert (await heads(reopened))[:4] == [jobs[2].id, jobs[3].id, jobs[0].id, jobs[1].id]
+    await reopened.aclose()
+
+
+async def test_what_does_not_wait_cannot_be_moved(store: Store) -> None:
+    """A job that runs or has ended would be put into a line again."""
+    running = await start(store, await add(store))
+    ended = await end(store, await add(store))
+    assert [await store.move_first(job_id) for job_id in (running.id, ended.id, 99)] == [None] * 3
+
+
+async def test_a_back_row_job_moved_first_counts_against_its_owners_limit(store: Store) -> None:
+    """Each move would let one more of the owner's jobs into the line for good."""
+    limits = Admission(max_in_line=1)
+    first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
+    await store.move_first(third.id)
+    assert await heads(store) == [third.id, first.id]
+    await end(store, first)
+    assert await heads(store) == [third.id, second.id]
+
+
+async def test_the_back_row_belongs_to_the_owner_over_all_models(store: Store) -> None:
+    """The limit in line would be evaded by asking several models."""
+    limits = Admission(max_in_line=1)
+    first = await store.add(new("flux"), NOW, limits=limits)
+    second = await store.add(new("sdxl"), NOW, limits=limits)
+    assert second.seq is None
+    await end(store, first)
+    assert await heads(store, "sdxl") == [second.id]
+
+
+async def test_a_job_in_the_back_row_cannot_start(store: Store) -> None:
+    """A job would run without ever having had a place in line."""
+    limits = Admission(max_in_line=1)
+    await store.add(new(), NOW, limits=limits)
+    second = await store.add(new(), NOW, limits=limits)
+    with pytest.raises(StaleJob):
+        await start(store, second)

@@ -1,0 +1,145 @@
+"""What every store must tell of lines: who is first, who is where, who may start."""
+
+import asyncio
+
+import pytest
+
+from queueing.errors import StaleJob
+from queueing.jobs import JobEvent, JobState
+from queueing.ports import Admission, Store
+from queueing.requests import TextToImage
+from tests.contracts.store_harness import (
+    NOW,
+    Open,
+    add,
+    heads,
+    new,
+    start,
+)
+
+
+async def test_a_line_is_first_in_first_out(store: Store) -> None:
+    """Somebody would be overtaken within a model and lane."""
+    jobs = await asyncio.gather(*(add(store) for _ in range(20)))
+    jobs = sorted(jobs, key=lambda job: job.id)
+    assert await heads(store) == [job.id for job in jobs]
+    positions = await store.positions([job.id for job in jobs])
+    assert [positions[job.id] for job in jobs] == list(range(1, 21))
+
+
+async def test_lines_tell_count_first_arrival_and_limited_heads(store: Store) -> None:
+    """The router would plan with wrong counts or read whole lines."""
+    jobs = [await add(store, now=NOW + n) for n in range(5)]
+    (line,) = await store.lines(NOW + 9, per_line=2)
+    assert (line.model, line.lane, line.waiting) == ("flux", "normal", 5)
+    assert line.heads == tuple(jobs[:2])
+    assert line.first_queued_at == NOW
+    assert line.next_start_at is None
+
+
+async def test_models_and_lanes_have_lines_of_their_own(store: Store) -> None:
+    """Somebody would wait behind another model or a slower lane."""
+    for job in (new(), new("sdxl"), new(lane="vip")):
+        accepted = await add(store, job)
+        assert await store.positions([accepted.id]) == {accepted.id: 1}
+    lines = await store.lines(NOW, per_line=1)
+    assert {(line.model, line.lane) for line in lines} == {
+        ("flux", "normal"),
+        ("sdxl", "normal"),
+        ("flux", "vip"),
+    }
+
+
+async def test_positions_close_up_when_jobs_leave_anywhere(store: Store) -> None:
+    """A position would count people who are gone, or rise."""
+    jobs = [await add(store) for _ in range(6)]
+    await store.apply(jobs[2], JobEvent.CANCEL, NOW)
+    await start(store, jobs[0])
+    await store.apply(jobs[3], JobEvent.FAIL, NOW, error="no")
+    positions = await store.positions([job.id for job in jobs])
+    assert positions == {jobs[1].id: 1, jobs[4].id: 2, jobs[5].id: 3}
+
+
+async def test_an_empty_line_is_not_reported(store: Store) -> None:
+    """The router would plan for models nobody waits for."""
+    await start(store, await add(store))
+    assert await store.lines(NOW, per_line=1) == []
+
+
+async def test_a_retried_job_keeps_its_place_and_pauses(store: Store) -> None:
+    """A failed attempt would cost the person the place, or be repeated without a pause."""
+    first, second, third = [await add(store) for _ in range(3)]
+    running = await start(store, first)
+    await start(store, second)
+    back = await store.apply(running, JobEvent.RETRY, NOW, not_before=NOW + 10, error="oops")
+    assert (back.seq, back.attempt, back.error) == (first.seq, 1, "oops")
+    assert await store.positions([first.id, third.id]) == {first.id: 1, third.id: 2}
+    assert await heads(store) == [third.id]
+    (line,) = await store.lines(NOW, per_line=1)
+    assert line.next_start_at == NOW + 10
+    assert await heads(store, now=NOW + 10) == [first.id, third.id]
+
+
+async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
+    store: Store, reopen: Open
+) -> None:
+    """If this fails an improved prompt costs its job the place in line, or is not drawn."""
+    held = await add(store, new(hold_s=10.0))
+    younger = await add(store)
+    (line,) = await store.lines(NOW, per_line=4)
+    assert ([job.id for job in line.heads], line.held) == ([younger.id], True)
+    amended = await store.amend(held.id, TextToImage(prompt="a cat in the sun", original="cat"))
+    assert amended is not None
+    (line,) = await store.lines(NOW, per_line=4)
+    assert ([job.id for job in line.heads], line.held) == ([held.id, younger.id], False)
+    assert line.heads[0] == amended == await store.get(held.id)
+    assert isinstance(amended.request, TextToImage)
+    assert (amended.request.prompt, amended.request.original) == ("a cat in the sun", "cat")
+    assert await store.positions([held.id, younger.id]) == {held.id: 1, younger.id: 2}
+    with pytest.raises(StaleJob):
+        await start(store, held)
+    assert (await start(store, amended)).request == amended.request
+
+
+async def test_only_a_job_that_never_started_gets_another_request(store: Store) -> None:
+    """If this fails a picture is drawn from one prompt and shown with another."""
+    job = await start(store, await add(store))
+    other = TextToImage(prompt="dog")
+    assert await store.amend(job.id, other) is None
+    back = await store.apply(job, JobEvent.RETRY, NOW, not_before=NOW + 9)
+    assert await store.amend(job.id, other) is None
+    ended = await store.apply(back, JobEvent.CANCEL, NOW)
+    assert await store.amend(job.id, other) is None
+    assert await store.get(job.id) == ended
+    assert await store.amend(10**6, other) is None
+    assert not await store.lines(NOW, per_line=4)
+
+
+async def test_a_job_of_the_back_row_can_get_another_request(store: Store) -> None:
+    """If this fails enhancement lets a person pass their own earlier jobs."""
+    one_in_line = Admission(max_in_line=1)
+    first, second, third = [
+        await store.add(new(hold_s=9.0), NOW, limits=one_in_line) for _ in range(3)
+    ]
+    amended = await store.amend(second.id, TextToImage(prompt="dog"))
+    assert amended is not None
+    assert (amended.seq, amended.not_before) == (None, 0.0)
+    positions = await store.positions([first.id, second.id, third.id])
+    assert list(positions.values()) == [1, 2, 3]
+
+
+async def test_a_held_job_keeps_its_place_while_younger_ones_pass(store: Store) -> None:
+    """An image whose prompt is being enhanced would start too soon, or lose its place."""
+    held = await add(store, new(hold_s=5.0))
+    younger = await add(store)
+    assert await heads(store) == [younger.id]
+    assert await store.positions([held.id, younger.id]) == {held.id: 1, younger.id: 2}
+    assert await heads(store, now=NOW + 5) == [held.id, younger.id]
+
+
+async def test_a_released_job_gets_its_attempt_and_place_back(store: Store) -> None:
+    """An orderly stop would use up the attempts of every running job."""
+    first, second = await add(store), await add(store)
+    released = await store.apply(await start(store, first), JobEvent.RELEASE, NOW)
+    assert (released.attempt, released.seq, released.state) == (0, first.seq, JobState.PENDING)
+    assert await heads(store) == [first.id, second.id]
