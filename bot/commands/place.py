@@ -11,6 +11,7 @@ from bot.pictures import BadPicture, checked
 from bot.platforms.base import Attachment, ChatError, Moment
 from bot.records import Origin
 from bot.text_files import MOST_BYTES, BadTextFile, decoded
+from bot.texts import Value, status
 from queueing.errors import LimitReached
 from queueing.jobs import Job, NewJob
 from queueing.ports import Admission
@@ -138,9 +139,25 @@ async def _submit(context: Context, call: Call, new: NewJob) -> Job:
     try:
         job = await context.queue.submit(replace(new, lane=limits.lane), limits=admission)
     except LimitReached as refusal:
-        raise _full(context, new.model, refusal) if refusal.scope == "line" else refusal from None
+        if refusal.scope == "line":
+            raise _full(context, new.model, refusal) from None
+        raise await _too_many(context, new.owner, refusal) from None
     await context.people.spend(new.owner, job.id, now)
     return job
+
+
+async def _too_many(context: Context, owner: str, refusal: LimitReached) -> Exception:
+    """Return the refusal of one job too many, with when the next of the person's should end."""
+    standings = await context.queue.standings(await context.queue.open_jobs(owner))
+    ends = [
+        each.done_at
+        for each in standings.values()
+        if each.done_at is not None and not status.open_ended(each.reason)
+    ]
+    if not ends:
+        return refusal
+    told: dict[str, Value] = {"limit": refusal.limit, "moment": Moment(min(ends))}
+    return CallRefused("refused.limit_owner_until", **told)
 
 
 def _full(context: Context, model: str, refusal: LimitReached) -> CallRefused:

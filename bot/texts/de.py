@@ -44,6 +44,7 @@ TEXTS: Mapping[str, str] = {
     "refused.unknown_model": "Ein Modell namens „{name}“ gibt es nicht. {hint}",
     "refused.no_model": "Das kann hier noch kein Modell. /models zeigt, was es gibt.",
     "refused.limit_owner": "Du hast so viele offene Aufträge, wie du haben darfst ({limit}). Warte, bis einer endet, oder brich einen mit /cancel ab.",
+    "refused.limit_owner_until": "Du hast so viele offene Aufträge, wie du haben darfst ({limit}). Der nächste dürfte {moment} enden; oder brich einen mit /cancel ab.",
     "refused.line_full": "Die Schlange von {model} ist voll ({limit} Aufträge). Es wurde nichts angenommen; bitte versuche es noch einmal: {moment}.",
     "refused.line_stands": "Die Schlange von {model} ist voll ({limit} Aufträge) und bewegt sich gerade nicht. Es wurde nichts angenommen; bitte versuche es später noch einmal oder nimm ein anderes Modell.",
     "refused.quota": "Deine {limit} Aufträge dieser Stunde sind verbraucht. Der nächste ist frei: {moment}; gescheiterte zählen nicht.",

@@ -44,6 +44,7 @@ TEXTS: Mapping[str, str] = {
     "refused.unknown_model": "There is no model called “{name}”. {hint}",
     "refused.no_model": "No model here can do that yet. /models lists what there is.",
     "refused.limit_owner": "You have as many open jobs as you may ({limit}). Wait for one to end, or /cancel one.",
+    "refused.limit_owner_until": "You have as many open jobs as you may ({limit}). The next of them should end {moment}; or /cancel one.",
     "refused.line_full": "The line of {model} is full ({limit} jobs). Nothing was accepted; please try again {moment}.",
     "refused.line_stands": "The line of {model} is full ({limit} jobs) and does not move now. Nothing was accepted; please try again later, or take another model.",
     "refused.quota": "You have used your {limit} jobs of this hour. The next one is free {moment}; failed jobs are not counted.",

@@ -25,7 +25,6 @@ _SENTENCES: Mapping[str, Callable[[Reason], str]] = {
     "de": reasons_de.sentence,
 }
 
-# How long these last is up to people: no moment would be honest.
 _OPEN_ENDED = frozenset({Blocked.PAUSED, Blocked.OFFLINE, Blocked.NO_ROOM, Blocked.PINNED})
 
 # These reasons only repeat what the first words of the message say.
@@ -46,8 +45,7 @@ def waiting(standing: Standing, language: str) -> Body:
         body = say(language, "status.pending", model=job.model)
     else:
         body = say(language, "status.in_line", model=job.model, position=standing.position)
-    open_ended = reason is not None and reason.why in _OPEN_ENDED
-    if standing.done_at is not None and not open_ended:
+    if standing.done_at is not None and not open_ended(reason):
         body += say(language, "status.ready_at", moment=Moment(standing.done_at))
         body += _give_or_take(standing.done_spread_s or 0.0, language)
     if reason is not None and not already_said:
@@ -64,6 +62,11 @@ def _give_or_take(spread_s: float, language: str) -> Body:
         return ()
     spread = next((step for step in _SPREADS_S if step >= spread_s), _SPREADS_S[-1])
     return say(language, "status.give_or_take", minutes=spread // 60)
+
+
+def open_ended(reason: Reason | None) -> bool:
+    """Return whether how long a job waits is up to people, so that no moment would be honest."""
+    return reason is not None and reason.why in _OPEN_ENDED
 
 
 def tells(reason: Reason | None) -> bool:

@@ -178,7 +178,8 @@ export class Conversation {
     if (answered) view.quote.textContent = `↰ ${shortText(answered.entry.shown)}`;
   }
 
-  drawFiles(view, { files, spoiler }) {
+  drawFiles(view, shown) {
+    const { files, spoiler } = shown;
     const old = new Map([...view.files.children].map((node) => [node.dataset.file, node]));
     const pictures = files.filter(isPicture);
     const seen = [...old.values()].some((node) => node.matches(".picture:not(.spoiler)")); // a preview of it
@@ -189,7 +190,8 @@ export class Conversation {
       if (node && !files.some((file) => file.id === node.dataset.file)) letGo(node);
     }
     view.files.coming = null;
-    const nodes = files.map((file) => old.get(file.id) ?? fileNode(file, (id) => this.enlarge(view, id), hidden));
+    const nodes = files.map((file, at) =>
+      old.get(file.id) ?? fileNode(file, (id) => this.enlarge(view, id), hidden, told(shown, at)));
     if (pictures.length === 1 && files.length === 1) swapWhenLoaded(view.files, nodes[0]);
     else view.files.replaceChildren(...nodes);
   }
@@ -308,6 +310,14 @@ export class Conversation {
 }
 
 const shortText = (shown) => bodyText(shown.body).replace(/\s+/g, " ").slice(0, 80) || say("picture");
+
+/** Return a picture's name and what it shows, for those who hear the page. */
+function told(shown, at) {
+  const mine = shown.author === "person";
+  const number = shown.files.length > 1 ? ` ${at + 1}` : "";
+  const name = mine ? shown.files[at].name || say("picture") : `${say("picture")}${number}`;
+  return { name, shows: mine ? name : `${name}: ${shortText(shown)}` };
+}
 
 function announce(text) {
   byId("announce").textContent = text.slice(0, 500);

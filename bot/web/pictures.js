@@ -9,9 +9,12 @@ const RETRY_MS = 2000;
 export const isPicture = (file) => /^image\/(png|jpeg|webp|gif|avif)$/.test(file.mime);
 const addressOf = (file) => `/files/${encodeURIComponent(file.id)}`;
 
-/** Make the element of a file; `open` is called when a picture is to be shown large. */
-export function fileNode(file, open, hidden = false) {
-  return isPicture(file) ? pictureNode(file, open, hidden) : downloadNode(file);
+/**
+ * Make the element of a file; `open` is called when a picture is to be shown large. `told` has its
+ * `name` and what it `shows`, for those who hear the page: a server's file names tell nothing.
+ */
+export function fileNode(file, open, hidden, told) {
+  return isPicture(file) ? pictureNode(file, open, hidden, told) : downloadNode(file);
 }
 
 function downloadNode(file) {
@@ -21,9 +24,8 @@ function downloadNode(file) {
     make("span", { className: "file-size" }, sizeText(file.size)));
 }
 
-function pictureNode(file, open, hidden) {
-  const name = file.name || say("picture");
-  const picture = make("img", { src: addressOf(file), alt: name, decoding: "async" });
+function pictureNode(file, open, hidden, { name, shows }) {
+  const picture = make("img", { src: addressOf(file), alt: shows, decoding: "async" });
   const node = make("button", { type: "button", className: "picture", "data-file": file.id,
     "aria-label": say("openPicture", { name }) }, picture);
   if (file.width) node.style.setProperty("--ratio", file.width / file.height); // keeps its place free

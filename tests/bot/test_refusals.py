@@ -1,5 +1,7 @@
 """Who mistypes reads what is wrong in one sentence, and an example only where it helps."""
 
+import asyncio
+
 import pytest
 
 from tests.bot.results import picture
@@ -67,3 +69,23 @@ def test_a_second_picture_is_not_passed_over() -> None:
         await say(running, "/image cat", "fake:1", files=(picture(), picture()))
 
     assert answers(in_bot(story)) == ["You attached 2 pictures; /image takes 1 at most."]
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ("/models", "The next of them should end "),
+        ("/pause", "Wait for one to end, or /cancel one."),
+    ],
+)
+def test_one_job_too_many_is_told_when_the_next_one_ends(before: str, told: str) -> None:
+    """People would try again every few seconds; while nothing moves, no moment would be true."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, before)
+        for number in range(11):
+            await running.gate.call(running.chat.call(f"/image flux {number}", user="fake:1"))
+        await asyncio.sleep(2)
+
+    (refused,) = (text for text in answers(in_bot(story)) if "open jobs" in text)
+    assert refused.startswith(f"You have as many open jobs as you may (10). {told}")

@@ -253,6 +253,16 @@ async def test_an_empty_page_offers_what_a_newcomer_needs(stage: Stage) -> None:
     assert await stage.page.evaluate(names) == ["/image", "/ask", "/queue"]
 
 
+async def test_a_picture_is_named_for_those_who_hear_the_page(stage: Stage) -> None:
+    """A screen reader would spell out "ComfyUI_00012_.png" instead of what was drawn."""
+    pictures = (picture("x_01.png"), picture("x_02.png", shade=1))
+    await stage.show(Content(body=("a cat\nflux · 9 s",), files=pictures))
+    labels = f"[...document.querySelectorAll('{LAST} .picture')].map((node) => node.ariaLabel)"
+    assert await stage.page.evaluate(labels) == ["Show Picture 1 large", "Show Picture 2 large"]
+    heard = f"document.querySelector('{LAST} img').alt"
+    assert await stage.page.evaluate(heard) == "Picture 1: a cat flux · 9 s"
+
+
 async def test_a_short_label_says_in_words_what_it_does(stage: Stage) -> None:
     """A screen reader would read "game die 2", and nobody would guess what that does."""
     button = Button(command="vary", job_id=7, label="🎲 2", number=2, hint="Vary 2")
