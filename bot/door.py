@@ -154,7 +154,7 @@ class Gate:
             case ParamKind.HOST:
                 return tuple(catalog.hosts)
             case ParamKind.JOB:
-                return self._presenter.open_jobs_of(user)
+                return (*self._presenter.open_jobs_of(user), *param.choices)
             case ParamKind.SIZE:
                 sizes = "1:1", "3:2", "2:3", "16:9", "9:16", "1024x1024", "768x1024"
                 return (*SHAPES, *sizes, *param.choices)

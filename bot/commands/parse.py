@@ -91,8 +91,9 @@ def usage(command: Command) -> str:
     words = [f"/{command.name}"]
     for param in command.params:
         if param.positional:
-            named = "|".join(param.choices) or param.name
-            literal = len(param.choices) == 1
+            own = () if param.kind is ParamKind.CHOICE else (param.name,)
+            named = "|".join((*own, *param.choices))
+            literal = not own and len(param.choices) == 1
             words.append((named if literal else f"<{named}>") if param.required else f"[{named}]")
     return " ".join(words)
 
@@ -205,7 +206,9 @@ def _flag(_param: Param, value: Value) -> bool:
     return bool(value)
 
 
-def _job(_param: Param, value: Value) -> int:
+def _job(param: Param, value: Value) -> int | str:
+    if (word := str(value).strip().casefold()) in param.choices:
+        return word
     found = _JOB.fullmatch(str(value).strip())
     if found is None:
         raise BadCall("problem.job", value=str(value)[:40])

@@ -12,7 +12,7 @@ class ParamKind(StrEnum):
 
     TEXT = "text"  # the rest of a text command, line breaks included; at most one per command
     MODEL = "model"  # a model's name or alias, completed from memory
-    JOB = "job"  # a job's id, as people see it ("12" or "#12")
+    JOB = "job"  # a job's id, as people see it ("12" or "#12"), or one of `choices`
     HOST = "host"  # a host's name
     PERSON = "person"  # a user id ("telegram:42"), a bare id, or a mention
     SIZE = "size"  # "768x1024", "3:2", a word such as "portrait", or one of `choices`

@@ -58,7 +58,7 @@ TEXTS: Mapping[str, str] = {
     "refused.no_such_job": "Einen Auftrag {job} von dir gibt es nicht.",
     "refused.no_job": "Auftrag {job} gibt es nicht.",
     "refused.no_open_job": "Du hast keinen offenen Auftrag.",
-    "refused.which_job": "Du hast mehrere offene Aufträge: {jobs}. Sag welchen, zum Beispiel /cancel {example}.",
+    "refused.which_job": "Du hast mehrere offene Aufträge: {jobs}. Sag welchen, zum Beispiel /cancel {example}, oder /cancel all.",
     "refused.say_which_job": "Sag, welchen Auftrag: /{command} und seine Nummer. /history zählt sie auf.",
     "refused.already_ended": "Auftrag {job} ist schon beendet.",
     "refused.usage": "{problem} So geht es: {usage}",
@@ -71,6 +71,7 @@ TEXTS: Mapping[str, str] = {
     "refused.internal": "Bei uns ist etwas schiefgegangen. Nichts von vorher ist verloren; bitte versuche es noch einmal.",
     # ---- answers
     "cancel.done": "Auftrag {job} ist abgebrochen.",
+    "cancel.all_done": "Abgebrochen: alle deine offenen Aufträge ({count}).",
     "queue.empty": "Nichts wartet. Du hast keine offenen Aufträge.",
     "queue.yours": "Deine Aufträge:",
     "queue.none_yours": "Du hast keine offenen Aufträge.",

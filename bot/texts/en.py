@@ -58,7 +58,7 @@ TEXTS: Mapping[str, str] = {
     "refused.no_such_job": "There is no job {job} of yours.",
     "refused.no_job": "There is no job {job}.",
     "refused.no_open_job": "You have no open job.",
-    "refused.which_job": "You have several open jobs: {jobs}. Say which, for example /cancel {example}.",
+    "refused.which_job": "You have several open jobs: {jobs}. Say which, for example /cancel {example}, or /cancel all.",
     "refused.say_which_job": "Say which job: /{command} and its number. /history lists them.",
     "refused.already_ended": "Job {job} has already ended.",
     "refused.usage": "{problem} Usage: {usage}",
@@ -71,6 +71,7 @@ TEXTS: Mapping[str, str] = {
     "refused.internal": "Something went wrong on our side. Nothing you sent before was lost; please try again.",
     # ---- answers
     "cancel.done": "Job {job} is cancelled.",
+    "cancel.all_done": "Cancelled: all your open jobs ({count}).",
     "queue.empty": "Nothing is waiting. You have no open jobs.",
     "queue.yours": "Your jobs:",
     "queue.none_yours": "You have no open jobs.",

@@ -10,9 +10,10 @@ export const usage = (command) =>
   [`/${command.name}`, ...command.params.filter((param) => param.positional).map(slot)].join(" ");
 
 function slot(param) {
-  const named = param.choices.join("|") || param.name;
+  const own = param.kind === "choice" ? [] : [param.name];
+  const named = [...own, ...param.choices].join("|");
   if (!param.required) return `[${named}]`;
-  return param.choices.length === 1 ? named : `<${named}>`;
+  return !own.length && param.choices.length === 1 ? named : `<${named}>`;
 }
 
 /** Return the parameter the end of a text belongs to, what is typed of it, and where that starts. */

@@ -163,7 +163,7 @@ export class Composer {
     if (!found) return this.choices.hide();
     const { param, typed, from } = found;
     if (param.kind === "option") return this.choices.show(optionChoices(found, from), false);
-    const values = param.choices.length
+    const values = param.kind === "choice"
       ? param.choices.filter((choice) => choice.startsWith(typed))
       : COMPLETED_BY_SERVER.has(param.kind)
         ? await this.on.suggest(found.command.name, param.name, typed)

@@ -161,6 +161,25 @@ def test_a_model_that_still_works_is_not_called_unloaded() -> None:
     ]
 
 
+def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
+    """Who asked for ten pictures by mistake would have to cancel ten times, or end others' jobs."""
+
+    async def story(running: Bot, house: House) -> None:
+        for number in range(8):
+            await running.gate.call(running.chat.call(f"/image flux {number}", user="fake:1"))
+        await say(running, "/image flux dog", "fake:2")
+        await say(running, "/cancel ALL", "fake:1")
+        assert [job.owner for job in await running.queue.open_jobs()] == ["fake:2"]
+        await until(lambda: house.servers["comfy"].finished["dog"])
+        assert not any(prompt.isdigit() for prompt in house.servers["comfy"].finished)
+        await say(running, "/cancel all", "fake:1")
+
+    assert answers(in_bot(story)) == [
+        "Cancelled: all your open jobs (8).",
+        "You have no open job.",
+    ]
+
+
 def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
     """A card would be emptied behind the back of the admin who has just taken it back."""
 

@@ -120,6 +120,7 @@ def test_usage_shows_what_can_be_typed() -> None:
     assert usage(IMAGE) == "/image [model] <prompt>"
     assert usage(FORGET) == "/forget <conversation|me>"
     assert usage(MOVE) == "/move <id> first"
+    assert usage(CANCEL) == "/cancel [id|all]"
 
 
 def test_words_that_look_like_options_stay_in_a_question() -> None:
