@@ -28,8 +28,8 @@ class LlamaSwap(Generic):
     eager: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
     note: ClassVar[str] = (
-        "llama-swap stops a model by itself when another one starts, unless its `matrix` lets them "
-        "live together; give it a host of its own."
+        "llama-swap stops a model by itself when another one starts, unless its `groups` or `matrix` "
+        "let them live together; give it a host of its own."
     )
 
     async def describe(self, http: Http) -> str | None:

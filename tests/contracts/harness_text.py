@@ -1,7 +1,8 @@
 """Text servers and the demo for the backend contract: fakes of each kind, and a real one if named.
 
 `USHER_OPENAI_URL` names a running OpenAI-compatible server, `USHER_OPENAI_MODEL` one of its models
-(default: the first it offers); llama.cpp and vLLM tell by calls of their own whether they are busy.
+(default: the first it offers); llama.cpp, alone or behind llama-swap, and vLLM tell by calls of their
+own whether they are busy.
 """
 
 import os
@@ -102,12 +103,13 @@ async def _real() -> AsyncIterator[Harness]:
     offered = (await backend.discover())[0].options["model"]
     model = writer("real", model=os.environ.get("USHER_OPENAI_MODEL") or str(offered))
 
-    vllm = "vLLM" in (await backend.probe()).description
+    kind = (await backend.probe()).description
 
     async def busy() -> bool:
-        if vllm:
+        if "vLLM" in kind:
             return await _busy_vllm(server)
-        return await _busy_llamacpp(server, str(model.options["model"]))
+        name = str(model.options["model"])
+        return await _busy_llamacpp(server, name, f"/upstream/{name}" if "swap" in kind else "")
 
     await backend.load(model)
     yield Harness(
@@ -123,8 +125,8 @@ async def _real() -> AsyncIterator[Harness]:
     await server.aclose()
 
 
-async def _busy_llamacpp(server: Http, model: str) -> bool:
-    slots = await server.get_json("/slots", params={"model": model})
+async def _busy_llamacpp(server: Http, model: str, below: str) -> bool:
+    slots = await server.get_json(f"{below}/slots", params={"model": model})
     assert isinstance(slots, list)
     return any(isinstance(slot, dict) and slot["is_processing"] for slot in slots)
 
