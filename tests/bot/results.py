@@ -11,9 +11,8 @@ from queueing.catalog import ModelSpec
 from queueing.jobs import Job
 from queueing.requests import Capability, Chat, TextToImage
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import Bot, bot
+from tests.simulation.bot_house import Bot, play
 from tests.simulation.house import House, ended, host
-from tests.simulation.loop import run
 
 DRAWS = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
 
@@ -40,15 +39,7 @@ def in_bot(
     house.servers["comfy"].options = options
     house.servers["comfy"].loras = fields.pop("loras", ())
     house.servers["comfy"].service_s = fields.pop("service_s", 5.0)
-    chat = fields.pop("chat", None) or FakeChat()
-
-    async def play() -> None:
-        async with bot(house, chat, **fields) as running:
-            await story(running)
-            await asyncio.sleep(5)
-
-    run(play())
-    return chat
+    return play(story, house, **fields)
 
 
 async def ask(running: Bot, text: str, user: str = "fake:1", **fields: Any) -> Job | None:

@@ -11,9 +11,8 @@ from queueing.jobs import JobState
 from queueing.ports import Admission
 from tests.bot.test_admin_commands import say
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import Bot, bot
+from tests.simulation.bot_house import Bot, play
 from tests.simulation.house import House, host, image_model, until
-from tests.simulation.loop import run
 
 
 def two_hosts(url: str = "sqlite://") -> House:
@@ -27,16 +26,8 @@ def two_hosts(url: str = "sqlite://") -> House:
 
 def in_bot(story: Any, house: House | None = None, **fields: Any) -> FakeChat:
     """Play a story in the bot; `answers` are the private ones."""
-    house, chat = house or two_hosts(), FakeChat()
-
-    async def play() -> None:
-        async with bot(house, chat, **fields) as running:
-            await story(running, house)
-            await asyncio.sleep(5)
-
-    run(play())
-    assert not house.violations
-    return chat
+    house = house or two_hosts()
+    return play(lambda running: story(running, house), house, **fields)
 
 
 def answers(chat: FakeChat) -> list[str]:

@@ -1,43 +1,24 @@
 """The whole bot on the fake Discord: from a typed command to the delivered picture and back."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from bot import config as configuration
-from bot.app import Parts, build
+from bot.app import Parts
 from bot.commands.registry import COMMANDS
 from bot.platforms.discord import Discord
 from bot.texts import describe
 from tests.bot.discord_bot import NotingDoor, running
+from tests.bot.whole_bot import DRAWS_AND_WRITES, on_discord
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_state import FakeMessage
 
-CONFIG = """
-hosts:
-  gpu-1:
-    vram: 24GB
-    backends:
-      studio: {kind: demo}
-models:
-  flux:
-    backends: [studio]
-    capabilities: [text-to-image]
-    vram: 17GB
-    parallel: 1
-    load_s: 0.1
-    service_s: PICTURE_S
-  llama:
-    backends: [studio]
-    capabilities: [text-to-text]
-    vram: 7GB
-    load_s: 0.1
-    service_s: 0.3
+CONFIG = f"""
+{DRAWS_AND_WRITES}
 chats:
-  discord: {token: "${DISCORD_TOKEN}"}
+  discord: {{token: "${{DISCORD_TOKEN}}"}}
 admins: ["discord:1"]
 """
 
@@ -45,13 +26,8 @@ admins: ["discord:1"]
 @asynccontextmanager
 async def usher(fake: FakeDiscord, folder: Path, *, picture_s: float = 0.3) -> AsyncIterator[Parts]:
     text = CONFIG.replace("PICTURE_S", str(picture_s))
-    config = configuration.parse(text, {"DISCORD_TOKEN": fake.token})
-    app = build(config, database_url=f"sqlite:///{folder}/usher.sqlite")
-    async with app.running() as parts, asyncio.TaskGroup() as group:
-        task = group.create_task(parts.queue.run())
-        await fake.connected()
+    async with on_discord(fake, folder, text) as parts:
         yield parts
-        task.cancel()
 
 
 def done(message: FakeMessage | None) -> bool:

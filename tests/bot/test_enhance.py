@@ -54,6 +54,19 @@ async def quiet(running: Bot) -> None:
             await asyncio.sleep(0.2)
 
 
+def the_one_drawn(gpu: House) -> tuple[float, str]:
+    """Ask for a cat, and return when it began to be drawn and from which prompt."""
+
+    async def story() -> None:
+        async with bot(gpu) as running:
+            await asked(running, "/image flux a cat")
+            await quiet(running)
+
+    run(story())
+    (one,) = drawn(gpu)
+    return one
+
+
 def drawn(a_house: House) -> list[tuple[float, str]]:
     return [(at, prompt) for at, _, prompt in a_house.servers["comfy"].starts]
 
@@ -94,14 +107,7 @@ def test_what_was_not_asked_to_be_improved_stays_as_written(words: str) -> None:
 def test_no_swap_is_made_for_a_prompt() -> None:
     """If this fails a picture waits for models to be swapped, which nobody asked for."""
     gpu = house(resident="flux", text_mb=10000)
-
-    async def story() -> None:
-        async with bot(gpu) as running:
-            await asked(running, "/image flux a cat")
-            await quiet(running)
-
-    run(story())
-    ((at, prompt),) = drawn(gpu)
+    at, prompt = the_one_drawn(gpu)
     assert prompt == "a cat"
     assert at == pytest.approx(0.5, abs=0.1)
     assert not gpu.servers["studio"].loads
@@ -111,14 +117,7 @@ def test_no_swap_is_made_for_a_prompt() -> None:
 def test_a_text_model_that_fits_beside_everything_is_loaded_for_a_prompt() -> None:
     """If this fails enhancement never begins after a restart, until somebody asks something."""
     gpu = house(resident="flux")
-
-    async def story() -> None:
-        async with bot(gpu) as running:
-            await asked(running, "/image flux a cat")
-            await quiet(running)
-
-    run(story())
-    ((at, prompt),) = drawn(gpu)
+    at, prompt = the_one_drawn(gpu)
     assert prompt == BETTER
     assert at == pytest.approx(7.0, abs=0.3)
 
@@ -145,14 +144,7 @@ def test_a_failed_enhancement_lets_the_picture_go_at_once() -> None:
     """If this fails a picture waits out its hold for an answer that cannot come any more."""
     gpu = house()
     gpu.servers["studio"].fates = lambda _: Fate(service_s=1.0, error=ValueError("no"))
-
-    async def story() -> None:
-        async with bot(gpu) as running:
-            await asked(running, "/image flux a cat")
-            await quiet(running)
-
-    run(story())
-    ((at, prompt),) = drawn(gpu)
+    at, prompt = the_one_drawn(gpu)
     assert prompt == "a cat"
     assert at == pytest.approx(1.5, abs=0.2)
 

@@ -12,9 +12,8 @@ from bot.texts import plain
 from queueing.jobs import JobState
 from tests.bot.test_admin_commands import say
 from tests.fakes.chat import FakeChat, Message
-from tests.simulation.bot_house import Bot, bot
+from tests.simulation.bot_house import Bot, play
 from tests.simulation.house import House, host, image_model, until
-from tests.simulation.loop import run
 
 
 def in_bot(story: Any, url: str = "sqlite://", **fields: Any) -> FakeChat:
@@ -28,16 +27,8 @@ def in_bot(story: Any, url: str = "sqlite://", **fields: Any) -> FakeChat:
         load_s=10.0,
         service_s=5.0,
     )
-    house, chat = House.of(models, [host("gpu-1", "comfy")], url=url), FakeChat()
-
-    async def play() -> None:
-        async with bot(house, chat, **fields) as running:
-            await story(running, house)
-            await asyncio.sleep(5)
-
-    run(play())
-    assert not house.violations
-    return chat
+    house = House.of(models, [host("gpu-1", "comfy")], url=url)
+    return play(lambda running: story(running, house), house, **fields)
 
 
 def answers(chat: FakeChat) -> list[str]:

@@ -1,13 +1,9 @@
 """What stands under a result, pressed on real chats: the whole bot on fake Discord and Telegram."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bot import config as configuration
-from bot.app import Parts, build
 from tests.bot.telegram_bot import picture
+from tests.bot.whole_bot import on_discord, on_telegram
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_state import FakeMessage as DiscordMessage
 from tests.fakes.telegram import FakeTelegram
@@ -48,32 +44,6 @@ chats: {telegram: {token: "${TELEGRAM_TOKEN}", api_url: "${TELEGRAM_API}"}}
 """
 
 
-@asynccontextmanager
-async def usher(text: str, environ: dict[str, str], folder: Path) -> AsyncIterator[Parts]:
-    config = configuration.parse(CONFIG + text, environ)
-    app = build(config, database_url=f"sqlite:///{folder}/usher.sqlite")
-    async with app.running() as parts, asyncio.TaskGroup() as group:
-        task = group.create_task(parts.queue.run())
-        yield parts
-        task.cancel()
-
-
-@asynccontextmanager
-async def on_discord(fake: FakeDiscord, folder: Path) -> AsyncIterator[Parts]:
-    async with usher(DISCORD, {"DISCORD_TOKEN": fake.token}, folder) as parts:
-        await fake.connected()
-        yield parts
-
-
-@asynccontextmanager
-async def on_telegram(fake: FakeTelegram, folder: Path) -> AsyncIterator[Parts]:
-    environ = {"TELEGRAM_TOKEN": fake.token, "TELEGRAM_API": fake.url}
-    polls = fake.api.polls
-    async with usher(TELEGRAM, environ, folder) as parts:
-        await fake.wait_for(lambda: fake.api.polls > polls)
-        yield parts
-
-
 async def drawn(fake: FakeDiscord, count: int) -> DiscordMessage:
     """Wait until so many results with pictures and buttons are there; return the newest."""
 
@@ -88,12 +58,12 @@ async def test_a_result_on_discord_is_edited_varied_enlarged_and_deleted(tmp_pat
     """Broken: what stands under a picture does nothing on Discord, or only until a restart."""
     async with FakeDiscord() as fake:
         person, stranger = fake.person(7, "Ada"), fake.person(8)
-        async with on_discord(fake, tmp_path):
+        async with on_discord(fake, tmp_path, CONFIG + DISCORD):
             await person.slash("image", model="flux", prompt="a cat", seed=7)
             first = await drawn(fake, 1)
             assert first.files[0].name.startswith("SPOILER_")
         fake.later(7200)
-        async with on_discord(fake, tmp_path):
+        async with on_discord(fake, tmp_path, CONFIG + DISCORD):
             refused = await stranger.click(first, "✏️ Edit")
             await fake.wait_for(lambda: refused.answer)
             opened = await person.click(first, "✏️ Edit")
@@ -117,7 +87,7 @@ async def test_a_result_on_discord_is_edited_varied_enlarged_and_deleted(tmp_pat
 
 async def test_the_menu_of_a_message_on_discord_asks_about_its_words(tmp_path: Path) -> None:
     """Broken: the menus are there and lead nowhere."""
-    async with FakeDiscord() as fake, on_discord(fake, tmp_path):
+    async with FakeDiscord() as fake, on_discord(fake, tmp_path, CONFIG + DISCORD):
         person = fake.person(7, "Ada")
         written = fake.person(8, "Bob").write("GPU stands for something.")
         opened = await person.open_menu(written, "Ask about this")
@@ -143,7 +113,7 @@ async def test_a_result_on_telegram_is_edited_by_a_reply_and_deleted(tmp_path: P
 
     async with FakeTelegram() as fake:
         person = fake.person(7, "Ada")
-        async with on_telegram(fake, tmp_path):
+        async with on_telegram(fake, tmp_path, CONFIG + TELEGRAM):
             person.says("/image flux a cat --seed 7")
             await fake.wait_for(results, timeout_s=30)
             [first] = results()
@@ -151,7 +121,7 @@ async def test_a_result_on_telegram_is_edited_by_a_reply_and_deleted(tmp_path: P
             await fake.wait_for(lambda: len(person.chat.from_bot) == 2)
             prompt = person.chat.from_bot[-1]
             assert "a cat" in prompt.shown
-        async with on_telegram(fake, tmp_path):
+        async with on_telegram(fake, tmp_path, CONFIG + TELEGRAM):
             person.says("a dog", reply_to=prompt)
             await fake.wait_for(lambda: len(results()) == 2, timeout_s=30)
             assert "a dog" in results()[-1].shown

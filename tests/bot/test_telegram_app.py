@@ -1,6 +1,5 @@
 """The whole bot on the fake Telegram: from a typed command to the delivered picture and back."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,33 +8,16 @@ import pytest
 
 from bot import check
 from bot import config as configuration
-from bot.app import Parts, build
+from bot.app import Parts
 from tests.bot.telegram_bot import picture
+from tests.bot.whole_bot import DRAWS_AND_WRITES, on_telegram
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.telegram_state import FakeMessage, Limits
 
-CONFIG = """
-hosts:
-  gpu-1:
-    vram: 24GB
-    backends:
-      studio: {kind: demo}
-models:
-  flux:
-    backends: [studio]
-    capabilities: [text-to-image]
-    vram: 17GB
-    parallel: 1
-    load_s: 0.1
-    service_s: PICTURE_S
-  llama:
-    backends: [studio]
-    capabilities: [text-to-text, vision]
-    vram: 7GB
-    load_s: 0.1
-    service_s: 0.3
+CONFIG = f"""
+{DRAWS_AND_WRITES}
 chats:
-  telegram: {token: "${TELEGRAM_TOKEN}", api_url: "${TELEGRAM_API}"}
+  telegram: {{token: "${{TELEGRAM_TOKEN}}", api_url: "${{TELEGRAM_API}}"}}
 admins: ["telegram:1"]
 """
 
@@ -45,14 +27,8 @@ async def usher(
     fake: FakeTelegram, folder: Path, *, picture_s: float = 0.3
 ) -> AsyncIterator[Parts]:
     text = CONFIG.replace("PICTURE_S", str(picture_s))
-    environ = {"TELEGRAM_TOKEN": fake.token, "TELEGRAM_API": fake.url}
-    app = build(configuration.parse(text, environ), database_url=f"sqlite:///{folder}/usher.sqlite")
-    polls = fake.api.polls
-    async with app.running() as parts, asyncio.TaskGroup() as group:
-        task = group.create_task(parts.queue.run())
-        await fake.wait_for(lambda: fake.api.polls > polls)
+    async with on_telegram(fake, folder, text) as parts:
         yield parts
-        task.cancel()
 
 
 def answers(fake: FakeTelegram, person: int, request: FakeMessage) -> list[FakeMessage]:

@@ -7,7 +7,8 @@ import pytest
 
 from queueing.catalog import Catalog
 from queueing.errors import NotAccepting
-from queueing.jobs import JobEvent, JobState
+from queueing.jobqueue import JobQueue
+from queueing.jobs import Job, JobEvent, JobState
 from queueing.processor import LOST_MOST
 from queueing.store import SqliteStore, open_database
 from queueing.world import Blocked, Reason
@@ -47,6 +48,23 @@ async def submitted(house: House, *prompts: str, model: str = "flux") -> list[in
     return [job.id for job in jobs]
 
 
+async def left_running(folder: Path, **fields: float) -> tuple[House, int]:
+    """Kill a queue while its server, with these fields set, runs a job; return house and job."""
+    house = house_in(folder)
+    server = house.servers["comfy"]
+    for name, value in fields.items():
+        setattr(server, name, value)
+    (job_id,) = await submitted(house, "cat")
+    await killed_while(house, lambda: server.running)
+    return house, job_id
+
+
+async def end_of(queue: JobQueue, job_id: int, **within: float) -> Job:
+    job = await queue.get(job_id)
+    assert job is not None
+    return await ended(queue, job, **within)
+
+
 def test_waiting_jobs_keep_their_order_over_a_restart(tmp_path: Path) -> None:
     """If this fails a restart lets late comers pass those who waited."""
 
@@ -66,11 +84,8 @@ def test_a_job_that_still_runs_is_watched_again(tmp_path: Path) -> None:
     """If this fails a crash of the bot throws away what a server is drawing."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
+        house, job_id = await left_running(tmp_path, service_s=100.0)
         server = house.servers["comfy"]
-        server.service_s = 100.0
-        (job_id,) = await submitted(house, "cat")
-        await killed_while(house, lambda: server.running)
         async with house.queue() as queue:
             job = await queue.get(job_id)
             assert job is not None
@@ -86,10 +101,8 @@ def test_what_finished_while_we_were_away_is_fetched_and_reported(tmp_path: Path
     """If this fails a picture that is done is drawn again, or never delivered."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
+        house, job_id = await left_running(tmp_path)
         server = house.servers["comfy"]
-        (job_id,) = await submitted(house, "cat")
-        await killed_while(house, lambda: server.running)
         await until(lambda: server.finished["cat"])
         house.events.clear()
         async with house.queue() as queue:
@@ -107,15 +120,11 @@ def test_a_job_the_server_has_forgotten_runs_again(tmp_path: Path) -> None:
     """If this fails a job is lost when bot and server restart together."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
+        house, job_id = await left_running(tmp_path)
         server = house.servers["comfy"]
-        (job_id,) = await submitted(house, "cat")
-        await killed_while(house, lambda: server.running)
         server.die(restart_s=5.0)
         async with house.queue() as queue:
-            job = await queue.get(job_id)
-            assert job is not None
-            done = await ended(queue, job)
+            done = await end_of(queue, job_id)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
 
     run(story())
@@ -140,9 +149,7 @@ def test_a_job_is_not_blamed_for_our_restarts(tmp_path: Path) -> None:
         (job_id,) = await submitted(house, "cat")
         await bring_everything_down(house, job_id, 5)
         async with house.queue() as queue:
-            job = await queue.get(job_id)
-            assert job is not None
-            done = await ended(queue, job)
+            done = await end_of(queue, job_id)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
 
     run(story())
@@ -156,9 +163,7 @@ def test_a_job_that_ends_with_every_run_of_ours_fails_some_day(tmp_path: Path) -
         (job_id,) = await submitted(house, "cat")
         await bring_everything_down(house, job_id, LOST_MOST)
         async with house.queue() as queue:
-            job = await queue.get(job_id)
-            assert job is not None
-            done = await ended(queue, job, within_s=60)
+            done = await end_of(queue, job_id, within_s=60)
             assert done.state is JobState.FAILED
             assert done.error
 
@@ -289,11 +294,8 @@ def test_a_job_cancelled_as_we_died_does_not_run_on(tmp_path: Path) -> None:
     """If this fails a server draws for nobody while others wait for it."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
+        house, job_id = await left_running(tmp_path, service_s=500.0)
         server = house.servers["comfy"]
-        server.service_s = 500.0
-        (job_id,) = await submitted(house, "cat")
-        await killed_while(house, lambda: server.running)
         store = SqliteStore(await open_database(house.url, inline=True))
         running = await store.get(job_id)
         assert running is not None

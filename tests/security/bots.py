@@ -1,12 +1,11 @@
-"""The whole bot as the security tests meet it: real platforms, queue and store, demo servers."""
+"""The whole bot as the security tests meet it: on one chat, with an admin and two quick models."""
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bot import config as configuration
-from bot.app import Parts, build
+from bot.app import Parts
+from tests.bot import whole_bot
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.telegram import FakeTelegram
 
@@ -30,10 +29,8 @@ async def on_telegram(
     fake: FakeTelegram, folder: Path, settings: str = "", *, more: str = ""
 ) -> AsyncIterator[Parts]:
     """Run the bot on a fake Telegram; `settings` are further ones of the chat, `more` of the rest."""
-    chat = f'{{token: "${{TOKEN}}", api_url: "{fake.url}"{settings}}}'
-    polls = fake.api.polls
-    async with _usher(f"telegram: {chat}", more, {"TOKEN": fake.token}, folder) as parts:
-        await fake.wait_for(lambda: fake.api.polls > polls)
+    chat = f'telegram: {{token: "${{TELEGRAM_TOKEN}}", api_url: "${{TELEGRAM_API}}"{settings}}}'
+    async with whole_bot.on_telegram(fake, folder, CONFIG.replace("CHATS", chat) + more) as parts:
         yield parts
 
 
@@ -42,19 +39,6 @@ async def on_discord(
     fake: FakeDiscord, folder: Path, settings: str = "", *, more: str = ""
 ) -> AsyncIterator[Parts]:
     """Run the bot on a fake Discord, likewise."""
-    chat = f'{{token: "${{TOKEN}}"{settings}}}'
-    async with _usher(f"discord: {chat}", more, {"TOKEN": fake.token}, folder) as parts:
-        await fake.connected()
+    chat = f'discord: {{token: "${{DISCORD_TOKEN}}"{settings}}}'
+    async with whole_bot.on_discord(fake, folder, CONFIG.replace("CHATS", chat) + more) as parts:
         yield parts
-
-
-@asynccontextmanager
-async def _usher(
-    chat: str, more: str, environ: Mapping[str, str], folder: Path
-) -> AsyncIterator[Parts]:
-    text = CONFIG.replace("CHATS", chat) + more
-    app = build(configuration.parse(text, environ), database_url=f"sqlite:///{folder}/usher.sqlite")
-    async with app.running() as parts, asyncio.TaskGroup() as group:
-        working = group.create_task(parts.queue.run())
-        yield parts
-        working.cancel()

@@ -1,9 +1,10 @@
 """The whole bot in virtual time: real queue, store, presenter and door, fake servers and chats."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from bot.access import Access, Limits
 from bot.audit import AuditLog
@@ -22,6 +23,7 @@ from queueing.ports import Clock
 from queueing.store import SqliteStore, open_database
 from tests.fakes.chat import FakeChat
 from tests.simulation.house import House
+from tests.simulation.loop import run
 
 ADMIN = "fake:99"
 
@@ -102,6 +104,25 @@ async def bot(
                 task.cancel()
             await asyncio.wait(serving)
     await database.aclose()
+
+
+def play(
+    story: Callable[[Bot], Awaitable[None]],
+    house: House,
+    chat: FakeChat | None = None,
+    **given: Any,
+) -> FakeChat:
+    """Run a story in the bot until what it began is shown; return the chat. `given` as for `bot`."""
+    chat = chat or FakeChat()
+
+    async def played() -> None:
+        async with bot(house, chat, **given) as running:
+            await story(running)
+            await asyncio.sleep(5)
+
+    run(played())
+    assert not house.violations
+    return chat
 
 
 async def quiet(running: Bot) -> None:

@@ -1,0 +1,60 @@
+"""The whole bot from its configuration on: real platforms, queue and store, demo servers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from bot import config as configuration
+from bot.app import Parts, build
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.telegram import FakeTelegram
+
+DRAWS_AND_WRITES = """
+hosts:
+  gpu-1:
+    vram: 24GB
+    backends:
+      studio: {kind: demo}
+models:
+  flux:
+    backends: [studio]
+    capabilities: [text-to-image]
+    vram: 17GB
+    parallel: 1
+    load_s: 0.1
+    service_s: PICTURE_S
+  llama:
+    backends: [studio]
+    capabilities: [text-to-text, vision]
+    vram: 7GB
+    load_s: 0.1
+    service_s: 0.3
+"""
+
+
+@asynccontextmanager
+async def on_discord(fake: FakeDiscord, folder: Path, text: str) -> AsyncIterator[Parts]:
+    """Run the bot of a configuration, which knows `DISCORD_TOKEN`, until the block ends."""
+    async with _usher(text, {"DISCORD_TOKEN": fake.token}, folder) as parts:
+        await fake.connected()
+        yield parts
+
+
+@asynccontextmanager
+async def on_telegram(fake: FakeTelegram, folder: Path, text: str) -> AsyncIterator[Parts]:
+    """Do the same on Telegram; the configuration knows `TELEGRAM_TOKEN` and `TELEGRAM_API`."""
+    polls = fake.api.polls
+    environ = {"TELEGRAM_TOKEN": fake.token, "TELEGRAM_API": fake.url}
+    async with _usher(text, environ, folder) as parts:
+        await fake.wait_for(lambda: fake.api.polls > polls)
+        yield parts
+
+
+@asynccontextmanager
+async def _usher(text: str, environ: Mapping[str, str], folder: Path) -> AsyncIterator[Parts]:
+    app = build(configuration.parse(text, environ), database_url=f"sqlite:///{folder}/usher.sqlite")
+    async with app.running() as parts, asyncio.TaskGroup() as group:
+        working = group.create_task(parts.queue.run())
+        yield parts
+        working.cancel()
