@@ -121,7 +121,7 @@ class Web:
             self._server = server
             self.connected.set()
             _logger.info("web chat: the page is at %s", self.url)
-            await self._watch_overview(server)
+            await self._watch_tabs(server)
         finally:
             self.connected.clear()
             self._server = None
@@ -166,12 +166,14 @@ class Web:
             raise ChatRefused(f"cannot listen on {self._host}:{self._port}: {error}") from error
         self._port = self._port or port
 
-    async def _watch_overview(self, server: Server) -> None:
+    async def _watch_tabs(self, server: Server) -> None:
+        """Wake pages when the overview changes, and those whose token was taken back: they end."""
         while True:
-            if server.tabs and self._lines != (lines := self._read_overview()):
-                self._lines = lines
-                for tab in server.tabs:
+            lines = self._read_overview() if server.tabs else self._lines
+            for tab in server.tabs:
+                if lines != self._lines or not tab.known():
                     tab.wake()
+            self._lines = lines
             await asyncio.sleep(OVERVIEW_EVERY_S)
 
     def _read_overview(self) -> tuple[ModelLine, ...]:

@@ -70,7 +70,7 @@ class Tab:
         self._calls = calls
         self._language = language
         self._commands = commands
-        self._known = known
+        self.known = known
         self._overview = overview
         self._shown_overview: Sequence[ModelLine] = ()
         self._greeted = False
@@ -105,7 +105,7 @@ class Tab:
             if frame.type is not WSMsgType.TEXT or too_many or len(self._replies) > MAX_REPLIES:
                 await self._socket.close(code=WSCloseCode.POLICY_VIOLATION)
                 return
-            if not self._known():
+            if not self.known():
                 await self._socket.close(code=NOT_KNOWN)
                 return
             await self._take(frame.data)
@@ -187,7 +187,7 @@ class Tab:
         while True:
             await self._woken.wait()
             self._woken.clear()
-            if not self._known():  # their token was taken back while the page was open
+            if not self.known():  # their token was taken back while the page was open
                 await self._socket.close(code=NOT_KNOWN)
                 return
             while self._replies:
