@@ -91,13 +91,20 @@ class Forecast:
         if started is None:
             return None
         if unexpected and line.starts:
-            started = Started(started.at + unexpected * self._pace_s(line), started.backend)
+            # Those expected before it may not have begun yet, and it can begin no sooner than now.
+            since = max(started.at, self._origin.now if now is None else now)
+            started = Started(since + unexpected * self._pace_s(line), started.backend)
         usual = self._service(job, started.backend)
         return Expected(
             start_at=started.at,
             done_at=started.at + usual.mean_s,
             spread_s=self._spread_s(started, usual),
         )
+
+    def stands(self, job: Job) -> bool:
+        """Tell whether it was made in the moment in which a job of this one's line started."""
+        line = self._future.lines.get((job.model, job.lane))
+        return line is not None and self._stands(line)
 
     @staticmethod
     def _stands(line: Line) -> bool:

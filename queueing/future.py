@@ -195,15 +195,25 @@ class Future:
         if copy is None:
             return
         if what == _LEFT:
+            self._busy[backend] -= self._running[model, backend]  # it was to leave once they end
             self._forget(model, backend)
+            self._note_rest(model, backend)
         elif what == _LOADED:
             self._copies[model, backend] = replace(
                 copy, residency=Residency.READY, ready_at=min(copy.ready_at, now)
             )
-            self._busy[backend] -= self._backends[backend].serial
-            self._touched.add((model, backend))
+            self._note_rest(model, backend)
         else:
             self._run(model, backend, -1)
+
+    def _note_rest(self, model: str, backend: str) -> None:
+        """Note that a serial backend is free again once the last of its copies has come or gone."""
+        if self._backends[backend].serial and not any(
+            key[1] == backend and copy.residency is not Residency.READY
+            for key, copy in self._copies.items()
+        ):
+            self._busy[backend] -= 1
+        self._touched.add((model, backend))
 
     def _run(self, model: str, backend: str, more: int) -> None:
         self._running[model, backend] += more

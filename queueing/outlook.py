@@ -42,7 +42,7 @@ class Outlook:
         `StoreError`.
         """
         newest_id = max((job.id for job, _ in asked), default=0)
-        if self._forecast is not None and self._world is not None:
+        if self._forecast is not None and self._world is not None and not self._stand(asked):
             now = self._clock.now()
             age_s = now - self._world.now
             if age_s < FRESH_S and newest_id <= self._newest_id:
@@ -59,6 +59,10 @@ class Outlook:
 
     def _knows(self, asked: Sequence[tuple[Job, int]]) -> bool:
         return self._forecast is not None and all(self._forecast.knows(job) for job, _ in asked)
+
+    def _stand(self, asked: Sequence[tuple[Job, int]]) -> bool:
+        """Whether the forecast has nothing to tell of a line: a job of it was just starting then."""
+        return self._forecast is not None and any(self._forecast.stands(job) for job, _ in asked)
 
     def _surprised(self, then: World) -> bool:
         """Whether models wait, or are in memory, that were not when the forecast was made."""

@@ -9,7 +9,7 @@ from queueing.forecast import Forecast
 from queueing.future_line import lines_of
 from queueing.jobs import Job
 from queueing.world import BackendView, Residency, World
-from tests.queueing.worlds import NOW, copy, jobs, line, model, world
+from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
 
 TWO_BACKENDS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h1"))
 
@@ -194,3 +194,42 @@ def test_a_forecast_leaves_its_world_alone() -> None:
     before = replace(snapshot)
     Forecast(snapshot, ten_seconds).of(waiting[1], 2)
     assert snapshot == before
+
+
+def test_a_promise_never_lies_in_the_past() -> None:
+    """Where those ahead have not begun as expected, people would be told to come back yesterday."""
+    waiting = jobs("flux", 2, 1, 0)
+    snapshot = world(model("flux", line(waiting)), copies=(copy("flux"),))
+    late = NOW + 3600.0
+    expected = Forecast(snapshot, ten_seconds).of(waiting[0], 4, late)
+    assert expected is not None
+    assert expected.start_at >= late
+
+
+def test_a_server_is_free_again_once_it_has_unloaded() -> None:
+    """Nobody would be promised anything while ComfyUI drops a model, or the wrong thing."""
+    waiting = jobs("flux", 0)
+    snapshot = world(
+        model("flux", line(waiting)),
+        model("sdxl"),
+        copies=(
+            copy("sdxl", residency=Residency.UNLOADING, running=1, vram_mb=8 * GB),
+            copy("tiny", residency=Residency.UNLOADING, vram_mb=GB),
+        ),
+        backends=(BackendView(name="b1", host="h1", serial=True),),
+    )
+    assert done_in(snapshot, waiting[0], 1) == pytest.approx(2 + 30 + 10)
+
+
+def test_a_server_is_busy_until_the_last_of_its_copies_has_come_or_gone() -> None:
+    """ComfyUI would be expected to run a job beside its own load."""
+    waiting = jobs("flux", 0)
+    snapshot = world(
+        model("flux", line(waiting)),
+        copies=(
+            copy("tiny", residency=Residency.UNLOADING, vram_mb=GB),
+            copy("flux", residency=Residency.LOADING, ready_at=NOW + 20.0),
+        ),
+        backends=(BackendView(name="b1", host="h1", serial=True),),
+    )
+    assert done_in(snapshot, waiting[0], 1) == pytest.approx(20 + 10)

@@ -16,6 +16,7 @@ from tests.fakes.clock import VirtualClock
 from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
 from tests.simulation.loop import run
 
+MANY_TURNS = 20  # of the loop, in which no time passes
 PICTURE = File(name="a.png", mime="image/png", data=b"png")
 
 
@@ -216,6 +217,28 @@ def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
             assert done_at is not None
             assert later is not None
             assert later > done_at
+
+    run(story())
+
+
+def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
+    """If this fails whoever asks as a job starts sees no time, and so does all the line for a while."""
+
+    async def story() -> None:
+        house = House.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy")])
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("flux", "warm"), limits=NO_LIMITS))
+            for turns in range(MANY_TURNS):
+                _first, behind = [
+                    await queue.submit(house.new("flux", f"{turns} {text}"), limits=NO_LIMITS)
+                    for text in ("first", "second")
+                ]
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await queue.standings([behind])
+                await asyncio.sleep(0.5)
+                assert (await queue.standings([behind]))[behind.id].done_at is not None
+                await ended(queue, behind)
 
     run(story())
 
