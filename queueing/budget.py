@@ -63,8 +63,12 @@ class Budget:
 
     def known_mb(self, model: ModelSpec) -> int | None:
         """Return what a copy takes as configured or learned; None until it is measured."""
-        return max(model.vram_mb or 0, self._learned_mb.get(model.name, 0)) or None
+        learned_mb = self._learned_mb.get(model.name, 0)
+        return (learned_mb or None) if model.vram_mb is None else max(model.vram_mb, learned_mb)
 
     def vram_mb(self, model: ModelSpec, hosts: Iterable[HostSpec]) -> int:
         """Return what a copy takes; one of unknown size takes a whole host until it is measured."""
-        return self.known_mb(model) or max((host.usable_mb for host in hosts), default=0)
+        known_mb = self.known_mb(model)
+        if known_mb is not None:
+            return known_mb
+        return max((host.usable_mb for host in hosts), default=0)

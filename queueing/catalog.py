@@ -121,7 +121,7 @@ class Catalog:
 
     def find(self, word: str) -> ModelSpec | None:
         """Return the model of that name or alias, whatever its case, or None."""
-        return self._by_word.get(word.casefold())
+        return self.models.get(word) or self._by_word.get(word.casefold())
 
     def named(self, word: str) -> ModelSpec:
         """Return the model of that name or alias; raise `UnknownModel` with those of like names."""

@@ -78,6 +78,8 @@ def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:
         return 0.0, 0.0  # two first requests at once must not load two copies
     more = model.view.parallel
     service_s, load_s = model.service_s(name), model.load_s(name)
+    if service_s <= 0:
+        return 0.0, 0.0  # learned while the clock was set back; no line is long then
     left = model.waiting - slots * load_s / service_s + model.view.rate_per_s * load_s
     if left <= 0:
         return 0.0, 0.0

@@ -112,6 +112,12 @@ def test_a_learned_size_only_grows(fleet: Fleet) -> None:
     assert fleet.vram_mb(FLUX) == 9000
 
 
+def test_a_model_that_takes_nothing_is_not_one_of_unknown_size(fleet: Fleet) -> None:
+    """If this fails a model on the processor empties the card for itself."""
+    assert fleet.vram_mb(replace(FLUX, vram_mb=0)) == 0
+    assert fleet.vram_mb(replace(FLUX, vram_mb=None)) == CARD.usable_mb
+
+
 def test_failed_loads_in_a_row_pause_ever_longer(fleet: Fleet, clock: HandClock) -> None:
     """If this fails a broken model is loaded in a tight loop."""
     pauses = []

@@ -205,12 +205,14 @@ def test_the_host_that_is_empty_soonest_is_reserved() -> None:
 # ---------------------------------------------------------------- R5: further copies
 
 
-def backlog(waiting: int, *, rate_per_s: float = 0.0, evictable: bool = False) -> World:
+def backlog(
+    waiting: int, *, rate_per_s: float = 0.0, evictable: bool = False, service_s: float = 10.0
+) -> World:
     """Return a model with that many waiting jobs on one of two hosts."""
     others = (copy("calm", "b2"),) if evictable else ()
     ages = [float(age) for age in range(waiting, 0, -1)]
     return world(
-        model("hot", line(jobs("hot", *ages)), on=("b1", "b2")),
+        model("hot", line(jobs("hot", *ages)), on=("b1", "b2"), service_s=service_s),
         model("calm", on=("b2",), rate_per_s=rate_per_s),
         copies=(copy("hot", running=1), *others),
         hosts=TWO_HOSTS,
@@ -232,6 +234,11 @@ def test_a_further_copy_must_be_worth_what_it_evicts() -> None:
     """A model everybody uses would leave for the end of somebody's line."""
     assert plan(backlog(6, evictable=True)).loads != ()
     assert plan(backlog(6, rate_per_s=0.2, evictable=True)).loads == ()
+
+
+def test_jobs_that_take_no_time_need_no_further_copy() -> None:
+    """Times learned while the clock was set back would stop the router until its next start."""
+    assert plan(backlog(20, service_s=0.0)).loads == ()
 
 
 def test_no_further_copy_is_loaded_with_the_rule_off() -> None:
