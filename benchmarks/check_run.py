@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plai
 
 from benchmarks.check_timeline import Timeline
 from benchmarks.trace import JobOutcome, Outcome, Trace, TraceJob
+from benchmarks.trace_file import read, told
 
 TOLERANCE_S = 1e-6
 ROUNDING = 1e-9
@@ -194,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--kept", type=float, default=0.0, help="least share of kept estimates")
     options = parser.parse_args(arguments)
-    trace = Trace.model_validate_json(options.trace.read_text(encoding="utf-8"))
+    trace = read(options.trace)
     run = Outcome.model_validate_json(options.run.read_text(encoding="utf-8"))
     verdict = check(trace, run)
     if verdict.figures["estimates_kept"] < options.kept:
@@ -207,4 +208,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(main))

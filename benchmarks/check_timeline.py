@@ -124,6 +124,8 @@ class Timeline:
             return
         if backend in self.serial and self._busy(backend, at):
             self.broken.append(f"job {job.index} started on the busy {backend} at {at}")
+        if job.finished_s == at:
+            return  # it takes no time, so it takes no slot
         copy.running += 1
         self._ran_on[job.index] = copy
         if copy.running > self.models[job.model].parallel:

@@ -19,6 +19,7 @@ from benchmarks.check_run import Verdict, check
 from benchmarks.reference import refer
 from benchmarks.schedule import replay
 from benchmarks.trace import Trace
+from benchmarks.trace_file import read, told
 
 WAITS = ("mean_wait_s", "worst_wait_s")
 
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for family, paths in families.items():
         results = []
         for path in paths:
-            trace = Trace.model_validate_json(path.read_text(encoding="utf-8"))
+            trace = read(path)
             results.append(judge(trace, estimates=options.estimates))
             if options.each:
                 _print_row(path.stem, results[-1:])
@@ -94,4 +95,4 @@ def _print_broken(name: str, runs: Mapping[str, Verdict]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(main))

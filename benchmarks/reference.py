@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plai
 
 from benchmarks.reference_world import Cards, Copy, Line, Reservation, Waiting
 from benchmarks.trace import JobOutcome, LoadOutcome, Outcome, Trace
+from benchmarks.trace_file import read, told
 
 KAPPA = 4.0
 GRACE_S = 120.0
@@ -319,10 +320,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rules", choices=["full", "plain"], default="full")
     options = parser.parse_args(arguments)
-    trace = Trace.model_validate_json(options.trace.read_text(encoding="utf-8"))
+    trace = read(options.trace)
     outcome = refer(trace, options.rules)
     options.out.write_text(outcome.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(told(main))

@@ -12,18 +12,19 @@ import gc
 import logging
 import sys
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from itertools import groupby
 from pathlib import Path
-from statistics import geometric_mean
 from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
 
 from benchmarks.serial import serial_plan
 from benchmarks.servers import Ledger, TraceServer, index_of
+from benchmarks.summary import print_summaries
 from benchmarks.trace import JobOutcome, Outcome, Trace, TraceJob
+from benchmarks.trace_file import read, told
 from queueing import router
 from queueing.events import Event, JobChanged
 from queueing.jobqueue import JobQueue
@@ -41,6 +42,7 @@ RULES = {
     "full": Rules(),
 }
 NO_LIMITS = Admission()
+LOOKS = 50  # turns of the loop; a start is written down within a few
 
 
 class LoopClock:
@@ -86,10 +88,10 @@ class Replay:
         """Replay the trace to its end."""
         self._all_ended = asyncio.get_running_loop().create_future()
         async with self._queue() as queue, asyncio.TaskGroup() as people:
-            people.create_task(self._arrive(queue))
-            people.create_task(self._cancel(queue))
+            asking = people.create_task(self._people(queue))
             if self.trace.jobs:
                 await self._all_ended
+            asking.cancel()  # who would have cancelled later has an end already
         return self._outcome()
 
     @asynccontextmanager
@@ -125,30 +127,39 @@ class Replay:
 
     # ------------------------------------------------------------ what people do
 
-    async def _arrive(self, queue: JobQueue) -> None:
-        jobs = sorted(enumerate(self.trace.jobs), key=lambda item: (item[1].at, item[0]))
-        for at, together in groupby(jobs, key=lambda item: item[1].at):
-            await _sleep_until(at)
-            # All of one moment are accepted before any of them is promised anything.
-            accepted = await asyncio.gather(
-                *(queue.submit(_new(index, job), limits=NO_LIMITS) for index, job in together)
-            )
-            for job in accepted:
-                self._ids[index_of(job.request)] = job.id
-            if self.promises:
-                self.estimates.update(await _promises(queue, accepted))
+    async def _people(self, queue: JobQueue) -> None:
+        """Ask and cancel, moment by moment; of one moment first what is asked for."""
+        await _first_look(queue)
+        arrivals: defaultdict[float, list[int]] = defaultdict(list)
+        cancels: defaultdict[float, list[int]] = defaultdict(list)
+        for index, job in enumerate(self.trace.jobs):
+            arrivals[job.at].append(index)
+            if job.cancel_at is not None:
+                cancels[max(job.cancel_at, job.at)].append(index)
+        for moment in sorted(arrivals.keys() | cancels.keys()):
+            await _sleep_until(moment)
+            await self._arrive(queue, arrivals.get(moment, ()))
+            for index in cancels.get(moment, ()):
+                await self._cancel(queue, index, moment)
 
-    async def _cancel(self, queue: JobQueue) -> None:
-        cancels = sorted(
-            (max(job.cancel_at, job.at), index)
-            for index, job in enumerate(self.trace.jobs)
-            if job.cancel_at is not None
+    async def _arrive(self, queue: JobQueue, indexes: Sequence[int]) -> None:
+        # All of one moment are accepted before any of them is promised anything.
+        accepted = await asyncio.gather(
+            *(
+                queue.submit(_new(index, self.trace.jobs[index]), limits=NO_LIMITS)
+                for index in indexes
+            )
         )
-        for at, index in cancels:
-            await _sleep_until(at)
-            job = await queue.get(self._ids[index]) if index in self._ids else None
-            if job is not None and job.state is JobState.PENDING:
-                await queue.cancel(job.id)
+        for job in accepted:
+            self._ids[index_of(job.request)] = job.id
+        if accepted and self.promises:
+            self.estimates.update(await _promises(queue, accepted))
+
+    async def _cancel(self, queue: JobQueue, index: int, moment: float) -> None:
+        """Cancel a job unless it started before this moment: what starts in it is too late."""
+        run = self.ledger.runs.get(index)
+        if run is None or run.started_s == moment:
+            await queue.cancel(self._ids[index])
 
     def _notice(self, event: Event) -> None:
         if isinstance(event, JobChanged) and event.job.state.final:
@@ -159,17 +170,17 @@ class Replay:
     # ------------------------------------------------------------ what happened
 
     def _outcome(self) -> Outcome:
-        loads = sorted(self.ledger.loads, key=lambda load: (load.started_s, load.backend))
         return Outcome(
             jobs=tuple(self._job(index) for index in range(len(self.trace.jobs))),
-            loads=tuple(loads),
+            loads=tuple(self.ledger.loads),
             peak_vram_mb={name: card.peak_mb for name, card in self.ledger.cards.items()},
             decisions=self.watch.decisions,
             decision_us_mean=1e6 * self.watch.spent_s / max(1, self.watch.decisions),
         )
 
     def _job(self, index: int) -> JobOutcome:
-        run = self.ledger.runs.get(index)
+        state = self.states[index]
+        run = self.ledger.runs.get(index) if state is not JobState.CANCELLED else None
         return JobOutcome(
             index=index,
             model=self.trace.jobs[index].model,
@@ -178,27 +189,48 @@ class Replay:
             started_s=None if run is None else run.started_s,
             finished_s=None if run is None else run.finished_s,
             estimate_s=self.estimates.get(index),
-            state=self.states[index].value,
+            state=state.value,
         )
 
 
 def _new(index: int, job: TraceJob) -> NewJob:
+    over_at_once = job.cancel_at is not None and job.cancel_at <= job.at
     return NewJob(
         model=job.model,
         request=TextToImage(prompt=str(index)),
         owner=job.user,
         lane=job.lane,
         key=f"trace:{index}",
+        hold_s=1.0 if over_at_once else 0.0,  # or a model might be loaded for it
     )
 
 
+async def _first_look(queue: JobQueue) -> None:
+    """Wait until every server has said what it holds: nothing could be promised before."""
+    for _ in range(LOOKS):
+        if all(server.up for server in queue.backends()):
+            break
+        await asyncio.sleep(0)
+
+
 async def _promises(queue: JobQueue, jobs: Sequence[Job]) -> dict[int, float | None]:
-    """Return the moments jobs are promised at their acceptance, started already or not."""
-    standings = await queue.standings(jobs)
-    started = [job for job in jobs if standings[job.id].done_at is None]
-    newer = [await queue.get(job.id) or job for job in started]
-    standings = {**standings, **(await queue.standings(newer) if newer else {})}
-    return {index_of(job.request): standings[job.id].done_at for job in jobs}
+    """Return the moments jobs are promised at their acceptance, started already or not.
+
+    Nothing is promised while a start of their line is being written down: that is over in no time.
+    """
+    told: dict[int, float | None] = {}
+    asked = jobs
+    for _ in range(LOOKS):
+        standings = await queue.standings(asked)
+        for job in asked:
+            done_at = standings[job.id].done_at
+            told[index_of(job.request)] = job.finished_at if done_at is None else done_at
+        untold = [job for job in asked if told[index_of(job.request)] is None]
+        if not untold:
+            break
+        await asyncio.sleep(0)
+        asked = [await queue.get(job.id) or job for job in untold]
+    return told
 
 
 async def _sleep_until(moment: float) -> None:
@@ -230,61 +262,7 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-# ---------------------------------------------------------------- figures
-
-
-def summary(trace: Trace, outcome: Outcome) -> dict[str, float]:
-    """Return the figures by which schedulers are compared."""
-    done = [job for job in outcome.jobs if job.finished_s is not None]
-    jobs = trace.jobs
-    waits = [job.started_s - jobs[job.index].at for job in done if job.started_s is not None]
-    kept = [_kept(jobs[job.index], job) for job in done]
-    return {
-        "mean_wait_s": sum(waits) / max(1, len(waits)),
-        "worst_wait_s": max(waits, default=0.0),
-        "makespan_s": max((job.finished_s or 0.0 for job in done), default=0.0),
-        "loads": float(len(outcome.loads)),
-        "estimates_kept": sum(kept) / max(1, len(kept)),
-        "decision_us": outcome.decision_us_mean,
-    }
-
-
-def _kept(asked: TraceJob, job: JobOutcome) -> bool:
-    """Tell whether the promise was right within 20 % of the wait for the result, or 5 s."""
-    if job.estimate_s is None or job.finished_s is None:
-        return False
-    return abs(job.estimate_s - job.finished_s) <= max(5.0, 0.2 * (job.finished_s - asked.at))
-
-
-FIGURES = ["mean_wait_s", "worst_wait_s", "makespan_s", "loads", "estimates_kept", "decision_us"]
-
-
-def _print_summaries(paths: Sequence[Path]) -> None:
-    """Print the figures of every trace under all rules, then their geometric means."""
-    print(
-        f"{'trace':<20}{'rules':<8}{'mean':>8}{'worst':>8}{'span':>8}{'loads':>7}{'kept':>6}{'us':>6}"
-    )
-    totals: dict[str, list[dict[str, float]]] = {rules: [] for rules in RULES}
-    for path in paths:
-        trace = Trace.model_validate_json(path.read_text(encoding="utf-8"))
-        for rules, rows in totals.items():
-            rows.append(summary(trace, replay(trace, rules)))
-            _print_row(path.stem, rules, rows[-1])
-    for rules, rows in totals.items():
-        means = {key: geometric_mean(max(row[key], 1e-3) for row in rows) for key in FIGURES}
-        _print_row("geometric mean", rules, means)
-
-
-def _print_row(name: str, rules: str, row: dict[str, float]) -> None:
-    mean, worst, span, loads, kept, decision_us = (row[key] for key in FIGURES)
-    print(
-        f"{name:<20}{rules:<8}{mean:8.1f}{worst:8.0f}{span:8.0f}{loads:7.0f}{kept:6.2f}"
-        f"{decision_us:6.0f}",
-        flush=True,
-    )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--trace", type=Path)
@@ -294,14 +272,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
     if options.summary:
-        _print_summaries(options.summary)
-        return
+        print_summaries(options.summary, RULES, replay)
+        return 0
     if options.trace is None or options.out is None:
         parser.error("--trace and --out are needed")
-    trace = Trace.model_validate_json(options.trace.read_text(encoding="utf-8"))
+    trace = read(options.trace)
+    if not options.out.parent.is_dir():
+        parser.error(f"the folder {options.out.parent} does not exist")
     outcome = replay(trace, options.rules)
     options.out.write_text(outcome.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(told(main))

@@ -141,18 +141,19 @@ class TraceServer:
         spec = self._ledger.models[model.name]
         now = asyncio.get_running_loop().time()
         evicted = self._card.take(self.name, model.name, spec.vram_mb)
-        finished_s = await _until(now + spec.load_s)
-        self._memory.add(model.name)
-        self._ledger.arrived(model.name, self.name, finished_s)
+        # Written down as it begins: one that the trace's end cuts short took its memory as well.
         self._ledger.loads.append(
             LoadOutcome(
                 backend=self.name,
                 model=model.name,
                 started_s=now,
-                finished_s=finished_s,
+                finished_s=now + spec.load_s,
                 evicted=evicted,
             )
         )
+        finished_s = await _until(now + spec.load_s)
+        self._memory.add(model.name)
+        self._ledger.arrived(model.name, self.name, finished_s)
 
     async def unload(self, model: ModelSpec) -> None:
         """Take no time."""

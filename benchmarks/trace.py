@@ -1,10 +1,16 @@
 """Traces for `benchmarks/schedule.py`: what is read, what is written, as plain records."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, Timeouts
 from queueing.requests import Capability
 
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Megabytes = Annotated[int, Field(ge=0)]
+
+NO_BOUND = 2**31  # on what a server runs at once: a trace speaks of its models' slots only
 NO_TIMEOUTS = Timeouts(load_s=1e9, first_s=None, idle_s=None, total_s=None)
 
 
@@ -14,52 +20,68 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class TraceBackend(Record):
+class Given(Record):
+    """Base of what a trace is made of: a key that is null is one left out."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {key: value for key, value in given.items() if value is not None}
+
+
+class TraceBackend(Given):
     """A server. A `serial` one does one thing at a time, loads included."""
 
     name: str
     serial: bool = False
 
 
-class TraceHost(Record):
+class TraceHost(Given):
     """A memory budget: the margin's share of `vram_mb`."""
 
     name: str
-    vram_mb: int
-    margin: float = 0.8
+    vram_mb: Megabytes
+    margin: float = Field(default=0.8, gt=0, le=1)
     backends: tuple[TraceBackend, ...]
 
+    @property
+    def usable_mb(self) -> int:
+        """What models may take together."""
+        return _host(self).usable_mb
 
-class TraceModel(Record):
+
+class TraceModel(Given):
     """A model; `load_s` is exact, `service_s` only what the configuration would say."""
 
     name: str
-    vram_mb: int
-    load_s: float
-    service_s: float
-    parallel: int = 1
+    vram_mb: Megabytes
+    load_s: Seconds
+    service_s: Seconds
+    parallel: int = Field(default=1, ge=1)
     backends: tuple[str, ...]
 
 
-class Resident(Record):
+class Resident(Given):
     """A copy that is in memory when the trace begins."""
 
     backend: str
     model: str
 
 
-class TraceJob(Record):
+class TraceJob(Given):
     """A request; `service_s` is what it really takes."""
 
-    at: float = Field(ge=0)
+    at: Seconds
     model: str
-    service_s: float
+    service_s: Seconds
     user: str = "u1"
     lane: str = "normal"
-    cancel_at: float | None = None
+    cancel_at: float | None = Field(default=None, allow_inf_nan=False)
 
 
-class Trace(Record):
+class Trace(Given):
     """Everything a replay needs."""
 
     hosts: tuple[TraceHost, ...]
@@ -99,7 +121,7 @@ def _host(host: TraceHost) -> HostSpec:
                 name=backend.name,
                 kind="trace",
                 serial=backend.serial,
-                parallel=1 if backend.serial else 64,
+                parallel=1 if backend.serial else NO_BOUND,
             )
             for backend in host.backends
         ),
