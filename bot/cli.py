@@ -194,7 +194,7 @@ def _database_commands(database: argparse.ArgumentParser) -> None:
 def _demo_arguments(demo: argparse.ArgumentParser) -> None:
     usual = DemoOptions()
     demo.add_argument(
-        "--port", type=_port, default=usual.port, help="of the page, 0 for any free one"
+        "--port", type=_port, help="of the page, 0 for any free one; without: 8080 where it is free"
     )
     demo.add_argument(
         "--crowd", type=_count, default=0, metavar="N", help="simulated people beside you"

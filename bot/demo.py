@@ -5,6 +5,8 @@ ones `usher run` uses.
 """
 
 import asyncio
+import os
+import socket
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +26,7 @@ from queueing.events import Event, JobChanged
 from queueing.jobs import JobState
 
 FAILED = 2
+USUAL_PORT = 8080
 _DELIVERY_S = 30.0
 
 CONFIG = """
@@ -96,7 +99,20 @@ def demo_config(options: DemoOptions) -> Config:
     """Return the demo's configuration: two cards, five models, times divided by `speed`."""
     times = {"load_s": 6.0, "picture_s": 9.0, "quick_s": 5.0, "text_s": 8.0}
     divided = {name: max(seconds / options.speed, 0.001) for name, seconds in times.items()}
-    return configuration.parse(CONFIG.format(**divided, port=options.port), {}, file="demo")
+    port = _usual_port() if options.port is None else options.port
+    return configuration.parse(CONFIG.format(**divided, port=port), {}, file="demo")
+
+
+def _usual_port() -> int:
+    """Return 8080, or 0 for any free port where another program has it: a newcomer chose neither."""
+    with socket.socket() as probe:
+        if os.name == "posix":  # as the page itself listens, also right after another one ended
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", USUAL_PORT))
+        except OSError:
+            return 0
+    return USUAL_PORT
 
 
 def _with_crowd(options: DemoOptions, made: Sequence[ChatPlatform]) -> Sequence[ChatPlatform]:

@@ -9,11 +9,12 @@ class DemoOptions:
     """How `usher demo` runs.
 
     With `say` there is no page: the commands are carried out and the demo ends by itself. `crowd`
-    simulated people use it beside them. `speed` divides the times the demo takes. Without
+    simulated people use it beside them. Without `port` the page is at 8080, or where that is taken
+    at any free one. `speed` divides the times the demo takes. Without
     `database` the jobs are forgotten at the end; `out` is a folder for the results.
     """
 
-    port: int = 8080
+    port: int | None = None
     crowd: int = 0
     say: tuple[str, ...] = ()
     out: Path | None = None

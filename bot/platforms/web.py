@@ -6,6 +6,7 @@ a message reaches a person whether or not a page of theirs is open.
 
 import asyncio
 import logging
+import os
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -163,7 +164,10 @@ class Web:
         try:
             port = await listener.open(self._host or None, self._port)
         except OSError as error:
-            raise ChatRefused(f"cannot listen on {self._host}:{self._port}: {error}") from error
+            # The library's own text names the address once more, in a tuple.
+            number = error.errno or 0
+            why = os.strerror(number) if number > 0 else str(error)
+            raise ChatRefused(f"cannot listen on {self._host}:{self._port}: {why}") from error
         self._port = self._port or port
 
     async def _watch_tabs(self, server: Server) -> None:

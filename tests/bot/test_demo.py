@@ -1,8 +1,14 @@
 """The demo without a page: what a newcomer and a script see of it."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from bot import demo
+from bot.demo_options import DemoOptions
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,3 +46,17 @@ def test_what_people_type_cannot_steer_a_terminal(tmp_path: Path) -> None:
     answers = [line for line in done.stdout.splitlines() if not line.startswith(">")]
     assert answers
     assert not any(mark in line for line in answers for mark in ("\x1b", "\u202e", "\u0007"))
+
+
+def test_a_port_that_is_taken_does_not_keep_a_newcomer_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The very first command would end with "address already in use"."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        monkeypatch.setattr(demo, "USUAL_PORT", other.getsockname()[1])
+        web = demo.demo_config(DemoOptions()).chats.web
+        assert web is not None
+        assert web.port == 0
+    freed = demo.demo_config(DemoOptions()).chats.web
+    assert freed is not None
+    assert freed.port == demo.USUAL_PORT

@@ -478,7 +478,7 @@ async def test_a_taken_port_stops_this_platform_with_its_reason(door: ScriptedDo
     """The operator would not learn why there is no page."""
     async with running(Web(port=0), door) as web:
         port = int(web.url.rstrip("/").rpartition(":")[2])
-        with pytest.raises(ChatRefused, match=str(port)):
+        with pytest.raises(ChatRefused, match=rf"^cannot listen on 127.0.0.1:{port}: [^\[]+$"):
             await Web(port=port).run(door)
         with pytest.raises(ChatRefused):
             await Web(port=port).check()
