@@ -56,7 +56,7 @@ _WORKFLOWS = ("workflow", "picture_workflow")  # options that name files
 
 def _off(value: object) -> object:
     """Read "off" as nobody."""
-    return None if value in {"off", False} else value
+    return None if value in ("off", False) else value  # not a set: it may be anything
 
 
 class BackendConfig(Section):

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import re
 import struct
 import tracemalloc
 import zlib
@@ -228,6 +229,7 @@ def edited(draw: Any) -> str:
 
 @bounded
 @given(edited())
+@example(re.sub(r"enhance: \w+", "enhance: {}", EXAMPLE))
 def test_configurations(text: str) -> None:
     """A mistake in the file would end in a traceback, or show a token to whoever helps."""
     environ = {"DISCORD_TOKEN": CANARY, "TELEGRAM_TOKEN": CANARY}
