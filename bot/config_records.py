@@ -14,7 +14,6 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
-    SecretStr,
     ValidationInfo,
     model_validator,
 )
@@ -30,6 +29,7 @@ from bot.config_values import (
     Seconds,
     Secret,
     Section,
+    Token,
     Url,
     Whole,
     beside,
@@ -135,7 +135,7 @@ class DefaultsConfig(Section):
 class DiscordConfig(Section):
     """The Discord bot; `allow` are the servers, channels and people it listens to, empty for all."""
 
-    token: SecretStr = Field(min_length=1)
+    token: Token = Field(min_length=1)
     allow: tuple[ChatId, ...] = ()
 
 
@@ -145,7 +145,7 @@ class TelegramConfig(Section):
     `allow` are the groups and people it listens to, empty for all.
     """
 
-    token: SecretStr = Field(min_length=1)
+    token: Token = Field(min_length=1)
     api_url: Url | None = None
     allow: tuple[ChatId, ...] = ()
 

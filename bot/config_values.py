@@ -96,7 +96,16 @@ def long_enough(token: SecretStr | None) -> SecretStr | None:
     return token
 
 
-Secret = Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)]
+def _sendable(token: SecretStr) -> SecretStr:
+    """Refuse a token that no header could carry: a pasted one brings quotes and ends of lines along."""
+    if not re.fullmatch(r"[ -~]*", token.get_secret_value()):
+        raise ValueError("must be plain letters, digits and signs, on one line")
+    return token
+
+
+Token = Annotated[SecretStr, AfterValidator(_sendable)]
+
+Secret = Annotated[Token | None, BeforeValidator(lambda value: value or None)]
 """A token that need not be; `${NAME:-}` leaves it away."""
 
 

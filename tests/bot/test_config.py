@@ -219,6 +219,18 @@ def test_no_problem_ever_shows_a_secret() -> None:
     assert not any("canary" in each for each in found)
 
 
+@pytest.mark.parametrize("pasted", ["“canary”", "canary\n", "canarÿ"])
+def test_a_token_no_header_can_carry_is_told(pasted: str) -> None:
+    """The program would end in a traceback, or no request would ever reach the server."""
+    text = with_lines("  telegram: {token: '${T}'}").replace(
+        "{kind: demo}", "{kind: demo, token: '${B}'}"
+    )
+    found = problems(text, T=pasted, B=pasted)
+    assert [each.partition("token: ")[2] for each in found] == [
+        "must be plain letters, digits and signs, on one line"
+    ] * 2
+
+
 # ---------------------------------------------------------------- styles and chats
 
 
