@@ -47,7 +47,7 @@ async def _forget_conversation(context: Context, call: Call) -> Answer:
     count = await context.queue.forget(call.invocation.user, lambda job: job.id in ids)
     if log is not None:
         await log.forget(call.invocation.chat, [each for some in messages for each in some])
-    return _told(call, "forget.conversation", count, log)
+    return _told(call, "forget.conversation" if count else "forget.nothing", count, log)
 
 
 def _told(call: Call, key: str, count: int, log: ChatLog | None) -> Answer:

@@ -32,9 +32,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 def _line(call: Call, job: Job) -> Body:
-    request = job.request
-    asked = request.prompt if isinstance(request, TextToImage) else request.messages[-1].text
-    prompt = status.shortened(" ".join(asked.split()), _PROMPT_SHOWN)
+    prompt = status.shortened(" ".join(_asked(job).split()), _PROMPT_SHOWN)
     return call.say(
         "history.line",
         job=job.id,
@@ -43,6 +41,15 @@ def _line(call: Call, job: Job) -> Body:
         prompt=prompt or word(call.language, "history.no_prompt"),
         moment=Moment(job.queued_at),
     )
+
+
+def _asked(job: Job) -> str:
+    """Return what was asked for, without the words or files a question was about."""
+    if isinstance(job.request, TextToImage):
+        return job.request.prompt
+    text = job.request.messages[-1].text
+    own = "\n".join(line for line in text.splitlines() if not line.startswith(">"))
+    return own.strip() or text
 
 
 def _buttons(call: Call, shown: list[Job], jobs: list[Job]) -> tuple[tuple[Button, ...], ...]:

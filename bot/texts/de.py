@@ -226,6 +226,7 @@ TEXTS: Mapping[str, str] = {
     "status.forgotten": "Abgebrochen und gelöscht.",
     "forget.me": "Alles, was von dir gespeichert war, ist gelöscht: deine Aufträge ({count}) mit dem, was du gefragt und bekommen hast, und deine Einstellungen. Sicherungen des Betreibers bleiben, wie sie sind.",
     "forget.conversation": "Die Fragen, die du in diesem Chat gestellt hast ({count}), sind mit ihren Antworten gelöscht.",
+    "forget.nothing": "Von dir ist keine Frage aus diesem Chat mehr gespeichert.",
     "forget.chat_stays": "Nachrichten, die in Chats stehen, kannst du selbst löschen.",
     "button.show": "Zeigen",
     "button.older": "Ältere …",

@@ -226,6 +226,7 @@ TEXTS: Mapping[str, str] = {
     "status.forgotten": "Cancelled and deleted.",
     "forget.me": "Everything stored of you is deleted: your jobs ({count}) with what you asked and got, and your settings. Backups the operator has made are not reached.",
     "forget.conversation": "The questions you asked in this chat ({count}) are deleted, with their answers.",
+    "forget.nothing": "You have asked nothing in this chat that is still stored.",
     "forget.chat_stays": "Messages that stand in chats you can delete yourself.",
     "button.show": "Show",
     "button.older": "Older …",

@@ -224,8 +224,11 @@ def test_a_forgotten_conversation_leaves_pictures_and_other_chats_alone() -> Non
             (1, JobState.COMPLETED),
         ]
         assert len(await running.queue.history("fake:2", limit=9)) == 1
+        await say(running, "/forget conversation", "fake:1")
 
-    assert answers(in_bot(story))[-1].startswith("The questions you asked in this chat (1) are")
+    forgot, nothing = answers(in_bot(story))[-2:]
+    assert forgot.startswith("The questions you asked in this chat (1) are")
+    assert nothing.startswith("You have asked nothing in this chat")
 
 
 def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:

@@ -1,5 +1,6 @@
 """A text file belongs to the question it comes with, and is never more than text."""
 
+import asyncio
 from contextlib import suppress
 
 import pytest
@@ -67,6 +68,9 @@ def test_a_question_is_asked_about_its_files() -> None:
         assert text == ("> notes.txt\n> hello\n> \n> ../../main.py[1m\n> x = 1\n\nwhat is it?")
         assert job is not None
         assert len(await running.queue.inputs(job)) == 1
+        await ask(running, "/history")
+        await asyncio.sleep(2)
+        assert "what is it? · " in running.chat.private[-1][1]
 
     in_bot(story)
 
