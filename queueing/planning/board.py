@@ -4,10 +4,11 @@ It counts what the plan has already given away, so that no slot, loader or megab
 A board never outlives its plan and nothing outside this package sees one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from queueing.jobs import LANES, Job
+from queueing.jobs import Job
+from queueing.planning.lanes import LaneState, lanes_of
 from queueing.world import (
     BackendView,
     Copy,
@@ -18,7 +19,6 @@ from queueing.world import (
     Reservation,
     Residency,
     Start,
-    Waiting,
     World,
 )
 
@@ -40,25 +40,6 @@ class Gate:
     def admits(self, job: Job, now: float) -> bool:
         """Tell whether the job may still start behind this gate."""
         return now < self.ends_at and job.queued_at <= self.arrived_by
-
-
-@dataclass(slots=True)
-class LaneState:
-    """One lane of a model queue; `taken` heads have been started by this plan."""
-
-    view: Waiting
-    heads: tuple[Job, ...]
-    taken: int = 0
-
-    @property
-    def head(self) -> Job | None:
-        """The next startable job, None when none is known."""
-        return self.heads[self.taken] if self.taken < len(self.heads) else None
-
-    @property
-    def left(self) -> int:
-        """How many wait after what this plan starts."""
-        return self.view.count - self.taken
 
 
 @dataclass(slots=True, eq=False)
@@ -216,7 +197,7 @@ class Board:
         self.hosts = {name: HostState(view) for name, view in world.hosts.items()}
         self.backends = self._backends(world.backends)
         self.models = {
-            name: ModelState(view, order, _lanes(view))
+            name: ModelState(view, order, lanes_of(view))
             for order, (name, view) in enumerate(world.models.items())
         }
         for copy in world.copies:
@@ -313,16 +294,3 @@ class Board:
         copy.backend.host.used_mb -= copy.view.vram_mb
         self.changed(copy.backend.host)
         return Evict(model=copy.view.model, backend=copy.view.backend)
-
-
-def _lanes(view: ModelView) -> list[LaneState]:
-    lanes: Sequence[Waiting] = view.waiting
-    if not lanes:
-        return []
-    if len(lanes) > 1:
-        lanes = sorted(lanes, key=lambda waiting: _rank(waiting.lane))
-    return [LaneState(w, () if view.paused else w.heads) for w in lanes if w.count > 0]
-
-
-def _rank(lane: str) -> int:
-    return LANES.index(lane) if lane in LANES else len(LANES)

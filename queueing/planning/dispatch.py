@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 from queueing.jobs import Job
-from queueing.planning.board import Board, CopyState, LaneState, ModelState
+from queueing.planning.board import Board, CopyState, ModelState
+from queueing.planning.lanes import LaneState
 
 
 def dispatch(board: Board) -> None:
