@@ -2,6 +2,7 @@
 
 from bot.commands import place
 from bot.commands.context import Answer, Call, Context, Placed, bounded, usual_model
+from bot.commands.jobs import replied_job
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.conversation import PICTURES, Talk, continued, room_chars
 from bot.text_files import is_text_file
@@ -77,9 +78,7 @@ async def ask(
 
 async def _conversation(context: Context, call: Call) -> Job | None:
     """Return the job whose answer this is a reply to, whoever asked it: they read it here."""
-    ref = call.invocation.replied_to
-    job_id = await context.records.job_of(ref) if ref else None
-    job = await context.queue.get(job_id) if job_id is not None else None
+    job = await replied_job(context, call)
     answered = job is not None and job.state.final and isinstance(job.request, Chat)
     return job if answered else None
 

@@ -1,7 +1,8 @@
-"""Finding the job a call is about, and refusing strangers."""
+"""Finding the job a call is about, what it drew, and refusing strangers."""
 
 from bot.commands.context import Call, CallRefused, Context
 from queueing.jobs import Job
+from queueing.requests import File
 
 _NAMED = 8
 
@@ -43,6 +44,20 @@ async def pointed_job(context: Context, call: Call) -> Job:
     if job is None:
         raise CallRefused("refused.say_which_job", command=call.invocation.command)
     return job
+
+
+async def replied_job(context: Context, call: Call) -> Job | None:
+    """Return the job whose message the call replies to, whoever's it is: they see it there."""
+    ref = call.invocation.replied_to
+    job_id = await context.records.job_of(ref) if ref is not None else None
+    return await context.queue.get(job_id) if job_id is not None else None
+
+
+async def drawn_pictures(context: Context, job: Job) -> tuple[File, ...]:
+    """Return the pictures of a job's result; none where it has none, or has them no longer."""
+    output = await context.queue.output(job)
+    files = output.files if output is not None else ()
+    return tuple(file for file in files if file.mime.startswith("image/"))
 
 
 async def _pointed_at(context: Context, call: Call) -> Job | None:

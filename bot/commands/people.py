@@ -3,6 +3,7 @@
 import re
 
 from bot.commands.context import Call, CallRefused, Context
+from bot.commands.jobs import replied_job
 
 _MENTION = re.compile(r"<@!?(\d{1,25})>")
 _USER = re.compile(r"[a-z]+:\S{1,64}")
@@ -15,9 +16,7 @@ async def meant_person(context: Context, call: Call) -> str:
     """
     named = call.text("person")
     if named is None:
-        ref = call.invocation.replied_to
-        job_id = await context.records.job_of(ref) if ref else None
-        job = await context.queue.get(job_id) if job_id is not None else None
+        job = await replied_job(context, call)
         if job is None:
             raise CallRefused("refused.which_person", command=call.invocation.command)
         return job.owner

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from bot.access import free_again_at
 from bot.commands.context import Call, CallRefused, Context
+from bot.commands.jobs import drawn_pictures, replied_job
 from bot.commands.misspelt import near_model
 from bot.commands.parse import BadCall, clean
 from bot.pictures import BadPicture, checked
@@ -45,12 +46,8 @@ async def meant_pictures(context: Context, call: Call, *, most: int) -> tuple[Fi
     Raises `BadCall` for unusable ones and where there is none.
     """
     files = await pictures(call, most=most)
-    if not files and call.invocation.replied_to is not None:
-        job_id = await context.records.job_of(call.invocation.replied_to)
-        job = await context.queue.get(job_id) if job_id is not None else None
-        output = await context.queue.output(job) if job is not None else None
-        drawn = output.files if output is not None else ()
-        files = tuple(file for file in drawn if file.mime.startswith("image/"))[:most]
+    if not files and (job := await replied_job(context, call)) is not None:
+        files = (await drawn_pictures(context, job))[:most]
     if not files:
         raise BadCall("problem.no_picture")
     return files

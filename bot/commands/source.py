@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bot.commands import place
 from bot.commands.context import Call, CallRefused, Context
-from bot.commands.jobs import own_job
+from bot.commands.jobs import drawn_pictures, own_job, replied_job
 from bot.commands.parse import BadCall
 from queueing.jobs import Job
 from queueing.requests import File, TextToImage
@@ -34,9 +34,7 @@ async def meant_source(context: Context, call: Call) -> Source:
     job_id = call.whole("id")
     if job_id is not None:
         return await _of(context, call, await own_job(context, call, job_id))
-    replied_to = call.invocation.replied_to
-    job_id = await context.records.job_of(replied_to) if replied_to is not None else None
-    job = await context.queue.get(job_id) if job_id is not None else None
+    job = await replied_job(context, call)
     if job is not None and isinstance(job.request, TextToImage):
         return await _of(context, call, job)
     attached = await place.pictures(call, most=1)
@@ -46,8 +44,7 @@ async def meant_source(context: Context, call: Call) -> Source:
 
 
 async def _of(context: Context, call: Call, job: Job) -> Source:
-    output = await context.queue.output(job)
-    drawn = [file for file in output.files if file.mime.startswith("image/")] if output else []
+    drawn = await drawn_pictures(context, job)
     if not drawn:
         raise CallRefused("refused.result_gone", job=job.id)
     number = call.whole("number") or 1
