@@ -53,7 +53,7 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """A command as all platforms see it; its handler is named in `bot.commands.COMMANDS`.
+    """A command as all platforms see it; its handler stands beside it in `bot.commands.registry`.
 
     `help` is a key into the texts; `admin` commands are refused to others by our own check, and
     hidden from their menus out of politeness only. `hidden` commands exist only as buttons and in
