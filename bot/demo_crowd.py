@@ -104,7 +104,3 @@ class Crowd:
     def is_group(self, chat: str) -> bool:  # noqa: ARG002  as the protocol has it
         """Return False: each is in a chat of their own."""
         return False
-
-    def age_of(self, ref: MessageRef, now: float) -> float | None:  # noqa: ARG002  as above
-        """Return None: nothing here grows too old."""
-        return None

@@ -112,10 +112,6 @@ class Transcript:
         """Return False: one person is here."""
         return False
 
-    def age_of(self, ref: MessageRef, now: float) -> float | None:  # noqa: ARG002  as above
-        """Return None: nothing here grows too old."""
-        return None
-
 
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)

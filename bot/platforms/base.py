@@ -116,10 +116,9 @@ class Limits:
     requests of any kind in one chat, `group_per_minute` bounds requests a minute in a group (None:
     no such bound), `overall_per_s` the whole bot. Messages older than `free_edit_s` are edited
     only for their final state (None: no such rule). `previews` tells whether pictures may be shown
-    while a job runs; `inline_moments` that a `Moment` counts down by itself.
-    An edit carries at most `files_per_edit` files. `pings` tells that people get no notification
-    of an edit, so a short message follows after a long wait. `free_answers` tells that the first
-    answer to a call without a message of its own counts against none of these times.
+    while a job runs. An edit carries at most `files_per_edit` files. `pings` tells that people get
+    no notification of an edit, so a short message follows after a long wait. `free_answers` tells
+    that the first answer to a call without a message of its own counts against none of these times.
     """
 
     text: int
@@ -133,7 +132,6 @@ class Limits:
     group_per_minute: int | None = None
     free_edit_s: float | None = None
     previews: bool = False
-    inline_moments: bool = False
     files_per_edit: int = 10
     pings: bool = True
     free_answers: bool = False
@@ -254,9 +252,6 @@ class ChatPlatform(Protocol):
 
     def is_group(self, chat: str) -> bool:
         """Return whether several people read that chat."""
-
-    def age_of(self, ref: MessageRef, now: float) -> float | None:
-        """Return a message's age in seconds where its id tells, None otherwise."""
 
 
 # ---------------------------------------------------------------- errors

@@ -66,7 +66,6 @@ class Discord:
         overall_per_s=45.0,  # of 50
         free_edit_s=3300.0,  # from one hour on, edits have a small budget of their own (30046)
         previews=True,
-        inline_moments=True,
         free_answers=True,  # an interaction's first answer is on no channel's account
     )
 
@@ -204,10 +203,6 @@ class Discord:
     def is_group(self, chat: str) -> bool:
         """Return whether several people read that chat."""
         return not chat.startswith("@")
-
-    def age_of(self, ref: MessageRef, now: float) -> float | None:
-        """Return a message's age in seconds, which Discord's ids tell."""
-        return now - discord.utils.snowflake_time(int(ref.message)).timestamp()
 
     def _channel(self, chat: str) -> discord.PartialMessageable:
         client = self._client

@@ -63,7 +63,6 @@ class Telegram:
         chat_every_s=1.1,  # one a second, and what the way there adds
         overall_per_s=28.0,  # of 30
         group_per_minute=20,
-        inline_moments=True,
         files_per_edit=1,
     )
 
@@ -239,10 +238,6 @@ class Telegram:
     def is_group(self, chat: str) -> bool:
         """Return whether several people read that chat: Telegram's ids of groups are negative."""
         return chat.startswith("-")
-
-    def age_of(self, ref: MessageRef, now: float) -> float | None:  # noqa: ARG002
-        """Return None: Telegram's message ids tell no time."""
-        return None
 
     def _connected(self) -> Bot:
         if self._bot is None:

@@ -69,7 +69,6 @@ class Web:
         chat_every_s=0.05,
         overall_per_s=200.0,
         previews=True,
-        inline_moments=True,
     )
 
     def __init__(
@@ -221,10 +220,6 @@ class Web:
     def is_group(self, chat: str) -> bool:  # noqa: ARG002 - the protocol's
         """Return False: every person has a chat of their own."""
         return False
-
-    def age_of(self, ref: MessageRef, now: float) -> float | None:  # noqa: ARG002 - the protocol's
-        """Return None: ids tell no age, and nothing here depends on one."""
-        return None
 
     async def _post(
         self,

@@ -285,4 +285,3 @@ async def test_nothing_is_sent_while_the_bot_is_not_up() -> None:
             ref = await chat.send("7", says("hello"))
         with pytest.raises(ChatUnavailable):
             await chat.edit(ref, says("bye"))
-    assert chat.age_of(ref, 0.0) is None

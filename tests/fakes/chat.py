@@ -98,9 +98,6 @@ class FakeChat:
     def is_group(self, chat: str) -> bool:
         return chat.startswith("g")
 
-    def age_of(self, ref: MessageRef, now: float) -> float | None:
-        return None
-
     def _show(self, number: str, content: Content) -> None:
         self.messages[number].contents.append(content)
         self.messages[number].times.append(asyncio.get_running_loop().time())
