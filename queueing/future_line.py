@@ -13,6 +13,7 @@ from queueing.world import ModelView, Waiting
 RUSH_S = 240.0  # within this time a rate of arrivals is expected to fall to a third
 LEAST_RUSH_S = 1.0
 RUSH_SHARE = 4.0  # of the time arrivals have been watched: what has just begun says little
+LASTING_SHARE = 0.5  # of the time for which a line has not been served to its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class Line:
     """The future of one line: its jobs before they start, and the starts that are known.
 
     Further jobs come at the rate of the present, less and less of them the further ahead: who asks
-    does so in a rush more often than in a lull, and no rush lasts.
+    does so in a rush more often than in a lull, and no rush lasts. Only where the line has long been
+    growing are they expected for longer, by half the time its oldest job has waited.
     """
 
     model: str
@@ -76,7 +78,8 @@ def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[Line]
     """Return the lines of a model, with further arrivals at the end of the longest."""
     views = model.waiting or (Waiting(lane="normal", count=0, heads=(), oldest_at=now),)
     longest = max(views, key=lambda view: view.count)
-    rush_s = max(LEAST_RUSH_S, min(RUSH_S, RUSH_SHARE * watched_s))
+    lasting_s = LASTING_SHARE * min(now - longest.oldest_at, watched_s)
+    rush_s = max(LEAST_RUSH_S, min(max(RUSH_S, lasting_s), RUSH_SHARE * watched_s))
     return [
         Line(model.name, view, now, model.rate_per_s if view is longest else 0.0, rush_s)
         for view in views

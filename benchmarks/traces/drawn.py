@@ -65,6 +65,19 @@ def overload_drawn(rng: random.Random) -> Trace:
     return Trace(hosts=hosts, models=tuple(models), jobs=in_order(jobs)[:1200])
 
 
+def overload_long(rng: random.Random) -> Trace:
+    """One and a quarter to two and a half times what one or two cards can do, for up to two hours."""
+    cards = rng.randint(1, 2)
+    models = [
+        m.model_copy(update={"service_s": float(rng.randint(20, 60)), "parallel": 1})
+        for m in drawn_models(rng, rng.randint(4, 8), [f"b{i}" for i in range(1, cards + 1)])
+    ]
+    share, until_s = rng.uniform(1.25, 2.5) * cards / len(models), rng.uniform(3600, 7200)
+    jobs = [job for m in models for job in requests(rng, m, share / work_s(m), until_s)]
+    hosts = tuple(host(i) for i in range(1, cards + 1))
+    return Trace(hosts=hosts, models=tuple(models), jobs=in_order(jobs))
+
+
 def hot_and_cold_drawn(rng: random.Random) -> Trace:
     """One or two cards 80 to 110 % busy with a hot model, and two to five cold ones beside it."""
     cards = rng.randint(1, 2)
@@ -146,6 +159,7 @@ DRAWN = {
     "many-hosts": many_hosts,
     "bursty-drawn": bursty_drawn,
     "overload-drawn": overload_drawn,
+    "overload-long": overload_long,
     "hot-and-cold-drawn": hot_and_cold_drawn,
     "serial-cards": serial_cards,
     "shared-cards": shared_cards,

@@ -92,6 +92,15 @@ def test_a_rush_that_has_just_begun_is_taken_for_no_stream() -> None:
     assert seen_for_long.count(NOW + 600.0) > 2000
 
 
+def test_a_line_that_has_grown_for_long_goes_on_growing() -> None:
+    """In an evening that never lets up people would be promised half of their wait."""
+    crowded = model("hot", line(jobs("hot", 3600.0), more=99), rate_per_s=0.1)
+    (hot,) = lines_of(crowded, NOW, watched_s=7200.0)
+    (just_started,) = lines_of(crowded, NOW, watched_s=30.0)
+    assert hot.count(NOW + 3600.0) - 100 == 155
+    assert just_started.count(NOW + 3600.0) - 100 == 12
+
+
 def test_a_place_behind_the_last_is_told_where_nobody_else_is_expected() -> None:
     """Somebody who meets a full line would hear that it does not move."""
     waiting = jobs("flux", 2, 1, 0)
