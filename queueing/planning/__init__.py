@@ -25,7 +25,8 @@ def plan(world: World) -> Plan:
     2.  A host whose budget shrank unloads idle copies.
     3.  A model that waits and has no copy ready or loading is wanted: one load (R2).
         3a. It goes where the loader is free and eviction costs least (R3).
-        3b. Placed nowhere and overdue: a host is reserved, its victims are gated (R4).
+        3b. Placed nowhere and overdue: a host is reserved, its victims are gated, for those
+            overdue longest first (R4): one just evicted may have the oldest head all the same.
     4.  A backlog large enough loads a further copy on another host (R5).
 
     Then every model that still waits gets its reason.
@@ -46,7 +47,7 @@ def _decided(world: World) -> Board:
     dispatch.dispatch(board)  # 1
     placing.relieve(board)  # 2
     homeless = [m for m in placing.wanted(board) if not placing.place(board, m)]  # 3, 3a
-    for model in homeless:
+    for model in sorted(homeless, key=placing.due):
         placing.reserve_if_overdue(board, model)  # 3b
     if world.rules.replicate:
         replicas.replicate(board)  # 4

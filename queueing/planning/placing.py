@@ -3,6 +3,8 @@
 Never starts jobs. A model that finds no place now is left for rule R4.
 """
 
+from math import inf
+
 from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
 from queueing.planning.gates import (
     age_limit_s,
@@ -85,6 +87,11 @@ def _urgency(board: Board, model: ModelState) -> tuple[bool, bool, float, int]:
     model.due = 0.0 if preload else since + limit_s
     half_at = since + limit_s / 2  # alone it changes nothing: no look then
     return not preload, half_at > board.now, oldest, model.order
+
+
+def due(model: ModelState) -> float:
+    """Return when a wanted model is overdue; those that never are come last."""
+    return inf if model.due is None else model.due
 
 
 def place(board: Board, model: ModelState) -> bool:

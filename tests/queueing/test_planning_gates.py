@@ -75,6 +75,16 @@ def test_an_eviction_restarts_the_age_limit() -> None:
     assert plan(snapshot).reservations == ()
 
 
+def test_the_host_is_reserved_for_who_is_overdue_longest_not_for_the_oldest_head() -> None:
+    """A long line that had its turn would have it again and again, before who had none."""
+    snapshot = hot_and_cold(LIMIT_S + 10, 5)
+    had_its_turn = replace(
+        model("twin", line(jobs("twin", LIMIT_S + 900)), load_s=LOAD_S), left_at=NOW - LIMIT_S - 5
+    )
+    snapshot = replace(snapshot, models={"twin": had_its_turn, **snapshot.models})
+    assert [kept.model for kept in plan(snapshot).reservations] == ["cold"]
+
+
 def test_a_host_that_loads_is_not_reserved_before_others_could_fit_beside_the_load() -> None:
     """Half a card would lie empty behind a gate while a small model waits that fits into it."""
     loading = copy("hot", residency=Residency.LOADING, ready_at=NOW + 10)
