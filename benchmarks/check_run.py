@@ -16,7 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
 
 from benchmarks.check_timeline import Timeline
-from benchmarks.trace import JobOutcome, Outcome, Trace, TraceJob
+from benchmarks.summary import summary
+from benchmarks.trace import JobOutcome, Outcome, Trace
 from benchmarks.trace_file import read, told
 
 TOLERANCE_S = 1e-6
@@ -50,25 +51,9 @@ def check(trace: Trace, run: Outcome) -> Verdict:
 
 def figures(trace: Trace, run: Outcome) -> dict[str, float]:
     """Return waits, makespan over its lower bound, and the share of kept promises."""
-    done = [(trace.jobs[job.index], job) for job in run.jobs if job.finished_s is not None]
-    waits = [job.started_s - asked.at for asked, job in done if job.started_s is not None]
-    makespan_s = max((job.finished_s or 0.0 for _, job in done), default=0.0)
-    kept = [_kept(asked, job) for asked, job in done]
-    return {
-        "mean_wait_s": sum(waits) / max(1, len(waits)),
-        "worst_wait_s": max(waits, default=0.0),
-        "makespan_s": makespan_s,
-        "makespan_over_bound": makespan_s / max(1e-9, shortest_makespan_s(trace, run)),
-        "loads": float(len(run.loads)),
-        "estimates_kept": sum(kept) / max(1, len(kept)),
-        "decision_us_mean": run.decision_us_mean,
-    }
-
-
-def _kept(asked: TraceJob, job: JobOutcome) -> bool:
-    if job.estimate_s is None or job.finished_s is None:
-        return False
-    return abs(job.estimate_s - job.finished_s) <= max(5.0, 0.2 * (job.finished_s - asked.at))
+    found = summary(trace, run)
+    shortest_s = max(1e-9, shortest_makespan_s(trace, run))
+    return found | {"makespan_over_bound": found["makespan_s"] / shortest_s}
 
 
 def shortest_makespan_s(trace: Trace, run: Outcome) -> float:

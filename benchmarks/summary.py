@@ -20,7 +20,7 @@ def summary(trace: Trace, outcome: Outcome) -> dict[str, float]:
         "makespan_s": max((job.finished_s or 0.0 for job in done), default=0.0),
         "loads": float(len(outcome.loads)),
         "estimates_kept": sum(kept) / max(1, len(kept)),
-        "decision_us": outcome.decision_us_mean,
+        "decision_us_mean": outcome.decision_us_mean,
     }
 
 
@@ -31,7 +31,14 @@ def _kept(asked: TraceJob, job: JobOutcome) -> bool:
     return abs(job.estimate_s - job.finished_s) <= max(5.0, 0.2 * (job.finished_s - asked.at))
 
 
-FIGURES = ["mean_wait_s", "worst_wait_s", "makespan_s", "loads", "estimates_kept", "decision_us"]
+FIGURES = [
+    "mean_wait_s",
+    "worst_wait_s",
+    "makespan_s",
+    "loads",
+    "estimates_kept",
+    "decision_us_mean",
+]
 
 
 def print_summaries(

@@ -47,7 +47,7 @@ def _decided(world: World) -> Board:
     dispatch.dispatch(board)  # 1
     placing.relieve(board)  # 2
     homeless = [m for m in placing.wanted(board) if not placing.place(board, m)]  # 3, 3a
-    for model in sorted(homeless, key=placing.due):
+    for model in sorted(homeless, key=lambda model: model.due):
         placing.reserve_if_overdue(board, model)  # 3b
     if world.rules.replicate:
         replicas.replicate(board)  # 4

@@ -6,6 +6,7 @@ A board never outlives its plan and nothing outside this package sees one.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from queueing.jobs import Job
 from queueing.planning.lanes import LaneState, lanes_of
@@ -135,7 +136,7 @@ class ModelState:
     reserved: Reservation | None = None
     oldest_at: float | None = None  # when its oldest startable job arrived, None without one
     candidates: "list[BackendState] | None" = None  # found by `room.candidates`
-    due: float | None = None  # found by `placing.wanted`
+    due: float = inf  # found by `placing.wanted`
 
     def __post_init__(self) -> None:
         """Find the oldest job."""

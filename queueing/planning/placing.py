@@ -3,8 +3,6 @@
 Never starts jobs. A model that finds no place now is left for rule R4.
 """
 
-from math import inf
-
 from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
 from queueing.planning.gates import (
     age_limit_s,
@@ -89,11 +87,6 @@ def _urgency(board: Board, model: ModelState) -> tuple[bool, bool, float, int]:
     return not preload, half_at > board.now, oldest, model.order
 
 
-def due(model: ModelState) -> float:
-    """Return when a wanted model is overdue; those that never are come last."""
-    return inf if model.due is None else model.due
-
-
 def place(board: Board, model: ModelState) -> bool:
     """Load a wanted model where that costs least now; tell whether it found a place (rule R3)."""
     room = _cheapest_room(board, model)
@@ -106,11 +99,10 @@ def place(board: Board, model: ModelState) -> bool:
 
 def reserve_if_overdue(board: Board, model: ModelState) -> None:
     """Reserve a host for a wanted model that found no place, once it is overdue (rule R4)."""
-    due = model.due
-    if not board.rules.gate or due is None:
+    if not board.rules.gate:
         return
-    board.look(due)
-    if due <= board.now and model.reserved is None and reserve(board, model):
+    board.look(model.due)
+    if model.due <= board.now and model.reserved is None and reserve(board, model):
         # What it displaces may have nothing left that the gate admits.
         place(board, model)
 

@@ -7,6 +7,7 @@ import pytest
 from bot.platforms.base import (
     ChatUnavailable,
     Content,
+    Invocation,
     MessageRef,
     TooLarge,
 )
@@ -14,8 +15,18 @@ from bot.platforms.discord import Discord
 from queueing.requests import File
 from tests.bot.discord_bot import NotesInMemory, NotingDoor, running, says
 from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord_people import Person
+from tests.fakes.discord_state import FakeFile
 
 PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
+
+
+async def called_with(sent: FakeFile, person: Person, door: NotingDoor) -> Invocation:
+    """Ask for a picture like the one sent, and return the call, answered."""
+    await person.slash("image", prompt="like this", picture=sent)
+    call = await door.called()
+    await call.respond(says("ok"), True)
+    return call
 
 
 # ---------------------------------------------------------------- commands
@@ -91,9 +102,7 @@ async def test_an_attached_picture_is_downloaded_when_it_is_read() -> None:
     async with FakeDiscord() as fake, running(fake, door):
         person = fake.person(7)
         sent = person.file("cat.webp", b"webp bytes", "image/webp")
-        await person.slash("image", prompt="like this", picture=sent)
-        call = await door.called()
-        await call.respond(says("ok"), True)
+        call = await called_with(sent, person, door)
         [file] = call.files
         assert (file.name, file.mime, file.size) == ("cat.webp", "image/webp", 10)
         assert await file.read() == b"webp bytes"
@@ -106,9 +115,7 @@ async def test_an_attachment_larger_than_it_said_is_not_taken_into_memory() -> N
     async with FakeDiscord() as fake, running(fake, door):
         person = fake.person(7)
         sent = person.file("cat.png", b"small")
-        await person.slash("image", prompt="like this", picture=sent)
-        call = await door.called()
-        await call.respond(says("ok"), True)
+        call = await called_with(sent, person, door)
         sent.data = b"x" * (Discord.limits.download + 1)
         with pytest.raises(TooLarge):
             await call.files[0].read()
@@ -122,9 +129,7 @@ async def test_an_attachment_is_fetched_from_its_own_address_only() -> None:
         elsewhere = person.file("secret.txt", b"secret")
         sent = person.file("cat.png", b"cat")
         sent.moved_to = f"{fake.url}/attachments/{elsewhere.id}/secret.txt"
-        await person.slash("image", prompt="like this", picture=sent)
-        call = await door.called()
-        await call.respond(says("ok"), True)
+        call = await called_with(sent, person, door)
         with pytest.raises(ChatUnavailable):
             await call.files[0].read()
 
@@ -135,9 +140,7 @@ async def test_an_attachment_whose_address_expired_is_an_error_of_the_chat() -> 
     async with FakeDiscord() as fake, running(fake, door):
         person = fake.person(7)
         sent = person.file("cat.png", b"small")
-        await person.slash("image", prompt="like this", picture=sent)
-        call = await door.called()
-        await call.respond(says("ok"), True)
+        call = await called_with(sent, person, door)
         fake.forget_file(sent)
         with pytest.raises(ChatUnavailable):
             await call.files[0].read()
