@@ -124,5 +124,6 @@ def assemble(
             router=router,
             outlook=Outlook(router=router, fleet=fleet, times=times, clock=clock),
             times=times,
+            clock=clock,
         ),
     )

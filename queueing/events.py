@@ -25,9 +25,16 @@ class Progressed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinesMoved:
-    """Positions, reasons or times of the waiting jobs of these models may have changed."""
+    """Positions or reasons of the waiting jobs of `models` may have changed, and all their times.
+
+    The times of `outlooks` may have, because another line on their hosts moved; their own did not.
+    For those in `turned`, some of `models`, another kind of state has begun: another reason, or on
+    one of their hosts a load began, ended or failed, a copy left, a server went away or came back.
+    """
 
     models: frozenset[str]
+    outlooks: frozenset[str] = frozenset()
+    turned: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf, sqrt
 
-from queueing.estimates import Usual
 from queueing.forecast_tail import Key, Share, shares
 from queueing.future import Future, Service, typical_s
 from queueing.future_line import Line, Started
@@ -24,9 +23,10 @@ NEWS_SHARE = 0.01  # the same where something has happened since that it did not
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expected:
-    """When a job is expected to end, and how far that may be off."""
+    """When a job is expected to start and to end, and how far each may be off."""
 
     start_at: float
+    start_spread_s: float
     done_at: float
     spread_s: float
 
@@ -75,7 +75,8 @@ class Forecast:
 
         `position` counts from 1 in the job's model and lane, at the forecast's own moment or at
         `now`, when those expected to have started are ahead no longer. Places behind those who will
-        have come by `now` follow at the line's pace: perhaps nobody else is expected.
+        have come by `now` follow at the line's pace: perhaps nobody else is expected. What independent
+        jobs ahead add to the spread grows with their root.
         """
         line = self._future.lines.get((job.model, job.lane))
         if line is None or self._stands(line):
@@ -95,10 +96,12 @@ class Forecast:
             since = max(started.at, self._origin.now if now is None else now)
             started = Started(since + unexpected * self._pace_s(line), started.backend)
         usual = self._service(job, started.backend)
+        ahead = max(0.0, started.at - self._origin.now) / max(usual.mean_s, 0.001)
         return Expected(
             start_at=started.at,
+            start_spread_s=usual.spread_s * sqrt(ahead),
             done_at=started.at + usual.mean_s,
-            spread_s=self._spread_s(started, usual),
+            spread_s=usual.spread_s * sqrt(1 + ahead),
         )
 
     def stands(self, job: Job) -> bool:
@@ -157,8 +160,3 @@ class Forecast:
             return (starts[-1].at - starts[half].at) / max(1, len(starts) - 1 - half)
         usual_s = typical_s(self._origin.models[line.model], starts[-1].backend)
         return usual_s / max(1, self._future.slots(line.model))
-
-    def _spread_s(self, started: Started, usual: Usual) -> float:
-        """Return the spread of a sum: what independent jobs ahead add grows with their root."""
-        waits_s = max(0.0, started.at - self._origin.now)
-        return usual.spread_s * sqrt(1 + waits_s / max(usual.mean_s, 0.001))

@@ -93,7 +93,9 @@ class Outlook:
         usual = self._service(job, slot.backend)
         done_at = max(slot.ends_at, self._clock.now())
         started_at = job.started_at or done_at
-        return Expected(start_at=started_at, done_at=done_at, spread_s=usual.spread_s)
+        return Expected(
+            start_at=started_at, start_spread_s=0.0, done_at=done_at, spread_s=usual.spread_s
+        )
 
     def of_next(self, spec: ModelSpec) -> float | None:
         """Return when a job accepted now would be done; None where that cannot be said."""

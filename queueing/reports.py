@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from queueing.catalog import ModelSpec
 from queueing.fleet import Fleet
+from queueing.forecast import Expected
 from queueing.jobs import Job, JobState
 from queueing.outlook import Outlook
-from queueing.ports import Store
+from queueing.ports import Clock, Store
 from queueing.router import Router
 from queueing.times import Times
 from queueing.world import Blocked, Reason, Residency
@@ -30,18 +31,29 @@ WAITS_FOR_MEMORY = frozenset(
 class Standing:
     """Where a job stands, for the person who waits.
 
-    `shown` is "pending", "needs-loading", "ready" or a stored state's value. `position` counts
-    from 1 and is None unless the job waits; `back_row` tells that it has no place in line yet.
-    `done_at` is the expected moment of its end (UNIX seconds), `done_spread_s` how far it may be
-    off; None where nothing can honestly be said.
+    `shown` is "pending", "needs-loading", "ready" or a stored state's value. `position` is one
+    more than the requests of its model that will start first; None unless it waits, and where that
+    cannot be said: `back_row` tells that it has no place in line yet. `overtaken` counts those of
+    them that stand in other lanes, because a lane's share goes before: only they may come later
+    and raise a position.
+
+    `starts_at` and `done_at` are the expected moments of its start and its end (UNIX seconds), each
+    with the moments between which it will probably be. None where nothing can honestly be said;
+    none has passed. `done_spread_s` is how far the end may be off.
     """
 
     job: Job
     shown: str
     position: int | None = None
+    overtaken: int = 0
     back_row: bool = False
     reason: Reason | None = None
+    starts_at: float | None = None
+    starts_from: float | None = None
+    starts_until: float | None = None
     done_at: float | None = None
+    done_from: float | None = None
+    done_until: float | None = None
     done_spread_s: float | None = None
 
 
@@ -102,13 +114,21 @@ class Reports:
     """Answers what people ask about the queue, from memory but for positions and lines."""
 
     def __init__(
-        self, *, store: Store, fleet: Fleet, router: Router, outlook: Outlook, times: Times
+        self,
+        *,
+        store: Store,
+        fleet: Fleet,
+        router: Router,
+        outlook: Outlook,
+        times: Times,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._fleet = fleet
         self._router = router
         self._outlook = outlook
         self._times = times
+        self._clock = clock
 
     # ------------------------------------------------------------ jobs
 
@@ -133,25 +153,41 @@ class Reports:
             return self._standing_of_waiting(job, position)
         running = job.state is JobState.PROCESSING
         expected = self._outlook.of_running(job) if running else None
-        return Standing(
-            job=job,
-            shown=job.state.value,
-            done_at=None if expected is None else expected.done_at,
-            done_spread_s=None if expected is None else expected.spread_s,
-        )
+        return self._timed(Standing(job=job, shown=job.state.value), expected)
 
     def _standing_of_waiting(self, job: Job, position: int | None) -> Standing:
         reason = self._reason(job.model)
         expected = None if position is None else self._outlook.of_waiting(job, position)
         back_row = job.seq is None
-        return Standing(
+        standing = Standing(
             job=job,
             shown="pending" if back_row else self._shown(job.model, reason),
-            position=position,
+            position=None if back_row else position,
             back_row=back_row,
             reason=reason,
-            done_at=None if expected is None else expected.done_at,
-            done_spread_s=None if expected is None else expected.spread_s,
+        )
+        return self._timed(standing, expected)
+
+    def _timed(self, standing: Standing, expected: Expected | None) -> Standing:
+        """Return a standing with what is expected, as far as that is still to come."""
+        if expected is None:
+            return standing
+        now = self._clock.now()
+        if standing.job.state is JobState.PENDING and expected.start_at >= now:
+            standing = replace(
+                standing,
+                starts_at=expected.start_at,
+                starts_from=max(now, expected.start_at - expected.start_spread_s),
+                starts_until=expected.start_at + expected.start_spread_s,
+            )
+        if expected.done_at < now:
+            return standing
+        return replace(
+            standing,
+            done_at=expected.done_at,
+            done_from=max(now, expected.done_at - expected.spread_s),
+            done_until=expected.done_at + expected.spread_s,
+            done_spread_s=expected.spread_s,
         )
 
     def _reason(self, model: str) -> Reason | None:

@@ -16,6 +16,7 @@ from queueing.events import LinesMoved
 from queueing.fleet import Fleet
 from queueing.ledger import Ledger
 from queueing.loader import Loader
+from queueing.news import news
 from queueing.planning import plan
 from queueing.ports import Clock, Store
 from queueing.processor import Processor
@@ -60,6 +61,7 @@ class Router:
         self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
         self.plan = Plan()
         self.world: World | None = None
+        self._seen: World | None = None  # by the last step, as it was
 
     def wake(self) -> None:
         """Look again soon. Cheap and idempotent."""
@@ -118,19 +120,20 @@ class Router:
         return await self._snapshots.take(self.plan)
 
     async def _step(self, work: asyncio.TaskGroup) -> None:
-        before, world = self.plan, await self.snapshot()
+        before, seen, world = self.plan, self._seen, await self.snapshot()
         self.world, self.plan = world, plan(world)
-        news = self._awake.is_set()
+        self._seen = world
+        woken = self._awake.is_set()
         self._carry_out_moves(work)
         pending = self._begin_starts(work)
-        if not news:  # a plan is made with what it does itself in mind
+        if not woken:  # a plan is made with what it does itself in mind
             self._awake.clear()
         for outcome in await asyncio.gather(*pending, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
         self._note_starts(world)
         await self._ledger.write()
-        self._tell(before.reasons)
+        self._tell(before.reasons, seen, world)
 
     def _carry_out_moves(self, work: asyncio.TaskGroup) -> None:
         drained = [Evict(model=c.model, backend=c.backend) for c in self._fleet.take_drained()]
@@ -175,17 +178,20 @@ class Router:
             },
         )
 
-    def _tell(self, before: Mapping[str, Reason]) -> None:
+    def _tell(self, before: Mapping[str, Reason], seen: World | None, world: World) -> None:
         reasons = self.plan.reasons
-        for model in before.keys() | reasons.keys():
-            old, new = before.get(model), reasons.get(model)
-            if old is not new and _gist(old) != _gist(new):
-                self._moved.add(model)
-        self._moved |= self._store.take_entered()
+        changed = {
+            model
+            for model in before.keys() | reasons.keys()
+            if before.get(model) is not reasons.get(model)
+            and _gist(before.get(model)) != _gist(reasons.get(model))
+        }
+        moved = self._moved | changed | self._store.take_entered()
+        self._moved = set()
         self._log_reasons()
-        if self._moved:
-            self._publish(LinesMoved(models=frozenset(self._moved)))
-            self._moved.clear()
+        told = news(seen, world, moved, changed)
+        if told is not None:
+            self._publish(told)
 
     def _log_reasons(self) -> None:
         """Log why a model begins to wait, once for each reason and not at every look.

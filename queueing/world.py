@@ -24,9 +24,10 @@ class Blocked(StrEnum):
     """Why a model does not move; each has one sentence in `reasons.py` and in the texts."""
 
     IN_LINE = "in-line"  # its copies are busy with jobs ahead
-    LOADING = "loading"  # being loaded; `about_s` left
-    ROOM_BUSY = "room-busy"  # `other` runs where it will be loaded; it goes when that ends
-    LOADER_BUSY = "loader-busy"  # the host loads `other` first
+    LOADING = "loading"  # being loaded, until `until`
+    OTHERS_FIRST = "others-first"  # `ahead` requests for `other` start on the host before it
+    ROOM_BUSY = "room-busy"  # what `other` runs there ends first, and then it is loaded
+    LOADER_BUSY = "loader-busy"  # the host loads `other` first, until `until`
     RESERVED = "reserved"  # the host is reserved for `other`, which waits longer
     GATED = "gated"  # ready, but `other` has waited longer and is let in first
     NO_ROOM = "no-room"  # other programs hold the memory it needs
@@ -42,15 +43,20 @@ class Blocked(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reason:
-    """Why the waiting jobs of a model wait. `host` and `other` name a host and another model."""
+    """Why the waiting jobs of a model wait. `host` and `other` name a host and another model.
+
+    `ahead` counts the requests for `other` that start first, at least; `turn_at` is when the first
+    job that waits is expected to start, or the one whose reason it is, None where that is open.
+    """
 
     why: Blocked
     model: str
     host: str | None = None
     other: str | None = None
-    about_s: float | None = None
+    ahead: int | None = None
     since: float | None = None
     until: float | None = None
+    turn_at: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -80,7 +80,7 @@ def _lines(call: Call, lines: list[ModelStatus]) -> Body:
         counts = {"waiting": model.waiting, "running": model.running}
         body += ("\n", *call.say("queue.line", model=model.name, **counts))
         if model.reason is not None and model.waiting and status.tells(model.reason):
-            body += (" · ", status.because(model.reason, call.language))
+            body += (" · ", *status.because(model.reason, call.language))
     if len(lines) > _LINES_SHOWN:
         body += ("\n", *call.say("queue.more", count=len(lines) - _LINES_SHOWN))
     return body

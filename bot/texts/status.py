@@ -20,9 +20,9 @@ PROMPT_SHOWN = 256
 _BAR = 5
 _SPREADS_S = (60, 120, 300, 600, 1200, 1800, 3600)
 
-_SENTENCES: Mapping[str, Callable[[Reason], str]] = {
-    "en": reasons.sentence,
-    "de": reasons_de.sentence,
+_SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {
+    "en": reasons.words,
+    "de": reasons_de.words,
 }
 
 _OPEN_ENDED = frozenset({Blocked.PAUSED, Blocked.OFFLINE, Blocked.NO_ROOM, Blocked.PINNED})
@@ -49,7 +49,7 @@ def waiting(standing: Standing, language: str) -> Body:
         body += say(language, "status.ready_at", moment=Moment(standing.done_at))
         body += _give_or_take(standing.done_spread_s or 0.0, language)
     if reason is not None and not already_said:
-        body += ("\n", because(reason, language))
+        body += ("\n", *because(reason, language))
     return join(body)
 
 
@@ -74,9 +74,10 @@ def tells(reason: Reason | None) -> bool:
     return reason is not None and reason.why not in _SAID_ALREADY
 
 
-def because(reason: Reason, language: str) -> str:
+def because(reason: Reason, language: str) -> Body:
     """Return the one sentence that says why a model's line does not move."""
-    return _SENTENCES[language](reason)
+    words = _SENTENCES[language](reason)
+    return tuple(Moment(piece) if isinstance(piece, float) else piece for piece in words)
 
 
 def near_model(near: NearModel | None, language: str) -> Body:

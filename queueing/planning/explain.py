@@ -31,14 +31,14 @@ def _reason(board: Board, model: ModelState) -> Reason:
     serving = [copy for copy in model.copies if copy.serves]
     ready = [copy for copy in serving if copy.residency is Residency.READY]
     if ready:
-        return _why_not_started(board, model, ready)
+        return _why_not_started(model, ready)
     if serving:
         first = min(serving, key=lambda copy: copy.view.ready_at)
         return Reason(
             why=Blocked.LOADING,
             model=name,
             host=first.backend.view.host,
-            about_s=max(0.0, first.view.ready_at - board.now),
+            until=first.view.ready_at,
         )
     return _why_not_loaded(board, model)
 
@@ -50,7 +50,7 @@ def _next_starts(model: ModelState) -> list[float]:
 # ---------------------------------------------------------------- its model is in memory
 
 
-def _why_not_started(board: Board, model: ModelState, ready: Sequence[CopyState]) -> Reason:
+def _why_not_started(model: ModelState, ready: Sequence[CopyState]) -> Reason:
     """Return why a model with ready copies still has waiting jobs."""
     name = model.view.name
     copy = min(ready, key=lambda copy: (copy.running, copy.backend.order))
@@ -62,7 +62,7 @@ def _why_not_started(board: Board, model: ModelState, ready: Sequence[CopyState]
         return _plain(Blocked.GATED, name, host, copy.gate.model)
     if copy.running == 0 and backend.occupied:
         if backend.host.loading is not None and backend.host.loading.backend is backend:
-            return _loader_busy(board, name, backend.host)
+            return _loader_busy(name, backend.host)
         return _plain(Blocked.ROOM_BUSY, name, host, _runner(backend))
     return _plain(Blocked.IN_LINE, name, host)
 
@@ -73,14 +73,14 @@ def _runner(backend: BackendState) -> str | None:
     return running[0] if running else backend.waits_for
 
 
-def _loader_busy(board: Board, name: str, host: HostState) -> Reason:
+def _loader_busy(name: str, host: HostState) -> Reason:
     copy = host.loading
     return Reason(
         why=Blocked.LOADER_BUSY,
         model=name,
         host=host.view.name,
         other=None if copy is None else copy.view.model,
-        about_s=None if copy is None else max(0.0, copy.view.ready_at - board.now),
+        until=None if copy is None else copy.view.ready_at,
     )
 
 
@@ -94,7 +94,7 @@ def _why_not_loaded(board: Board, model: ModelState) -> Reason:
         return _why_not_usable(board, model)
     if model.view.load_after > board.now:
         return Reason(why=Blocked.LOAD_PAUSE, model=model.view.name, until=model.view.load_after)
-    return _why_no_room(board, model, usable)
+    return _why_no_room(model, usable)
 
 
 def _why_not_usable(board: Board, model: ModelState) -> Reason:
@@ -113,7 +113,7 @@ def _why_not_usable(board: Board, model: ModelState) -> Reason:
     return Reason(why=Blocked.PAUSED, model=name, host=up[0].view.host)
 
 
-def _why_no_room(board: Board, model: ModelState, usable: Sequence[BackendState]) -> Reason:
+def _why_no_room(model: ModelState, usable: Sequence[BackendState]) -> Reason:
     """Return what keeps the model out of the host that will take it soonest, as far as known."""
     name = model.view.name
     roomy, backend = _soonest(model, usable)
@@ -124,7 +124,7 @@ def _why_no_room(board: Board, model: ModelState, usable: Sequence[BackendState]
         other = None if reserved is None else reserved.model
         return _plain(Blocked.RESERVED, name, roomy.view.host, other)
     if backend.host.loading is not None:
-        return _loader_busy(board, name, backend.host)
+        return _loader_busy(name, backend.host)
     for copy in backend.host.copies:
         if copy.running > 0:
             return _plain(Blocked.ROOM_BUSY, name, backend.view.host, copy.view.model)

@@ -49,7 +49,7 @@ def test_every_ability_and_command_has_its_text() -> None:
 def test_every_reason_has_a_sentence(why: Blocked, language: str) -> None:
     """Somebody would wait without being told why."""
     for host in (None, "gpu-1"):
-        text = because(Reason(why=why, model="flux", host=host, other="sdxl"), language)
+        text = plain(because(Reason(why=why, model="flux", host=host, other="sdxl"), language))
         assert len(text) > 5
         assert "None" not in text
 

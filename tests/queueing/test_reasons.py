@@ -1,8 +1,10 @@
 """The sentence that says why a job waits."""
 
+import time
+
 import pytest
 
-from queueing.reasons import sentence
+from queueing.reasons import sentence, words
 from queueing.world import Blocked, Reason
 
 
@@ -16,9 +18,10 @@ def test_every_reason_has_a_sentence_with_or_without_details(why: Blocked) -> No
             model="flux",
             host="gpu-1",
             other="sdxl",
-            about_s=40.0,
+            ahead=3,
             since=1_790_000_000.0,
             until=1_790_000_060.0,
+            turn_at=1_790_000_070.0,
         )
     )
     for text in (bare, full):
@@ -30,10 +33,23 @@ def test_every_reason_has_a_sentence_with_or_without_details(why: Blocked) -> No
 
 def test_sentences_name_what_a_person_can_understand() -> None:
     """The reasons of the design would read differently in chat, log and list."""
-    loading = Reason(why=Blocked.LOADING, model="flux", host="gpu-1", about_s=40.2)
-    assert sentence(loading) == "loading flux on gpu-1, about 40 s"
+    loading = Reason(why=Blocked.LOADING, model="flux", host="gpu-1", until=1_790_000_060.0)
+    assert words(loading) == ("loading flux on gpu-1", ", until about ", 1_790_000_060.0)
     busy = Reason(why=Blocked.ROOM_BUSY, model="flux", host="gpu-1", other="sdxl")
     assert sentence(busy) == "sdxl is busy on gpu-1 until its running job ends"
-    offline = Reason(why=Blocked.OFFLINE, model="flux", host="gpu-2", since=1_790_000_000.0)
-    assert sentence(offline) == "gpu-2 is offline since 14:13 UTC, no other host has flux"
+    first = Reason(why=Blocked.OTHERS_FIRST, model="flux", host="gpu-1", other="sdxl", ahead=3)
+    assert sentence(first) == "3 requests for sdxl go first on gpu-1"
     assert sentence(Reason(why=Blocked.PAUSED, model="flux")) == "paused by an admin"
+
+
+def test_the_log_names_moments_in_the_zone_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator would read one zone in the clock of a log line and another in its text."""
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        offline = Reason(why=Blocked.OFFLINE, model="flux", host="gpu-2", since=1_790_000_000.0)
+        expected = "gpu-2 is offline since 19:43:20+0530, no other host has flux"
+        assert sentence(offline) == expected
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -258,5 +258,5 @@ def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixture) -
 
     run(story())
     told = [record.message for record in caplog.records if " waits: " in record.message]
-    assert told[0] == "flux waits: loading flux on gpu, about 10 s"
+    assert told[0].startswith("flux waits: loading flux on gpu, until about ")
     assert len(told) == len(set(told)), told
