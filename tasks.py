@@ -59,6 +59,9 @@ def demo(arguments: Sequence[str]) -> int:
 
 def usher(arguments: Sequence[str]) -> int:
     """Run the command `usher`, such as `usher run -c config.yaml`."""
+    from bot.arguments import parser  # noqa: PLC0415  needs a Python that `main` has accepted
+
+    parser().parse_args(arguments)  # help and mistakes need no installation
     prepare("run")
     # -P and PYTHONPATH: the program is found here, and files where the caller stands.
     return become(["-P", "-m", "bot", *arguments], PYTHONPATH=str(ROOT))

@@ -7,18 +7,17 @@ ones `usher run` uses.
 import asyncio
 import os
 import socket
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from bot import config as configuration
 from bot import logs
 from bot.app import Parts, build
 from bot.config import Config
 from bot.demo_crowd import Crowd
+from bot.demo_database import database_of, kept_path
 from bot.demo_options import DemoOptions
 from bot.demo_transcript import Transcript
-from bot.platforms.base import ChatPlatform
+from bot.platforms.base import ChatPlatform, ChatRefused
 from bot.platforms.registry import Fittings, platforms
 from bot.platforms.web import Web
 from bot.stopping import run_until_signal
@@ -28,6 +27,7 @@ from queueing.jobs import JobState
 FAILED = 2
 USUAL_PORT = 8080
 _DELIVERY_S = 30.0
+_KEPT = "Jobs are kept in {path}, even through kill -9; --fresh begins without them."
 
 CONFIG = """
 hosts:
@@ -87,12 +87,13 @@ admins: ["web:local", "demo:you"]
 def main(options: DemoOptions) -> int:
     """Run the demo and return its exit status: with `say`, 2 when a job failed."""
     logs.set_up(level="warning", form="text", secrets=frozenset())
-    with tempfile.TemporaryDirectory(prefix="usher-demo-") as folder:
-        database = options.database or Path(folder) / "demo.sqlite"
+    if not options.say and options.port and not _is_free(options.port):
+        raise ChatRefused(f"port {options.port} is taken; use --port 0 for any free one")
+    with database_of(options) as database:
         url = f"sqlite:///{database.absolute().as_posix()}"
         if options.say:
             return asyncio.run(_headless(options, url))
-        return run_until_signal(_page(options, url))
+        return run_until_signal(_page(options, url, kept=database == kept_path()))
 
 
 def demo_config(options: DemoOptions) -> Config:
@@ -105,14 +106,18 @@ def demo_config(options: DemoOptions) -> Config:
 
 def _usual_port() -> int:
     """Return 8080, or 0 for any free port where another program has it: a newcomer chose neither."""
+    return USUAL_PORT if _is_free(USUAL_PORT) else 0
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         if os.name == "posix":  # as the page itself listens, also right after another one ended
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", USUAL_PORT))
+            probe.bind(("127.0.0.1", port))
         except OSError:
-            return 0
-    return USUAL_PORT
+            return False
+    return True
 
 
 def _with_crowd(options: DemoOptions, made: Sequence[ChatPlatform]) -> Sequence[ChatPlatform]:
@@ -122,7 +127,7 @@ def _with_crowd(options: DemoOptions, made: Sequence[ChatPlatform]) -> Sequence[
 # ---------------------------------------------------------------- the page
 
 
-async def _page(options: DemoOptions, url: str) -> None:
+async def _page(options: DemoOptions, url: str, *, kept: bool) -> None:
     config = demo_config(options)
 
     def make(fittings: Fittings) -> Sequence[ChatPlatform]:
@@ -132,17 +137,19 @@ async def _page(options: DemoOptions, url: str) -> None:
         build(config, database_url=url, make_platforms=make).running() as parts,
         asyncio.TaskGroup() as group,
     ):
-        said = group.create_task(_announce(parts))
+        said = group.create_task(_announce(parts, kept=kept))
         await parts.queue.run()
         said.cancel()
 
 
-async def _announce(parts: Parts) -> None:
+async def _announce(parts: Parts, *, kept: bool) -> None:
     for platform in parts.platforms:
         if isinstance(platform, Web):
             await platform.connected.wait()
             print(f"Usher's demo is at {platform.url}", flush=True)  # noqa: T201  the answer
             print("Type /image flux cat, or ask something. Ctrl-C ends it.", flush=True)  # noqa: T201
+    if kept:
+        print(_KEPT.format(path=kept_path()), flush=True)  # noqa: T201  as above
 
 
 # ---------------------------------------------------------------- without a page

@@ -10,8 +10,9 @@ class DemoOptions:
 
     With `say` there is no page: the commands are carried out and the demo ends by itself. `crowd`
     simulated people use it beside them. Without `port` the page is at 8080, or where that is taken
-    at any free one. `speed` divides the times the demo takes. Without
-    `database` the jobs are forgotten at the end; `out` is a folder for the results.
+    at any free one. `speed` divides the times the demo takes. The jobs are kept in `database`; without
+    it in the person's state folder, or with `say` nowhere. `fresh` deletes what earlier demos kept.
+    `out` is a folder for the results.
     """
 
     port: int | None = None
@@ -19,4 +20,5 @@ class DemoOptions:
     say: tuple[str, ...] = ()
     out: Path | None = None
     database: Path | None = None
+    fresh: bool = False
     speed: float = 1.0

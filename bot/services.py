@@ -24,21 +24,21 @@ _TIDY_EVERY_S = 3600.0
 
 
 async def keep_all_up(platforms: Sequence[ChatPlatform], door: Door) -> None:
-    """Run every chat; end with `ChatRefused` only when none of them can ever be used."""
+    """Run every chat; raise `ChatRefused` with every reason when none of them can ever be used."""
     if platforms:
-        await asyncio.gather(*(_keep_up(platform, door) for platform in platforms))
-        raise ChatRefused("no chat lets the bot in; the log says why")
+        refusals = await asyncio.gather(*(_keep_up(platform, door) for platform in platforms))
+        raise ChatRefused("no chat can be used: " + "; ".join(refusals))
 
 
-async def _keep_up(platform: ChatPlatform, door: Door) -> None:
-    """Keep one platform up: it may fail, the others go on."""
+async def _keep_up(platform: ChatPlatform, door: Door) -> str:
+    """Keep one platform up: it may fail, the others go on. Returns why it can never be used."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
             await platform.run(door)
         except ChatRefused as refused:
-            log.error("%s is off: %s", platform.name, refused)  # noqa: TRY400  no bug of ours
-            return
+            log.error("%s is off: %s", platform.name, refused)  # noqa: TRY400  not a bug
+            return f"{platform.name}: {refused}"
         except Exception:
             log.exception("%s failed; it starts again in %.0f s", platform.name, pause_s)
         await asyncio.sleep(pause_s)

@@ -10,7 +10,7 @@ import yaml
 
 import tasks
 from backends import KINDS, connect
-from bot import cli
+from bot import arguments
 from bot.commands.registry import COMMANDS
 from bot.config import Config, parse, settings_at
 from queueing.catalog import BackendSpec, ModelSpec
@@ -131,7 +131,7 @@ def test_only_existing_commands_are_documented() -> None:
 
 def test_every_command_line_in_the_documents_can_be_typed() -> None:
     """A newcomer's first command would be refused."""
-    parser = cli.parser()
+    parser = arguments.parser()
     for document in DOCUMENTS:
         for line in _shell_lines(document.read_text(encoding="utf-8")):
             found = re.match(r"python3 tasks\.py (\w+)(.*)", line)

@@ -28,6 +28,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (tmp_path / lock.name).write_text("# nothing\n", encoding="utf-8")
     package = tmp_path / "bot"
     package.mkdir()
+    for name in ("arguments.py", "demo_options.py"):
+        shutil.copy(ROOT / "bot" / name, package / name)
     (package / "__init__.py").write_text('"""A stand-in."""\n', encoding="utf-8")
     (package / "__main__.py").write_text(
         "import os, sys\nprint(sys.prefix, os.getcwd(), sys.argv[1:])\nsys.exit(7)\n",
@@ -63,17 +65,34 @@ def test_a_task_makes_the_environment_once_and_hands_everything_on(copy: Path) -
     assert (again.returncode, again.stderr) == (7, "")
 
 
+@pytest.mark.parametrize(
+    ("line", "status"), [(["demo", "--help"], 0), (["usher", "run", "-h"], 0), (["demo", "-x"], 2)]
+)
+def test_help_and_mistakes_of_the_command_line_install_nothing(
+    copy: Path, line: list[str], status: int
+) -> None:
+    """A newcomer would wait a minute for a help text."""
+    lock = copy / "requirements.lock"
+    before = lock.read_text(encoding="utf-8")
+    lock.write_text("./nowhere-to-be-found.whl --hash=sha256:00\n", encoding="utf-8")
+    done = do(copy, *line)
+    lock.write_text(before, encoding="utf-8")
+    assert done.returncode == status, done.stderr
+    assert "usage: usher" in done.stdout + done.stderr
+    assert "preparing" not in done.stderr
+
+
 def test_a_changed_lock_file_is_installed_and_a_failure_is_told(copy: Path) -> None:
     """After an upgrade the old libraries would stay, or half of the new ones count as all."""
     lock = copy / "requirements.lock"
     lock.write_text("./nowhere-to-be-found.whl --hash=sha256:00\n", encoding="utf-8")
-    failed = do(copy, "usher")
+    failed = do(copy, "usher", "version")
     assert failed.returncode == 1
     assert "Installing failed" in failed.stderr
     assert "Traceback" not in failed.stderr
     lock.write_text("# another nothing\n", encoding="utf-8")
-    assert do(copy, "usher").stderr.startswith("preparing .venv")
-    assert do(copy, "usher").stderr == ""
+    assert do(copy, "usher", "version").stderr.startswith("preparing .venv")
+    assert do(copy, "usher", "version").stderr == ""
 
 
 def test_a_broken_environment_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,51 @@
-"""The demo without a page: what a newcomer and a script see of it."""
+"""The demo: what a newcomer and a script see of it."""
 
+import asyncio
+import os
 import socket
 import subprocess
 import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from bot import demo
+from bot import cli, demo
+from bot.demo_database import database_of, kept_path
 from bot.demo_options import DemoOptions
+from queueing.errors import StoreError
+from queueing.store.ownership import own
+from tests.bot.web_client import opened
 
 ROOT = Path(__file__).parents[2]
+WAIT_S = 60.0
+
+
+@asynccontextmanager
+async def demo_page(state: Path, *words: str) -> AsyncIterator[tuple[str, Process]]:
+    """Run the demo with its page in a process of its own; yields its address."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bot", "demo", "--speed", "20", "--port", "0", *words),
+        cwd=ROOT,
+        env={**os.environ, "XDG_STATE_HOME": str(state)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(WAIT_S):
+            printed = (await process.stdout.readline()).decode()
+            while "Usher's demo is at " not in printed:
+                assert process.returncode is None, printed
+                printed = (await process.stdout.readline()).decode()
+        yield printed.split()[-1], process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await process.stdout.read()
 
 
 def said(out: Path, *lines: str) -> subprocess.CompletedProcess[str]:
@@ -60,3 +95,58 @@ def test_a_port_that_is_taken_does_not_keep_a_newcomer_out(monkeypatch: pytest.M
     freed = demo.demo_config(DemoOptions()).chats.web
     assert freed is not None
     assert freed.port == demo.USUAL_PORT
+
+
+def test_a_port_one_asked_for_and_that_is_taken_ends_the_demo(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With a crowd it would simulate people for ever beside a page that nobody can open."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        assert cli.main(["demo", "--port", port, "--crowd", "8"]) == cli.BROKEN
+    assert capsys.readouterr().err == f"port {port} is taken; use --port 0 for any free one\n"
+
+
+async def test_a_killed_demo_goes_on_where_it_was(tmp_path: Path) -> None:
+    """The first promise a newcomer tries, kill -9, would be broken: the chat would be empty."""
+    async with demo_page(tmp_path) as (url, process), opened(url) as tab:
+        await tab.hello()
+        await tab.say("/image flux a lighthouse")
+        await tab.next("taken")
+        process.kill()
+        await process.wait()
+    async with demo_page(tmp_path) as (url, _), opened(url) as tab:
+        await tab.hello()
+        finished = await tab.entry("· seed ")
+        assert finished["shown"]["files"]
+
+
+def test_each_demo_knows_where_its_jobs_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script would meet the jobs of earlier runs, or a second demo end the first one's."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    kept = kept_path()
+    assert kept.is_relative_to(tmp_path)
+    with database_of(DemoOptions(say=("/queue",))) as scripted:
+        assert scripted != kept
+    assert not scripted.parent.exists()
+    with database_of(DemoOptions(database=tmp_path / "own.sqlite")) as named:
+        assert named == tmp_path / "own.sqlite"
+    with database_of(DemoOptions()) as usual:
+        assert usual == kept
+    kept.write_bytes(b"jobs")
+    lock = own(kept)
+    try:
+        with database_of(DemoOptions()) as beside:
+            assert beside != kept
+        assert "another Usher runs on this database" in capsys.readouterr().err
+        with pytest.raises(StoreError), database_of(DemoOptions(fresh=True)):
+            pass
+    finally:
+        lock.close()
+    with database_of(DemoOptions(fresh=True)) as emptied:
+        assert emptied == kept
+        assert not kept.exists()

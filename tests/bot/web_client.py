@@ -88,17 +88,23 @@ def text_of(entry: dict[str, Any]) -> str:
 @asynccontextmanager
 async def tab(web: Web, *, greet: bool = True, cookie: str | None = None) -> AsyncIterator[Tab]:
     """Open a page's WebSocket."""
-    origin = web.url.rstrip("/")
-    headers = {"Cookie": f"usher={cookie}"} if cookie else {}
-    async with (
-        aiohttp.ClientSession() as session,
-        session.ws_connect(f"{web.url}socket", origin=origin, headers=headers) as socket,
-    ):
-        page = Tab(socket)
+    async with opened(web.url, cookie=cookie) as page:
         if greet:
             await page.hello()
             await page.next("messages")
         yield page
+
+
+@asynccontextmanager
+async def opened(url: str, *, cookie: str | None = None) -> AsyncIterator[Tab]:
+    """Open the WebSocket of the page at an address, without a greeting."""
+    origin = url.rstrip("/")
+    headers = {"Cookie": f"usher={cookie}"} if cookie else {}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{url}socket", origin=origin, headers=headers) as socket,
+    ):
+        yield Tab(socket)
 
 
 def picture(name: str = "cat.png", size: tuple[int, int] = (64, 48), shade: int = 90) -> File:
