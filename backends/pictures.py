@@ -5,7 +5,7 @@ Everything here is blocking Pillow work: call it in a thread.
 
 import io
 
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 
 from queueing.errors import Rejected
 from queueing.requests import File
@@ -24,16 +24,21 @@ def open_picture(file: File) -> Image.Image:
     """
     try:
         with Image.open(io.BytesIO(file.data), formats=FORMATS) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise Rejected(f"{image.size} pixels in a picture", user_text=HUGE_PICTURE)
+            _require_size(image)
             image.load()
             return _on_white(ImageOps.exif_transpose(image))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         # The warning is an error only where warnings are; the check above is stricter than both.
         raise Rejected(f"pixel bomb: {error}", user_text=HUGE_PICTURE) from error
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError) as error:
-        # Pillow's decoders raise all of these on broken files, SyntaxError among them.
+    except Rejected:
+        raise
+    except Exception as error:  # Pillow's readers raise anything for broken files
         raise Rejected(f"unreadable picture: {error}", user_text=BAD_PICTURE) from error
+
+
+def _require_size(image: Image.Image) -> None:
+    if image.width * image.height > MAX_PIXELS:
+        raise Rejected(f"{image.size} pixels in a picture", user_text=HUGE_PICTURE)
 
 
 def as_jpeg(image: Image.Image, *, quality: int = 90) -> bytes:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
 
-from bot.platforms.web_log import Entry, Shown
+from bot.platforms.web_log import Entry, FileHead, Shown
 from queueing.requests import File
-from queueing.store import Database
+from queueing.store import Database, bytes_of
 
 _COLUMNS = "chat, message, number, place, at, shown"
 _NEXT = "SELECT coalesce(max(number), 0) + 1 FROM web_messages"
@@ -149,6 +149,29 @@ class SqliteLog:
                 "SELECT name, mime, data FROM web_files WHERE chat = ? AND id = ?", (chat, file)
             ).fetchone()
             return None if row is None else File(name=row[0], mime=row[1], data=row[2])
+
+        return await self._database.read(query)
+
+    async def file_head(self, chat: str, file: str) -> FileHead | None:
+        """Return what a file is."""
+
+        def query(connection: sqlite3.Connection) -> FileHead | None:
+            row = connection.execute(
+                "SELECT name, mime, length(data) FROM web_files WHERE chat = ? AND id = ?",
+                (chat, file),
+            ).fetchone()
+            return None if row is None else FileHead(name=row[0], mime=row[1], size=row[2])
+
+        return await self._database.read(query)
+
+    async def file_piece(self, chat: str, file: str, start: int, length: int) -> bytes | None:
+        """Return some bytes of a file."""
+
+        def query(connection: sqlite3.Connection) -> bytes | None:
+            row = connection.execute(
+                "SELECT rowid FROM web_files WHERE chat = ? AND id = ?", (chat, file)
+            ).fetchone()
+            return None if row is None else bytes_of(connection, "web_files", row[0], start, length)
 
         return await self._database.read(query)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from bot import heartbeat, logs
+from bot import heartbeat, logs, process
 from bot.arguments import parser
 from bot.config import Config, ConfigError, load
 from bot.demo_options import DemoOptions
@@ -67,6 +67,7 @@ def version() -> str:
 def _demo(arguments: argparse.Namespace) -> int:
     from bot import demo  # noqa: PLC0415  its libraries are no business of the other commands
 
+    process.settle()
     options = {name: getattr(arguments, name) for name in DemoOptions.__dataclass_fields__}
     return demo.main(DemoOptions(**options | {"say": tuple(arguments.say)}))
 
@@ -77,6 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             (f"{arguments.config}: chats: none is set, so nobody could ask anything",)
         )
+    process.settle()
     return run_until_signal(_serve(config))
 
 

@@ -6,7 +6,7 @@ Pillow runs in threads: it releases the interpreter lock, so the event loop goes
 import asyncio
 import io
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from queueing.requests import File
 
@@ -18,8 +18,6 @@ _SMALLEST_SIDE = 64
 
 # The warning is an error only where warnings are; our own check is stricter.
 _BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
-# Pillow raises all of these for broken files, SyntaxError for a broken PNG among them.
-_BROKEN = (UnidentifiedImageError, OSError, SyntaxError, ValueError)
 
 _encoders = asyncio.Semaphore(2)
 
@@ -65,29 +63,35 @@ def _dimensions(file: File) -> tuple[int, int] | None:
     try:
         with Image.open(io.BytesIO(file.data), formats=tuple(_FORMATS)) as picture:
             return picture.size
-    except (*_BOMB, *_BROKEN):
+    except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
         return None
 
 
 def _checked(data: bytes) -> File:
     try:
         with Image.open(io.BytesIO(data), formats=tuple(_FORMATS)) as picture:
-            if picture.width * picture.height > MEGAPIXELS * 1_000_000:
-                raise BadPicture("problem.picture_pixels", MEGAPIXELS)
+            _require_size(picture)
             picture.load()
             kind = str(picture.format)
+    except BadPicture:
+        raise
     except _BOMB:
         raise BadPicture("problem.picture_pixels", MEGAPIXELS) from None
-    except _BROKEN:
+    except Exception:  # noqa: BLE001  as above
         raise BadPicture("problem.not_picture") from None
     return File(name=f"picture.{kind.lower()}", mime=_FORMATS[kind], data=data)
+
+
+def _require_size(picture: Image.Image) -> None:
+    if picture.width * picture.height > MEGAPIXELS * 1_000_000:
+        raise BadPicture("problem.picture_pixels", MEGAPIXELS)
 
 
 def _fitted(file: File, limit: int) -> File | None:
     try:
         with Image.open(io.BytesIO(file.data), formats=tuple(_FORMATS)) as opened:
             picture = _flat(opened)
-    except (*_BOMB, *_BROKEN):
+    except Exception:  # noqa: BLE001
         return None  # a server's result may be as broken as a stranger's picture
     while min(picture.size) >= _SMALLEST_SIDE:
         for quality in _QUALITIES:

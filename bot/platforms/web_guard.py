@@ -77,6 +77,13 @@ def origin_allowed(origin: str | None, host: str) -> bool:
     return parts.scheme in {"http", "https"} and parts.netloc == host
 
 
+def bare_name(name: str) -> str:
+    """Return a stranger's file name without a path and without signs that cannot be seen."""
+    bare = name.replace("\\", "/").rpartition("/")[2]
+    printable = "".join(char for char in bare if char.isprintable())
+    return printable.strip(". ")[-100:] or "file"
+
+
 def _name_of(header: str) -> str | None:
     try:
         return urlsplit(f"//{header}").hostname

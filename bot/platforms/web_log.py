@@ -80,6 +80,15 @@ class Shown(Record):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FileHead:
+    """What is known of a file without reading its bytes."""
+
+    name: str
+    mime: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
     """One message as of its newest change.
 
@@ -159,6 +168,12 @@ class ChatLog(Protocol):
 
     async def file(self, chat: str, file: str) -> File | None:
         """Return a file of that chat by its id, None if there is none."""
+
+    async def file_head(self, chat: str, file: str) -> FileHead | None:
+        """Return what a file is, None if there is none; costs the same however large it is."""
+
+    async def file_piece(self, chat: str, file: str, start: int, length: int) -> bytes | None:
+        """Return some bytes of a file, fewer at its end; None if there is none."""
 
 
 @dataclass(slots=True)
@@ -240,6 +255,18 @@ class MemoryLog:
     async def file(self, chat: str, file: str) -> File | None:
         """Return a file."""
         return self._chats.get(chat, _Chat()).files.get(file)
+
+    async def file_head(self, chat: str, file: str) -> FileHead | None:
+        """Return what a file is."""
+        kept = await self.file(chat, file)
+        if kept is None:
+            return None
+        return FileHead(name=kept.name, mime=kept.mime, size=len(kept.data))
+
+    async def file_piece(self, chat: str, file: str, start: int, length: int) -> bytes | None:
+        """Return some bytes of a file."""
+        kept = await self.file(chat, file)
+        return None if kept is None else kept.data[start : start + length]
 
     def _next(self) -> int:
         self._number += 1

@@ -8,16 +8,16 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from bot.platforms.web_calls import Calls
+from bot.platforms.web_files import FileSender, Sendable, sendable
 from bot.platforms.web_guard import (
-    FILE_POLICY,
     HEADERS,
-    INLINE_TYPES,
+    bare_name,
     host_allowed,
     origin_allowed,
 )
@@ -67,6 +67,7 @@ class Server:
         self._loopback = loopback
         self._names = names
         self._uploading: Counter[str] = Counter()  # by person
+        self._files = FileSender()
         self._page = page_files()
 
     def app(self) -> web.Application:
@@ -185,30 +186,38 @@ class Server:
         finally:
             self._uploading[person.id] -= 1
         name = unquote(request.headers.get("X-File-Name", ""))
-        file = File(name=_bare_name(name), mime=request.content_type, data=data)
+        file = File(name=bare_name(name), mime=request.content_type, data=data)
         return web.json_response({"id": self._calls.upload(person, file)})
 
-    async def _file(self, request: web.Request) -> web.Response:
+    async def _file(self, request: web.Request) -> web.StreamResponse:
         person = self._require_person(request)
         wanted = request.match_info["file"]
-        file = await self._calls.log.file(person.id, wanted) or await self._replaced(person, wanted)
+        file = await self._kept(person, wanted) or await self._replaced(person, wanted)
         if file is None:
             raise web.HTTPNotFound
-        inline = file.mime in INLINE_TYPES and "download" not in request.query
-        headers = {
-            "Cache-Control": "private, max-age=31536000, immutable",
-            "Content-Disposition": "inline" if inline else _attachment(file.name),
-            "Content-Security-Policy": FILE_POLICY,
-        }
-        kind = file.mime if file.mime in INLINE_TYPES else "application/octet-stream"
-        return web.Response(body=file.data, content_type=kind, headers=headers)
+        # Asked for again each time, so that what was deleted is shown by no browser's cache.
+        headers = {"Cache-Control": "private, no-cache"}
+        return await self._files.send(request, file, whose=person.id, headers=headers)
 
-    async def _replaced(self, person: Person, file: str) -> File | None:
+    async def _kept(self, person: Person, file: str) -> Sendable | None:
+        log = self._calls.log
+        head = await log.file_head(person.id, file)
+        if head is None:
+            return None
+        return Sendable(
+            name=head.name,
+            mime=head.mime,
+            size=head.size,
+            tag=file,
+            piece=lambda start, length: log.file_piece(person.id, file, start, length),
+        )
+
+    async def _replaced(self, person: Person, file: str) -> Sendable | None:
         """Return a file that an edit has just replaced; never one that was deleted."""
         lately = self._lately.find(person.id, file)
         if lately is None or await self._calls.log.get(person.id, lately[0]) is None:
             return None
-        return lately[1]
+        return sendable(lately[1], tag=file)
 
     async def _close_tabs(self, _app: web.Application) -> None:
         async with asyncio.TaskGroup() as group:
@@ -237,16 +246,6 @@ async def _read_body(request: web.Request) -> bytes:
         if len(data) > MAX_UPLOAD:  # the announced length may be missing
             raise too_large
     return bytes(data)
-
-
-def _bare_name(name: str) -> str:
-    bare = name.replace("\\", "/").rpartition("/")[2]
-    printable = "".join(char for char in bare if char.isprintable())
-    return printable.strip(". ")[-100:] or "file"
-
-
-def _attachment(name: str) -> str:
-    return f"attachment; filename*=UTF-8''{quote(_bare_name(name), safe='')}"
 
 
 def _language(request: web.Request) -> str | None:

@@ -36,6 +36,7 @@ from bot.platforms.web_wire import (
     entry_row,
     form_row,
 )
+from queueing.errors import StoreError
 from queueing.requests import Record
 
 _log = logging.getLogger(__name__)
@@ -121,6 +122,14 @@ class Tab:
             )
             self._reply(NotTaken(key=None, reason="invalid"))
             return
+        try:
+            await self._carry_out(message)
+        except Exception as error:  # noqa: BLE001  no frame, whatever it was, costs the page
+            _log.exception("web chat: a frame of %s could not be carried out", self.person.id)
+            reason = "not-stored" if isinstance(error, StoreError) else "invalid"
+            self._reply(NotTaken(key=getattr(message, "key", None), reason=reason))
+
+    async def _carry_out(self, message: Hello | Say | Press | Submit | Suggest | Earlier) -> None:
         match message:
             case Hello():
                 self._greet(message)

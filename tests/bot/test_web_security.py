@@ -252,7 +252,7 @@ async def test_a_large_picture_arrives_whole(door: ScriptedDoor) -> None:
         name = await _file_id(log, await web.send("local", Content(files=(file,))))
         _, headers, body = await _get(web, f"files/{name}")
         assert body == file.data
-        assert "immutable" in headers["Cache-Control"]
+        assert headers["Cache-Control"] == "private, no-cache"  # nothing shown after it is deleted
 
 
 async def test_files_of_others_are_not_found(door: ScriptedDoor) -> None:

@@ -1,0 +1,122 @@
+"""Pictures of every format Pillow knows, broken: each costs itself at the most."""
+
+import ast
+import asyncio
+import io
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import aiohttp
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from backends.pictures import open_picture
+from bot import pictures
+from bot.pictures import BadPicture
+from bot.platforms.web import Web
+from bot.platforms.web_content import shown_file
+from queueing.errors import Rejected
+from queueing.requests import File
+from tests.bot.web_client import running, tab
+from tests.fakes.door import ScriptedDoor
+from tests.fuzz.strangers import EXAMPLES, bounded
+
+PACKAGES = ("queueing", "backends", "bot", "benchmarks")
+
+
+@cache
+def heads() -> dict[str, bytes]:
+    """Return a small good file of every format that can be written, by its name."""
+    Image.init()
+    picture = Image.effect_noise((24, 16), 60)
+    made = {}
+    for kind in sorted(Image.SAVE):
+        for mode in ("RGB", "L", "1", "P", "F", "CMYK"):
+            out = io.BytesIO()
+            try:
+                picture.convert(mode).save(out, kind)
+            except Exception:  # noqa: BLE001  not every format takes every mode
+                continue
+            made[kind] = out.getvalue()
+            break
+    return made
+
+
+def broken(good: bytes, random: Random) -> bytes:
+    """Return a file with some of its bytes changed, mostly in its head, and perhaps cut."""
+    data = bytearray(good)
+    for _ in range(random.randint(1, 6)):
+        at = random.randrange(min(len(data), random.choice((32, 200, len(data)))))
+        data[at] = random.choice((0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)))
+    return bytes(data[: random.choice((len(data), random.randrange(len(data)) + 1))])
+
+
+def test_every_format_is_tried() -> None:
+    """The formats whose readers raise what others do not would be left out."""
+    assert {"AVIF", "DDS", "SPIDER", "TIFF", "ICO", "JPEG2000", "PNG", "WEBP"} <= set(heads())
+
+
+@bounded
+@given(st.randoms(use_true_random=False))
+def test_whatever_a_reader_raises_costs_that_picture_only(random: Random) -> None:
+    """A picture whose reader raises another error than usual jammed a person's page for good."""
+    for kind, good in heads().items():
+        data = broken(good, random)
+        file = File(name=f"a.{kind}", mime=f"image/{kind.lower()}", data=data)
+        assert shown_file("ada", "msg", file).size == len(data)
+        with suppress(BadPicture):
+            asyncio.run(pictures.checked(data))
+        with suppress(Rejected):
+            open_picture(file)
+        asyncio.run(pictures.fitted(file, 8))
+        asyncio.run(pictures.dimensions(file))
+
+
+def test_pictures_are_opened_by_named_formats_only() -> None:
+    """Any of Pillow's forty readers, most of them rarely used, would see a stranger's bytes."""
+    unnamed = [
+        f"{source}:{call.lineno}"
+        for package in PACKAGES
+        for source in Path(package).rglob("*.py")
+        for call in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func) in {"Image.open", "PIL.Image.open", "open_image"}
+        and "formats" not in {given.arg for given in call.keywords}
+    ]
+    assert not unnamed
+
+
+@pytest.mark.parametrize("kind", ["AVIF", "DDS", "SPIDER", "PNG"])
+async def test_a_page_goes_on_after_broken_pictures(kind: str) -> None:
+    """The line would be repeated for ever and all lines behind it would wait."""
+    random = Random(kind)
+    async with (
+        running(Web(port=0), ScriptedDoor()) as web,
+        tab(web) as page,
+        aiohttp.ClientSession(headers={"Origin": web.url.rstrip("/")}) as session,
+    ):
+        for _ in range(min(EXAMPLES, 8)):
+            data = broken(heads()[kind], random)
+            about = {"Content-Type": f"image/{kind.lower()}"}
+            async with session.post(f"{web.url}upload", data=data, headers=about) as answer:
+                upload = (await answer.json())["id"]
+            await page.say("look", uploads=[upload])
+            await page.next("taken")
+
+
+async def test_a_frame_whose_handling_fails_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The socket would end, and the page would send the same frame again, for ever."""
+
+    async def fails(*_: object) -> None:
+        raise RuntimeError("a fault of this machine")
+
+    monkeypatch.setattr("bot.platforms.web_calls.Calls.say", fails)
+    async with running(Web(port=0), ScriptedDoor()) as web, tab(web) as page:
+        key = await page.say("/image cat")
+        assert await page.next("refused") == {"type": "refused", "key": key, "reason": "invalid"}
+        await page.send(type="suggest", id=1, command="image", param="model", typed="f")
+        await page.next("values")
