@@ -27,8 +27,8 @@ from backends.comfyui_models import (
 from backends.comfyui_pictures import as_upload, blank
 from backends.comfyui_server import Server
 from backends.http import Http
+from backends.metadata import without_metadata
 from backends.options import read_options
-from backends.picture_metadata import without_metadata
 from backends.workflow import Workflow
 from backends.workflow_fill import fill, fit_size, warm_up
 from queueing.catalog import BackendSpec, ModelSpec

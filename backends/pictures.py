@@ -5,8 +5,9 @@ Everything here is blocking Pillow work: call it in a thread.
 
 import io
 
-from PIL import Image, ImageOps
+from PIL import Image, ImageCms, ImageOps
 
+from backends.metadata.icc import blanked
 from queueing.errors import Rejected
 from queueing.requests import File
 
@@ -17,7 +18,9 @@ HUGE_PICTURE = "The attached picture has too many pixels; please send a smaller 
 
 
 def open_picture(file: File) -> Image.Image:
-    """Return the decoded first frame, upright, in RGB on white.
+    """Return the decoded first frame, upright, in RGB on white, with nothing beside the pixels.
+
+    The colours of a profile become those of sRGB, which servers take every picture for.
 
     Raises `Rejected` for what is no picture, is broken, or has more than `MAX_PIXELS`. The header
     is checked before a pixel is decoded, so a bomb costs nothing.
@@ -26,7 +29,7 @@ def open_picture(file: File) -> Image.Image:
         with Image.open(io.BytesIO(file.data), formats=FORMATS) as image:
             _require_size(image)
             image.load()
-            return _on_white(ImageOps.exif_transpose(image))
+            return _bare(_on_white(_in_srgb(ImageOps.exif_transpose(image))))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         # The warning is an error only where warnings are; the check above is stricter than both.
         raise Rejected(f"pixel bomb: {error}", user_text=HUGE_PICTURE) from error
@@ -53,6 +56,25 @@ def as_png(image: Image.Image) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, "PNG", compress_level=3)
     return buffer.getvalue()
+
+
+def _in_srgb(image: Image.Image) -> Image.Image:
+    profile = blanked(image.info.get("icc_profile") or b"")
+    if not profile or image.mode not in {"RGB", "RGBA", "L", "CMYK"}:
+        return image
+    mode = "RGBA" if image.mode == "RGBA" else "RGB"
+    try:
+        source = ImageCms.getOpenProfile(io.BytesIO(profile))
+        target = ImageCms.createProfile("sRGB")
+        return ImageCms.profileToProfile(image, source, target, outputMode=mode) or image
+    except (ImageCms.PyCMSError, OSError, TypeError, ValueError):
+        return image  # a profile for pixels of another kind, or a broken one
+
+
+def _bare(image: Image.Image) -> Image.Image:
+    """Drop the comment and all else that Pillow would write into the next file."""
+    image.info = {}
+    return image
 
 
 def _on_white(image: Image.Image) -> Image.Image:

@@ -8,6 +8,7 @@ import io
 
 from PIL import Image
 
+from backends.metadata import without_metadata
 from queueing.requests import File
 
 MEGAPIXELS = 40
@@ -35,10 +36,23 @@ async def checked(data: bytes) -> File:
     """Return a stranger's bytes as a picture file, or raise `BadPicture`.
 
     Only PNG, JPEG and WebP are opened, the number of pixels is read before anything is decoded,
-    and the whole picture must decode. Our own name replaces the stranger's.
+    and the whole picture must decode. Our own name replaces the stranger's, and what a camera or a
+    program wrote beside the pixels is gone.
     """
     async with _encoders:
         return await asyncio.to_thread(_checked, data)
+
+
+async def bare(data: bytes) -> bytes:
+    """Return a stranger's file as it may be kept: a picture without anything beside its pixels.
+
+    A damaged picture becomes an empty file, for nobody can tell what is in it; other kinds of files
+    stay as they are.
+    """
+    try:
+        return await asyncio.to_thread(without_metadata, data)
+    except ValueError:
+        return b""
 
 
 async def fitted(file: File, limit: int) -> File | None:
@@ -69,6 +83,7 @@ def _dimensions(file: File) -> tuple[int, int] | None:
 
 def _checked(data: bytes) -> File:
     try:
+        data = without_metadata(data)
         with Image.open(io.BytesIO(data), formats=tuple(_FORMATS)) as picture:
             _require_size(picture)
             picture.load()

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from bot.pictures import bare
 from bot.platforms.web_calls import Calls
 from bot.platforms.web_files import FileSender, Sendable, sendable
 from bot.platforms.web_guard import (
@@ -186,7 +187,7 @@ class Server:
         finally:
             self._uploading[person.id] -= 1
         name = unquote(request.headers.get("X-File-Name", ""))
-        file = File(name=bare_name(name), mime=request.content_type, data=data)
+        file = File(name=bare_name(name), mime=request.content_type, data=await bare(data))
         return web.json_response({"id": self._calls.upload(person, file)})
 
     async def _file(self, request: web.Request) -> web.StreamResponse:

@@ -1,16 +1,18 @@
 """Decoding pictures of strangers: what is refused, and what comes out."""
 
 import io
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageCms
 
 from backends.pictures import MAX_PIXELS, as_jpeg, as_png, open_picture
 from queueing.errors import Rejected
 from queueing.requests import File
+from tests.backends.planted import PLANTED, SECRET, words_of
 
 
 def file(image: Image.Image, kind: str, **how: object) -> File:
@@ -45,6 +47,35 @@ def test_every_usual_kind_of_picture_can_be_encoded(mode: str) -> None:
     for data in (as_jpeg(opened), as_png(opened)):
         with Image.open(io.BytesIO(data)) as again:
             assert again.size == (12, 9)
+
+
+@pytest.mark.parametrize("kind", list(PLANTED))
+@pytest.mark.parametrize("encode", [as_jpeg, as_png])
+def test_nothing_beside_the_pixels_reaches_a_server(
+    kind: str, encode: Callable[[Image.Image], bytes]
+) -> None:
+    """Otherwise a comment in a photo would be read by whoever runs the server."""
+    before = PLANTED[kind]()
+    if kind == "AVIF":  # not taken from people
+        with pytest.raises(Rejected):
+            open_picture(File(name="x", mime="image/avif", data=before))
+        return
+    after = encode(open_picture(File(name="x", mime="image/x", data=before)))
+    assert SECRET in words_of(before)
+    assert SECRET not in words_of(after)
+    with Image.open(io.BytesIO(after)) as image:
+        assert not {"icc_profile", "exif", "comment", "xmp"} & image.info.keys()
+
+
+def test_the_colours_of_a_profile_become_those_servers_expect() -> None:
+    """Otherwise a phone's photo would look dull to the model."""
+    wide = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
+    at = wide.index(b"rXYZ")  # swap red and green: a profile nobody can overlook
+    (red, green) = (wide[at + 4 : at + 12], wide[wide.index(b"gXYZ") + 4 :][:8])
+    other = wide.index(b"gXYZ")
+    wide[at + 4 : at + 12], wide[other + 4 : other + 12] = green, red
+    photo = file(Image.new("RGB", (8, 8), "red"), "PNG", icc_profile=bytes(wide))
+    assert open_picture(photo).getpixel((4, 4)) == (0, 255, 0)
 
 
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded() -> None:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from bot.pictures import BadPicture, checked, dimensions, fitted
+from bot.pictures import BadPicture, bare, checked, dimensions, fitted
 from queueing.requests import File
+from tests.backends.planted import PLANTED, SECRET, exif, frames, words_of
 
 
 def encoded(form: str, size: tuple[int, int] = (32, 24), mode: str = "RGB") -> bytes:
@@ -39,6 +40,33 @@ async def test_a_picture_is_taken_under_our_own_name(form: str) -> None:
     file = await checked(encoded(form))
     assert file.name == f"picture.{form.lower()}"
     assert await dimensions(file) == (32, 24)
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP"])
+async def test_a_picture_is_kept_without_what_a_camera_wrote(form: str) -> None:
+    """Otherwise the place where a photo was taken would lie in the database."""
+    before = PLANTED[form](exif=exif(6))
+    for after in ((await checked(before)).data, await bare(before)):
+        assert SECRET in words_of(before)
+        assert SECRET not in words_of(after)
+        assert frames(after) == frames(before)[:1]
+        with Image.open(io.BytesIO(after)) as image:
+            assert image.getexif()[0x0112] == 6
+
+
+async def test_a_photo_of_several_pictures_is_one_picture() -> None:
+    """Otherwise a phone's portrait would end in an internal error."""
+    out = io.BytesIO()
+    Image.new("RGB", (40, 30)).save(
+        out, "MPO", save_all=True, append_images=[Image.new("RGB", (40, 30), "red")]
+    )
+    assert (await checked(out.getvalue())).mime == "image/jpeg"
+
+
+async def test_of_a_damaged_picture_nothing_is_kept() -> None:
+    """Otherwise what it holds beside the pixels would be stored unseen."""
+    assert await bare(PLANTED["JPEG"]()[:400]) == b""
+    assert await bare(b"plain words") == b"plain words"
 
 
 @pytest.mark.parametrize(

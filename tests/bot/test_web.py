@@ -29,6 +29,7 @@ from bot.platforms.web_tab import PAGE
 from bot.platforms.web_wire import ModelLine
 from queueing.errors import StoreError
 from queueing.requests import File
+from tests.backends.planted import PLANTED, SECRET, words_of
 from tests.bot.web_client import picture, running, tab, text_of
 from tests.fakes.door import ScriptedDoor
 
@@ -177,6 +178,25 @@ async def test_an_attached_picture_reaches_the_call_and_the_bubble(door: Scripte
         assert await call.files[0].read() == file.data
         shown = (await page.entry("/image flux"))["shown"]["files"][0]
         assert (shown["width"], shown["height"]) == (64, 48)
+
+
+@pytest.mark.parametrize("kind", list(PLANTED))
+async def test_a_picture_is_stored_without_what_a_camera_wrote(
+    door: ScriptedDoor, kind: str
+) -> None:
+    """The page would keep the place where a photo was taken, and give it back."""
+    file = File(name="a.bin", mime=f"image/{kind.lower()}", data=PLANTED[kind]())
+    async with running(Web(port=0), door) as web, tab(web) as page:
+        upload = await _upload(web, file, "a.bin")
+        await page.say("/image flux", uploads=[upload])
+        (shown,) = (await page.entry("/image flux"))["shown"]["files"]
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{web.url}files/{shown['id']}") as answer,
+        ):
+            kept = await answer.read()
+    assert SECRET in words_of(file.data)
+    assert SECRET not in words_of(kept)
 
 
 async def test_a_line_whose_upload_is_gone_says_so(door: ScriptedDoor) -> None:

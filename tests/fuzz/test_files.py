@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from backends.comfyui_pictures import as_upload
-from backends.picture_metadata import without_metadata
+from backends.metadata import without_metadata
 from backends.pictures import HUGE_PICTURE
 from backends.workflow import parse_workflow, prepare
 from backends.workflow_fill import fill

@@ -1,0 +1,79 @@
+"""Tells what a file is by its own bytes. Pure: names and a server's word for it count nothing."""
+
+from collections.abc import Mapping
+
+_MAGIC: Mapping[bytes, str] = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"fLaC": "audio/flac",
+    b"ID3": "audio/mpeg",
+    b"OggS": "audio/ogg",
+}
+_RIFF: Mapping[bytes, str] = {
+    b"WEBP": "image/webp",
+    b"WAVE": "audio/wav",
+    b"AVI ": "video/x-msvideo",
+}
+_BRANDS: Mapping[bytes, str] = {
+    b"avif": "image/avif",
+    b"avis": "image/avif",
+    b"heic": "image/heic",
+    b"heix": "image/heic",
+    b"hevc": "image/heic",
+    b"mif1": "image/heic",
+    b"msf1": "image/heic",
+    b"M4A ": "audio/mp4",
+    b"M4B ": "audio/mp4",
+    b"qt  ": "video/quicktime",
+}
+_EBML = b"\x1a\x45\xdf\xa3"
+_MPEG_LAYER_3 = 0b01
+
+
+def mime_of(data: bytes) -> str:
+    """Return the media type of a picture, a film or a sound; "" for anything else."""
+    for magic, mime in _MAGIC.items():
+        if data.startswith(magic):
+            return mime
+    if data.startswith(b"RIFF"):
+        return _RIFF.get(data[8:12], "")
+    if data[4:8] == b"ftyp":
+        return _BRANDS.get(data[8:12], "video/mp4")
+    if data.startswith(_EBML):
+        return "video/webm" if b"webm" in data[:64] else "video/x-matroska"
+    return "audio/mpeg" if _is_mp3_frame(data[:4]) else ""
+
+
+def is_picture(mime: str) -> bool:
+    """Return whether a media type is a picture's."""
+    return mime.startswith("image/")
+
+
+def is_film(mime: str) -> bool:
+    """Return whether a media type is a film's."""
+    return mime.startswith("video/")
+
+
+def is_sound(mime: str) -> bool:
+    """Return whether a media type is a sound's."""
+    return mime.startswith("audio/")
+
+
+def is_text(data: bytes) -> bool:
+    """Return whether the bytes are plain words, which hold nothing beside themselves."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return "\0" not in text
+
+
+def _is_mp3_frame(head: bytes) -> bool:
+    """Return whether the bytes begin a frame: its mark, a version, layer 3, known rates."""
+    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
+        return False
+    version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3
+    rate, frequency = head[2] >> 4, head[2] >> 2 & 3
+    return version != 1 and layer == _MPEG_LAYER_3 and rate not in {0, 15} and frequency != 3

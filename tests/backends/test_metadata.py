@@ -1,0 +1,168 @@
+"""Metadata leaves a picture, and nothing else does."""
+
+import io
+import struct
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, ImageCms, ImageOps
+
+from backends.metadata import without_metadata
+from backends.metadata.kinds import mime_of
+from tests.backends.planted import (
+    MOVES,
+    MOVING,
+    OTHER,
+    PICTURE,
+    PLANTED,
+    SECRET,
+    exif,
+    frames,
+    profile,
+    saved,
+    words_of,
+)
+
+CLEAN = {kind: without_metadata(each()) for kind, each in PLANTED.items()}
+STILL: list[tuple[str, dict[str, object]]] = [(kind, {}) for kind in PLANTED]
+FILMS = [(kind, dict(MOVING)) for kind in MOVES]
+
+
+@pytest.mark.parametrize(("kind", "options"), STILL + FILMS)
+def test_words_leave_a_picture_and_the_pixels_stay(kind: str, options: dict[str, object]) -> None:
+    """If this failed prompts, paths and places would be published with every picture."""
+    before = PLANTED[kind](**options)
+    after = without_metadata(before)
+    assert SECRET in words_of(before)
+    assert SECRET not in words_of(after)
+    assert frames(after) == frames(before)
+    assert without_metadata(after) == after
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "AVIF"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_picture_stays_turned_as_it_was(kind: str, orientation: int) -> None:
+    """If this failed photos would lie on their side."""
+    before = PLANTED[kind](exif=exif(orientation))
+    after = without_metadata(before)
+    assert SECRET not in words_of(after)
+    shown = [ImageOps.exif_transpose(Image.open(io.BytesIO(data))) for data in (before, after)]
+    assert shown[0].tobytes() == shown[1].tobytes()
+    assert shown[0].size == shown[1].size
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "AVIF"])
+def test_the_colours_of_a_profile_stay(kind: str) -> None:
+    """If this failed pictures of wide colours would look dull."""
+    after = without_metadata(PLANTED[kind]())
+    with Image.open(io.BytesIO(after)) as image:
+        kept = image.info["icc_profile"]
+    for each in (kept, profile()):
+        assert ImageCms.getOpenProfile(io.BytesIO(each)).profile.xcolor_space.strip() == "RGB"
+    srgb = ImageCms.createProfile("sRGB")
+    shown = [
+        ImageCms.profileToProfile(PICTURE, ImageCms.getOpenProfile(io.BytesIO(each)), srgb)
+        for each in (kept, profile())
+    ]
+    assert shown[0] is not None
+    assert shown[1] is not None
+    assert shown[0].tobytes() == shown[1].tobytes()
+
+
+def test_resolution_and_transparency_of_a_png_stay() -> None:
+    """If this failed prints would have another size."""
+    after = without_metadata(PLANTED["PNG"](dpi=(300, 300), icc_profile=None))
+    with Image.open(io.BytesIO(after)) as image:
+        assert image.info.keys() == {"dpi"}
+
+
+def test_a_gif_repeats_as_often_as_before() -> None:
+    """If this failed animations would stop after one turn."""
+    after = without_metadata(PLANTED["GIF"](**MOVING, loop=0, duration=70))
+    with Image.open(io.BytesIO(after)) as image:
+        assert image.info["loop"] == 0
+        assert image.info["duration"] == 70
+
+
+def test_a_phones_second_picture_and_film_leave_a_jpeg() -> None:
+    """If this failed a portrait would carry the picture before it was edited, or three seconds of sound."""
+    before = saved(PICTURE, "MPO", save_all=True, append_images=[OTHER]) + b"ftypmp42" * 9
+    after = without_metadata(before)
+    with Image.open(io.BytesIO(after)) as image:
+        assert image.format == "JPEG"
+    assert frames(after) == frames(before)[:1]
+    assert b"ftyp" not in after
+    assert len(after) < len(before) * 0.6
+
+
+def test_files_of_other_kinds_stay_as_they_are() -> None:
+    """If this failed a text node's file would be damaged."""
+    for data in (b"", b"GIF8?a...", b"\xff\xfb", b"words"):
+        assert without_metadata(data) == data
+
+
+@pytest.mark.parametrize("kind", list(PLANTED))
+@given(cut=st.integers(45, 500))  # beyond the foreign boxes at the end of an AVIF
+def test_a_picture_that_is_cut_off_is_noticed(kind: str, cut: int) -> None:
+    """If this failed half a download would be delivered as a picture."""
+    whole = CLEAN[kind]
+    data = whole[: max(12, len(whole) - cut)]
+    with pytest.raises(ValueError, match="cut off"):
+        without_metadata(data)
+
+
+@given(noise=st.binary(), flip=st.integers(0, 400))
+def test_any_bytes_can_be_read(noise: bytes, flip: int) -> None:
+    """If this failed a broken file would end in a traceback."""
+    starts = [each[:flip] for each in CLEAN.values()]
+    starts += [b"", b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0", b"\0\0\0\x10ftypavif\0\0\0\0\0\0\0\0"]
+    for start in starts:
+        with suppress(ValueError):
+            without_metadata(start + noise)
+
+
+def _box(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I4s", 8 + len(body), kind) + body
+
+
+def _deep(kind: bytes, depth: int) -> bytes:
+    return b"".join(struct.pack(">I4s", 8 * left, kind) for left in range(depth, 0, -1))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _box(b"ftyp", b"avif\0\0\0\0") + _deep(b"trak", 100_000),
+        _box(b"ftyp", b"avif\0\0\0\0")
+        + _box(
+            b"meta", bytes(4) + _box(b"iloc", bytes(6) + b"\xff\xff" + b"\0\0\0\0\xff\xff" * 65535)
+        ),
+    ],
+    ids=["nested", "many"],
+)
+def test_a_file_that_claims_too_much_costs_little(data: bytes) -> None:
+    """If this failed a few bytes would hold the process for minutes, or end it."""
+    with pytest.raises(ValueError, match="cut off"):
+        without_metadata(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "mime"),
+    [
+        (b"\0\0\0\x18ftypmp42....", "video/mp4"),
+        (b"\0\0\0\x18ftypqt  ....", "video/quicktime"),
+        (b"\0\0\0\x18ftypM4A ....", "audio/mp4"),
+        (b"\x1a\x45\xdf\xa3\x01....\x42\x82\x84webm", "video/webm"),
+        (b"\x1a\x45\xdf\xa3\x01....\x42\x82\x88matroska", "video/x-matroska"),
+        (b"RIFF....WAVEfmt ", "audio/wav"),
+        (b"RIFF....AVI LIST", "video/x-msvideo"),
+        (b"\xff\xfb\x90\x64", "audio/mpeg"),
+        (b"\xff\xff\xff\xff", ""),
+        (b"<html>", ""),
+    ],
+)
+def test_a_file_is_known_by_its_bytes(data: bytes, mime: str) -> None:
+    """If this failed a page could be sent where a film is expected."""
+    assert mime_of(data) == mime
