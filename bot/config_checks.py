@@ -5,7 +5,6 @@ Opens no connection; the kinds of backends read no more than the workflow files 
 
 import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from backends import KINDS, connect
 from bot.access import Limits
@@ -13,9 +12,9 @@ from bot.config_records import BackendConfig, ModelConfig
 from bot.config_twins import twins_of_models, twins_of_servers
 from bot.config_values import Section
 from bot.config_whole import Config
-from bot.config_yaml import Path, Problem, no_setting
+from bot.config_yaml import Path, Problem, nearest, no_setting
 from bot.platforms.web_guard import is_loopback
-from queueing.catalog import Catalog, ModelSpec
+from queueing.catalog import Catalog, HostSpec, ModelSpec
 from queueing.errors import BadModel
 from queueing.requests import Capability
 
@@ -80,7 +79,7 @@ def _server_problems(config: Config) -> Iterator[Problem]:
         for name, backend in host.backends.items():
             path: Path = ("hosts", host_name, "backends", name)
             if backend.kind not in KINDS:
-                text = f"unknown kind {backend.kind!r}; there are {', '.join(sorted(KINDS))}"
+                text = f"unknown kind {backend.kind!r}; {nearest(backend.kind, KINDS)}"
                 yield Problem(path=(*path, "kind"), text=text)
             elif backend.url is None and KINDS[backend.kind].needs_url:
                 yield Problem(path=path, text="needs a url, such as http://127.0.0.1:8188")
@@ -109,9 +108,7 @@ def _name_problems(config: Config) -> Iterator[Problem]:
 def _unknown_backends(name: str, model: ModelConfig, known: set[str]) -> Iterator[Problem]:
     for index, backend in enumerate(model.backends):
         if backend not in known:
-            near = get_close_matches(backend, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
-            text = f"no host has a backend {backend!r}; {hint}"
+            text = f"no host has a backend {backend!r}; {nearest(backend, known)}"
             yield Problem(path=("models", name, "backends", index), text=text)
 
 
@@ -173,19 +170,32 @@ def _known_too(setting: str, what: str, group: type[Section]) -> str:
 def _size_problems(catalog: Catalog) -> Iterator[Problem]:
     for model in catalog.models.values():
         if not _fits(model, catalog) and not _offloads(model, catalog):
-            text = f"larger than any of its hosts can offer ({_offered(model, catalog)} MB)"
-            yield Problem(path=("models", model.name, "vram"), text=text)
+            yield Problem(path=("models", model.name, "vram"), text=_too_large(model, catalog))
 
 
 def _size_warnings(catalog: Catalog) -> Iterator[Problem]:
     for model in catalog.models.values():
         if not _fits(model, catalog):
-            text = f"larger than any of its hosts can offer ({_offered(model, catalog)} MB): it takes the host alone and runs slowly"
+            text = f"{_too_large(model, catalog)}: it takes the host alone and runs slowly"
             yield Problem(path=("models", model.name, "vram"), text=text)
 
 
+def _too_large(model: ModelSpec, catalog: Catalog) -> str:
+    host = max(_hosts(model, catalog), key=lambda host: host.usable_mb)
+    offered = f"{_gb(host.usable_mb)} ({host.margin:.0%} of {host.name}'s {_gb(host.vram_mb)})"
+    return f"{_gb(model.vram_mb or 0)} is more than its hosts can offer: {offered} at most"
+
+
+def _gb(size_mb: int) -> str:
+    return f"{round(size_mb / 1024, 1):g} GB"
+
+
+def _hosts(model: ModelSpec, catalog: Catalog) -> Iterator[HostSpec]:
+    return (catalog.hosts[catalog.host_of[name]] for name in model.backends)
+
+
 def _offered(model: ModelSpec, catalog: Catalog) -> int:
-    return max(catalog.hosts[catalog.host_of[name]].usable_mb for name in model.backends)
+    return max(host.usable_mb for host in _hosts(model, catalog))
 
 
 def _fits(model: ModelSpec, catalog: Catalog) -> bool:

@@ -58,19 +58,51 @@ def read(text: str, environ: Mapping[str, str]) -> Document:
     document = Document()
     try:
         node = yaml.compose(text, Loader=_Loader)
-        document.value = _Reader(document, environ).value(node, ()) if node is not None else {}
+        if node is None:
+            text = "the file is empty: copy config.example.yaml"
+            document.problems.append(Problem(path=(), text=text))
+        else:
+            document.value = _Reader(document, environ).value(node, ())
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        what = error.problem or error.context or "this is not YAML"
-        line = mark.line + 1 if mark else None
-        what += _advice(text, mark.line if mark else None)
-        document.problems.append(Problem(path=(), text=f"cannot be read: {what}", line=line))
+        document.problems.append(_unreadable(text, error))
     except yaml.YAMLError as error:
         what = str(error).splitlines()[0]
         document.problems.append(Problem(path=(), text=f"cannot be read: {what}"))
     except RecursionError:
         document.problems.append(Problem(path=(), text="cannot be read: nested too deeply"))
     return document
+
+
+_INDENTED = "the indentation of this line or the one above does not match"
+_IN_PLAIN_WORDS = {
+    "expected <block end>, but found '<block mapping start>'": _INDENTED,
+    "expected <block end>, but found '<block sequence start>'": _INDENTED,
+    "expected <block end>, but found '-'": _INDENTED,
+    "expected <block end>, but found '?'": _INDENTED,
+    "mapping values are not allowed here": f'a name and its ":" cannot stand here; {_INDENTED}, or a text with ":" needs quotes',
+}
+"""What the library says of the commonest slips, in words for an operator."""
+
+_NEVER_CLOSED = {
+    "while parsing a flow sequence": "this list begins with [ but has no matching ]",
+    "while parsing a flow mapping": "this group begins with { but has no matching }",
+    "while scanning a quoted scalar": "this text begins with a quote that is never closed",
+}
+"""The same for slips that are found long after the line they are in."""
+
+
+def _unreadable(text: str, error: yaml.MarkedYAMLError) -> Problem:
+    """Return what keeps a file from being read, at the line where the slip is."""
+    context = error.context or ""
+    mark = error.problem_mark or error.context_mark
+    what = (
+        _IN_PLAIN_WORDS.get(error.problem or "") or error.problem or context or "this is not YAML"
+    )
+    advice = _advice(text, mark.line if mark else None)
+    if context in _NEVER_CLOSED and error.context_mark is not None and not advice:
+        what, mark = _NEVER_CLOSED[context], error.context_mark
+    line = mark.line + 1 if mark else None
+    return Problem(path=(), text=f"cannot be read: {what}{advice}", line=line)
 
 
 def _advice(text: str, index: int | None) -> str:
@@ -193,11 +225,14 @@ def _unquoted(key: yaml.Node) -> str:
 
 def no_setting(name: str, names: Iterable[str]) -> str:
     """Say that a setting does not exist, and which ones do."""
-    known = sorted(names)
-    near = get_close_matches(name, known, n=1)
-    return (
-        f"is no setting; {f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(known)}"
-    )
+    return f"is not a setting; {nearest(name, names)}"
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return "did you mean …?" with the name that is meant, or all names there are."""
+    known = {each.casefold(): each for each in sorted(names)}
+    near = get_close_matches(name.casefold(), known, n=1)
+    return f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(known.values())}"
 
 
 def sentences(document: Document, file: str, problems: Iterable[Problem]) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ def test_a_wrong_configuration_ends_with_1_and_all_its_problems(
         "config.yaml: hosts: is missing",
         told[1],
     ]
-    assert told[1].startswith("config.yaml:2: nonsense: is no setting")
+    assert told[1].startswith("config.yaml:2: nonsense: is not a setting")
 
 
 def test_run_without_any_chat_is_refused(

@@ -90,7 +90,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         "config.yaml:6: hosts.home.backends.stand-in.parallel: must be a whole number",
         "config.yaml:9: models.flux.backends: must be a list, such as [one, two]",
         "config.yaml:11: models.flux.timeouts.load_s: must be a number",
-        "config.yaml:12: models.flux.timeouts.idle: is no setting; did you mean idle_s?",
+        "config.yaml:12: models.flux.timeouts.idle: is not a setting; did you mean idle_s?",
         "config.yaml:13: limits.open_per_person: must be at least 1",
         "config.yaml:14: chats.telegram.token: is missing",
         "config.yaml:15: admins[0]: must name platform and id, such as telegram:42",
@@ -105,7 +105,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         (["defaults: {1: x}"], "config.yaml:10: defaults: the name '1' must be text: quote it"),
         (["defaults: {[1]: x}"], "config.yaml:10: defaults: the name must be text"),
         (["a: &x 1", "b: *x"], "config.yaml:11: cannot be read: references (*name)"),
-        (["limits: {", "a"], "config.yaml:12: cannot be read:"),
+        (["limits: {", "a"], "config.yaml:10: cannot be read: this group begins with {"),
         (
             ["\tlimits:"],
             "config.yaml:10: cannot be read: found character '\\t' that cannot start any token; indent with spaces, not with tabs",
@@ -119,7 +119,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         (["x: " + "9" * 5000], "config.yaml:10: x: this is not a usable number"),
         (["x: " + "[" * 3000], "config.yaml: cannot be read: nested too deeply"),
         (["x: \x00"], "config.yaml: cannot be read: unacceptable character"),
-        (["nonsense: 1"], "config.yaml:10: nonsense: is no setting; there are admins"),
+        (["nonsense: 1"], "config.yaml:10: nonsense: is not a setting; there are admins"),
         (["defaults: {image: 7}"], "config.yaml:10: defaults.image: must be text"),
         (["retention: {days: .inf}"], "config.yaml:10: retention.days: must be a number"),
         (["retention: {days: nan}"], "config.yaml:10: retention.days: must be a number"),
@@ -163,22 +163,22 @@ def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str)
         (
             "[stand-in]}",
             "[stand-in], vram: 20GB}",
-            "config.yaml:7: models.flux.vram: larger than any of its hosts can offer (19660 MB)",
+            "config.yaml:7: models.flux.vram: 20 GB is more than its hosts can offer: 19.2 GB (80% of home's 24 GB) at most",
         ),
         (
             "[stand-in]}",
             "[stand-in], stepz: 4}",
-            "config.yaml:7: models.flux.stepz: is no setting; did you mean step_s?",
+            "config.yaml:7: models.flux.stepz: is not a setting; did you mean step_s?",
         ),
         (
             "[stand-in]}",
             "[stand-in], aliasses: [f]}",
-            "config.yaml:7: models.flux.aliasses: is no setting; did you mean aliases?",
+            "config.yaml:7: models.flux.aliasses: is not a setting; did you mean aliases?",
         ),
         (
             "{kind: demo}",
             "{kind: demo, adress: x}",
-            "config.yaml:5: hosts.home.backends.stand-in.adress: is no setting; there are discover,",
+            "config.yaml:5: hosts.home.backends.stand-in.adress: is not a setting; there are discover,",
         ),
         (
             "{kind: demo}",
@@ -239,7 +239,36 @@ def test_a_model_larger_than_its_card_is_a_warning_where_the_server_can_offload(
     text = SMALL.replace("{kind: demo}", "{kind: comfyui, url: 'http://127.0.0.1:1'}")
     text = text.replace("]}", "], workflow: flux.json, vram: 30GB}")
     (warning,) = parse(text, {}).warnings
-    assert warning.startswith("config.yaml:7: models.flux.vram: larger than any of its hosts")
+    assert warning.startswith("config.yaml:7: models.flux.vram: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "config.yaml: the file is empty: copy config.example.yaml"),
+        ("# a comment\n", "config.yaml: the file is empty: copy config.example.yaml"),
+        ("a:\n  b: 1\n   c: 2\n", "config.yaml:3: cannot be read: a name and its"),
+        ("a:\n  b: x\n c: 2\n", "config.yaml:3: cannot be read: the indentation of this line"),
+        ("a:\n  - 1\n - 2\n", "config.yaml:3: cannot be read: the indentation of this line"),
+        ("a: [1, 2\nb: 3\n", "config.yaml:1: cannot be read: this list begins with ["),
+        ("a: {x: 1\nb: 3\n", "config.yaml:1: cannot be read: this group begins with {"),
+        ("a: 'x\nb: y\n", "config.yaml:1: cannot be read: this text begins with a quote"),
+        (
+            SMALL.replace("kind: demo", "kind: Comfy-UI"),
+            "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'Comfy-UI'; did you mean comfyui?",
+        ),
+        (
+            SMALL.replace("kind: demo", "kind: LMStudio"),
+            "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'LMStudio'; did you mean lmstudio?",
+        ),
+    ],
+)
+def test_the_commonest_slips_are_told_in_plain_words_at_their_line(
+    text: str, expected: str
+) -> None:
+    """An operator would read the YAML library's own language, or look at the line below the slip."""
+    found = problems(text)
+    assert [each for each in found if each.startswith(expected)], found
 
 
 def test_an_admin_of_a_chat_that_is_off_is_warned_about() -> None:
@@ -268,7 +297,7 @@ def test_a_file_that_cannot_be_read_is_told_in_one_sentence(
     file = tmp_path / "config.yaml"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"no such file|not UTF-8|hosts: is missing"):
+    with pytest.raises(ConfigError, match=r"no such file|not UTF-8|the file is empty"):
         load(file, {})
 
 
