@@ -125,5 +125,6 @@ def assemble(
             outlook=Outlook(router=router, fleet=fleet, times=times, clock=clock),
             times=times,
             clock=clock,
+            weights=rules.lane_weights,
         ),
     )

@@ -288,7 +288,7 @@ class Future:
             backends=self._backends,
             copies=tuple(self._copies.values()),
             reservations=answer.reservations,
-            lane_credit=answer.lane_credit,
+            lane_spent=answer.lane_spent,
         )
 
     def _show_running(self, key: tuple[str, str]) -> None:

@@ -4,7 +4,7 @@ Adapters implement these elsewhere; one contract suite per protocol runs against
 implementation. An implementation raises the errors named here and nothing else on purpose.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -45,7 +45,8 @@ class Line:
     `waiting` counts those with a place (not the back rows); `heads` are the first startable ones
     in order, `first_queued_at` the acceptance of the very first waiting one, startable or not;
     `next_start_at` is when a held or pausing job before or among the heads becomes startable;
-    `held` tells that one of those has never started: its prompt is being improved.
+    `held` tells that one of those has never started: its prompt is being improved. `passed` are
+    the jobs before the first head, which others pass while they pause.
     """
 
     model: str
@@ -55,6 +56,19 @@ class Line:
     first_queued_at: float
     next_start_at: float | None = None
     held: bool = False
+    passed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """Where a waiting job stands among those of its model that could start now.
+
+    `number` counts from 1 within its lane; None while it is passed by others or starts already.
+    `lanes` counts such jobs in each lane of the model.
+    """
+
+    number: int | None
+    lanes: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,6 +139,13 @@ class Store(Protocol):
 
         Back-row jobs count the whole line and their owner's earlier back row as ahead. Jobs that
         wait no longer are left out. Microseconds each, at any depth.
+        """
+
+    async def turns(self, job_ids: Sequence[int], *, begun: Collection[int]) -> Mapping[int, Turn]:
+        """Return where waiting jobs stand that have a place, as the lines were last read.
+
+        `begun` are those whose start is being written down: they count as started. Microseconds
+        each, at any depth.
         """
 
     async def open_jobs(self, owner: str | None = None) -> list[Job]:

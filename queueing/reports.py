@@ -9,7 +9,8 @@ from queueing.fleet import Fleet
 from queueing.forecast import Expected
 from queueing.jobs import Job, JobState
 from queueing.outlook import Outlook
-from queueing.ports import Clock, Store
+from queueing.planning.lanes import competing, place
+from queueing.ports import Clock, Store, Turn
 from queueing.router import Router
 from queueing.times import Times
 from queueing.world import Blocked, Reason, Residency
@@ -122,6 +123,7 @@ class Reports:
         outlook: Outlook,
         times: Times,
         clock: Clock,
+        weights: Mapping[str, int],
     ) -> None:
         self._store = store
         self._fleet = fleet
@@ -129,6 +131,7 @@ class Reports:
         self._outlook = outlook
         self._times = times
         self._clock = clock
+        self._weights = weights
 
     # ------------------------------------------------------------ jobs
 
@@ -136,11 +139,18 @@ class Reports:
         """Return where each job stands, by job id. Raises `StoreError`."""
         jobs = [await self._entered(job) for job in jobs]
         waiting = [job for job in jobs if job.state is JobState.PENDING]
-        positions = await self._store.positions([job.id for job in waiting]) if waiting else {}
-        if waiting:
-            in_line = [(job, positions[job.id]) for job in waiting if job.id in positions]
-            await self._outlook.refresh(in_line)
-        return {job.id: self._standing(job, positions.get(job.id)) for job in jobs}
+        if not waiting:
+            return {job.id: self._standing(job, None, None) for job in jobs}
+        ids = [job.id for job in waiting]
+        positions = await self._store.positions(ids)
+        in_line = [(job, positions[job.id]) for job in waiting if job.id in positions]
+        await self._outlook.refresh(in_line)
+        # From here on nothing is waited for: places, reasons and times are of one moment.
+        positions = await self._store.positions(ids)
+        turns = await self._store.turns(ids, begun=self._fleet.slots.keys())
+        return {
+            job.id: self._standing(job, positions.get(job.id), turns.get(job.id)) for job in jobs
+        }
 
     async def _entered(self, job: Job) -> Job:
         """Return a job of a back row as it is now: no event tells that it has entered its line."""
@@ -148,21 +158,23 @@ class Reports:
             return job
         return await self._store.get(job.id) or job
 
-    def _standing(self, job: Job, position: int | None) -> Standing:
+    def _standing(self, job: Job, in_lane: int | None, turn: Turn | None) -> Standing:
         if job.state is JobState.PENDING:
-            return self._standing_of_waiting(job, position)
+            return self._standing_of_waiting(job, in_lane, turn)
         running = job.state is JobState.PROCESSING
         expected = self._outlook.of_running(job) if running else None
         return self._timed(Standing(job=job, shown=job.state.value), expected)
 
-    def _standing_of_waiting(self, job: Job, position: int | None) -> Standing:
-        reason = self._reason(job.model)
-        expected = None if position is None else self._outlook.of_waiting(job, position)
+    def _standing_of_waiting(self, job: Job, in_lane: int | None, turn: Turn | None) -> Standing:
+        reason = self._reason(job)
+        expected = None if in_lane is None else self._outlook.of_waiting(job, in_lane)
+        position = self._place(job, turn)
         back_row = job.seq is None
         standing = Standing(
             job=job,
             shown="pending" if back_row else self._shown(job.model, reason),
-            position=None if back_row else position,
+            position=position,
+            overtaken=0 if turn is None or position is None else position - (turn.number or 0),
             back_row=back_row,
             reason=reason,
         )
@@ -190,10 +202,20 @@ class Reports:
             done_spread_s=expected.spread_s,
         )
 
-    def _reason(self, model: str) -> Reason | None:
-        if model not in self._fleet.catalog.models:  # it left the configuration, or its server
-            return Reason(why=Blocked.OFFLINE, model=model)
-        return self._router.plan.reasons.get(model)
+    def _place(self, job: Job, turn: Turn | None) -> int | None:
+        """Return 1 + how many of its model start before a job, all lanes together."""
+        if turn is None or turn.number is None:
+            return None
+        plan = self._router.plan
+        lanes = competing(job.model, turn.lanes, plan.lane_spent, self._weights)
+        return place(lanes, job.lane, turn.number)
+
+    def _reason(self, job: Job) -> Reason | None:
+        if job.id in self._fleet.slots:  # its start is being written down
+            return Reason(why=Blocked.STARTING, model=job.model)
+        if job.model not in self._fleet.catalog.models:  # it left the configuration, or its server
+            return Reason(why=Blocked.OFFLINE, model=job.model)
+        return self._router.plan.reasons.get(job.model)
 
     def _shown(self, model: str, reason: Reason | None) -> str:
         if any(copy.residency is Residency.READY for copy in self._fleet.copies_of(model)):

@@ -72,7 +72,7 @@ class Snapshots:
             backends=self._backend_views(),
             copies=self._fleet.copies,
             reservations=last.reservations,
-            lane_credit=last.lane_credit,
+            lane_spent=last.lane_spent,
             rules=self._rules,
             watched_s=self._times.rates.watched_s(now),
         )

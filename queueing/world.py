@@ -191,7 +191,7 @@ class World:
     backends: Mapping[str, BackendView]
     copies: tuple[Copy, ...]
     reservations: tuple[Reservation, ...] = ()  # of the last plan
-    lane_credit: Mapping[tuple[str, str], float] = field(default_factory=dict)  # of the last plan
+    lane_spent: Mapping[tuple[str, str], int] = field(default_factory=dict)  # of the last plan
     rules: Rules = field(default_factory=Rules)
     watched_s: float = inf
 
@@ -225,5 +225,5 @@ class Plan:
     evictions: tuple[Evict, ...] = ()  # without a load: memory pressure
     reasons: Mapping[str, Reason] = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()
-    lane_credit: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    lane_spent: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by model and lane
     look_at: float | None = None

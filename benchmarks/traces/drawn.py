@@ -155,6 +155,29 @@ def shared_cards(rng: random.Random) -> Trace:
     )
 
 
+def in_lanes(rng: random.Random, trace: Trace) -> Trace:
+    """Return a trace whose people stand in three lanes, each person in one of them."""
+    users = sorted({job.user for job in trace.jobs})
+    lane_of = {user: rng.choices(("vip", "normal", "relaxed"), (1, 4, 2))[0] for user in users}
+    jobs = tuple(job.model_copy(update={"lane": lane_of[job.user]}) for job in trace.jobs)
+    return trace.model_copy(update={"jobs": jobs})
+
+
+def bursty_lanes(rng: random.Random) -> Trace:
+    """Bursts on two to four cards, from people in three lanes."""
+    return in_lanes(rng, bursty_drawn(rng))
+
+
+def hot_lanes(rng: random.Random) -> Trace:
+    """One model 80 to 110 % busy beside cold ones, asked for by people in three lanes."""
+    return in_lanes(rng, hot_and_cold_drawn(rng))
+
+
+def shared_lanes(rng: random.Random) -> Trace:
+    """Picture and text servers on shared cards, people in three lanes."""
+    return in_lanes(rng, shared_cards(rng))
+
+
 DRAWN = {
     "many-hosts": many_hosts,
     "bursty-drawn": bursty_drawn,
@@ -163,4 +186,7 @@ DRAWN = {
     "hot-and-cold-drawn": hot_and_cold_drawn,
     "serial-cards": serial_cards,
     "shared-cards": shared_cards,
+    "bursty-lanes": bursty_lanes,
+    "hot-lanes": hot_lanes,
+    "shared-lanes": shared_lanes,
 }

@@ -63,7 +63,7 @@ def _answer(board: Board, reasons: Mapping[str, Reason]) -> Plan:
         reservations=tuple(
             host.reservation for host in board.hosts.values() if host.reservation is not None
         ),
-        lane_credit=dispatch.remaining_credit(board),
+        lane_spent=dispatch.spent(board),
         look_at=board.look_at,
     )
     board.dissolve()

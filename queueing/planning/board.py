@@ -198,7 +198,9 @@ class Board:
         self.hosts = {name: HostState(view) for name, view in world.hosts.items()}
         self.backends = self._backends(world.backends)
         self.models = {
-            name: ModelState(view, order, lanes_of(view))
+            name: ModelState(
+                view, order, lanes_of(view, world.lane_spent, world.rules.lane_weights)
+            )
             for order, (name, view) in enumerate(world.models.items())
         }
         for copy in world.copies:
@@ -206,7 +208,6 @@ class Board:
         self.starts: list[Start] = []
         self.loads: list[Load] = []
         self.evictions: list[Evict] = []
-        self.lane_credit: dict[tuple[str, str], float] = dict(world.lane_credit)
         self.look_at: float | None = None
         self.openings: list[Opening] | None = None  # found by `room.openings`
         for state in self.models.values():

@@ -44,7 +44,7 @@ def _start_next(board: Board, model: ModelState) -> bool:
             return False
         copies = empty
     board.start(job, min(copies, key=_preference))
-    _turn(board, model, lane)
+    lane.spent += lane.cost
     lane.taken += 1
     model.note_oldest()
     return True
@@ -61,44 +61,28 @@ def _admits(board: Board, copy: CopyState, job: Job) -> bool:
 
 
 def _next_lane(board: Board, model: ModelState, free: Sequence[CopyState]) -> LaneState | None:
-    """Pick the lane whose head is next: smooth weighted round robin over the lanes that can."""
-    lanes = [
-        lane
-        for lane in model.lanes
-        if lane.head is not None and any(_admits(board, copy, lane.head) for copy in free)
-    ]
+    """Pick the lane whose turn it is, of those that may start a job.
+
+    Its next job may not be known yet, behind more heads than one look shows: then nobody else's is
+    started before the next look.
+    """
+    lanes = [lane for lane in model.lanes if lane.competes and _lets(board, lane, free)]
     if len(lanes) < 2:
         return lanes[0] if lanes else None
-    return max(lanes, key=lambda lane: _credit(board, model, lane) + _weight(board, lane))
+    return min(lanes, key=lambda lane: lane.due)  # the first, so the most favoured, of equals
 
 
-def _turn(board: Board, model: ModelState, picked: LaneState) -> None:
-    """Book a lane's turn: every waiting lane earns its weight, the picked one pays them all."""
-    waiting = [lane for lane in model.lanes if lane.head is not None]
-    if len(waiting) < 2:
-        return
-    for lane in waiting:
-        board.lane_credit[model.view.name, lane.view.lane] = _credit(board, model, lane) + _weight(
-            board, lane
-        )
-    total = sum(_weight(board, lane) for lane in waiting)
-    board.lane_credit[model.view.name, picked.view.lane] -= total
+def _lets(board: Board, lane: LaneState, free: Sequence[CopyState]) -> bool:
+    head = lane.head
+    return head is None or any(_admits(board, copy, head) for copy in free)
 
 
-def _credit(board: Board, model: ModelState, lane: LaneState) -> float:
-    return board.lane_credit.get((model.view.name, lane.view.lane), 0.0)
-
-
-def _weight(board: Board, lane: LaneState) -> int:
-    return board.rules.lane_weights.get(lane.view.lane, 1)
-
-
-def remaining_credit(board: Board) -> dict[tuple[str, str], float]:
-    """Return the credit worth keeping: of models in which several lanes still wait."""
+def spent(board: Board) -> dict[tuple[str, str], int]:
+    """Return what lanes have spent that compete with others for the turns of their model."""
     kept = {}
-    for (name, lane), credit in board.lane_credit.items():
-        model = board.models.get(name)
-        waiting = [s.view.lane for s in model.lanes if s.left > 0] if model is not None else []
-        if len(waiting) > 1 and lane in waiting:
-            kept[name, lane] = credit
+    for model in board.models.values():
+        if len(model.lanes) > 1:
+            lanes = [lane for lane in model.lanes if lane.competes]
+            if len(lanes) > 1:
+                kept.update({(model.view.name, lane.view.lane): lane.spent for lane in lanes})
     return kept

@@ -1,10 +1,34 @@
-"""The lanes of a model queue as one plan empties them; which comes next is rule R1's to say."""
+"""The lanes of a model queue: whose turn it is among them, and which place that gives a job; pure.
 
-from collections.abc import Sequence
+Each lane spends on a start the less the greater its weight is, and the lane that has spent least is
+next. What a lane has spent and what waits in it tell the order of all starts to come, so that a
+place is arithmetic. Nobody's place rises but by an arrival: the order of those who wait stands.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from math import lcm
 
 from queueing.jobs import LANES, Job
 from queueing.world import ModelView, Waiting
+
+Spent = Mapping[tuple[str, str], int]
+"""By model and lane: what those that compete have spent, less what the thriftiest of them has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane as far as its turns are concerned: how many of its jobs could start."""
+
+    name: str
+    count: int
+    spent: int = 0
+    cost: int = 2  # of one start; even
+
+    def due(self, number: int) -> int:
+        """Return when the job of that number in the lane has its turn: the least comes first."""
+        return self.spent + self.cost * number - self.cost // 2
 
 
 @dataclass(slots=True)
@@ -13,6 +37,8 @@ class LaneState:
 
     view: Waiting
     heads: tuple[Job, ...]
+    spent: int = 0
+    cost: int = 2
     taken: int = 0
 
     @property
@@ -25,16 +51,74 @@ class LaneState:
         """How many wait after what this plan starts."""
         return self.view.count - self.taken
 
+    @property
+    def competes(self) -> bool:
+        """Whether it takes turns: not while all its jobs pause; others may be behind its heads."""
+        return bool(self.heads) and self.left > 0
 
-def lanes_of(view: ModelView) -> list[LaneState]:
+    @property
+    def due(self) -> int:
+        """When its next job has its turn: the least comes first."""
+        return self.spent + self.cost // 2
+
+
+def lanes_of(view: ModelView, spent: Spent, weights: Mapping[str, int]) -> list[LaneState]:
     """Return the lanes of a model in which somebody waits, the most favoured first."""
     lanes: Sequence[Waiting] = view.waiting
-    if not lanes:
-        return []
-    if len(lanes) > 1:
-        lanes = sorted(lanes, key=lambda waiting: _rank(waiting.lane))
-    return [LaneState(w, () if view.paused else w.heads) for w in lanes if w.count > 0]
+    if len(lanes) < 2:
+        return [LaneState(w, () if view.paused else w.heads) for w in lanes if w.count > 0]
+    states = [
+        LaneState(w, () if view.paused else w.heads)
+        for w in sorted(lanes, key=lambda waiting: rank(waiting.lane))
+        if w.count > 0
+    ]
+    names = [state.view.lane for state in states if state.heads]
+    before = levelled(view.name, names, spent)
+    for state in states:
+        state.spent = before.get(state.view.lane, 0)
+        state.cost = cost(state.view.lane, weights)
+    return states
 
 
-def _rank(lane: str) -> int:
+def levelled(model: str, lanes: Sequence[str], spent: Spent) -> dict[str, int]:
+    """Return what each of these lanes has spent; one that has just come, as much as the least."""
+    known = {lane: spent[model, lane] for lane in lanes if (model, lane) in spent}
+    least = min(known.values(), default=0)
+    return {lane: known.get(lane, least) - least for lane in lanes}
+
+
+def cost(lane: str, weights: Mapping[str, int]) -> int:
+    """Return what one start costs a lane."""
+    return _unit(*weights.values()) // weights.get(lane, 1)
+
+
+@lru_cache(maxsize=64)
+def _unit(*weights: int) -> int:
+    return 2 * lcm(*weights)
+
+
+def competing(
+    model: str, counts: Mapping[str, int], spent: Spent, weights: Mapping[str, int]
+) -> list[Lane]:
+    """Return the lanes of a model in which so many jobs could start, the most favoured first."""
+    names = sorted((lane for lane, count in counts.items() if count > 0), key=rank)
+    before = levelled(model, names, spent)
+    return [Lane(name, counts[name], before[name], cost(name, weights)) for name in names]
+
+
+def place(lanes: Sequence[Lane], lane: str, number: int) -> int:
+    """Return 1 + how many start before the job of that number in its lane, if nobody comes."""
+    index = next(i for i, each in enumerate(lanes) if each.name == lane)
+    due = lanes[index].due(number)
+    before = number
+    for i, other in enumerate(lanes):
+        if i != index:
+            until = due if i < index else due - 1  # of two that are due at once the first goes
+            turns = (until - other.spent + other.cost // 2) // other.cost
+            before += max(0, min(turns, other.count))
+    return before
+
+
+def rank(lane: str) -> int:
+    """Return the order of a lane, the most favoured first."""
     return LANES.index(lane) if lane in LANES else len(LANES)

@@ -62,6 +62,11 @@ class Heads:
             line = _read_line(connection, key, waiting, known, now=now, per_line=per_line)
             self._seen[key] = _Seen(revision=revision, per_line=per_line, read_at=now, line=line)
 
+    def passed(self, key: LineKey) -> Sequence[int]:
+        """Return the jobs of a line that others pass, as last read; some may have left it since."""
+        seen = self._seen.get(key)
+        return () if seen is None or seen.line is None else seen.line.passed
+
     def lines(self, places: Places) -> list[Line]:
         """Return the lines as last read."""
         found = (self._seen.get(waiting.key) for waiting in places.lines())
@@ -86,12 +91,15 @@ def _read_line(
     first_queued_at: float | None = None
     next_start_at: float | None = None
     held = False
+    passed: list[int] = []
     for job_id, version, not_before, queued_at, attempt in connection.execute(queries.LINE, key):
         if first_queued_at is None:
             first_queued_at = queued_at
         if now < not_before <= now + _LONGEST_HOLD_S:
             next_start_at = min(not_before, next_start_at or not_before)
             held = held or attempt == 0
+            if not heads:
+                passed.append(job_id)
             continue
         if len(heads) == per_line:
             break
@@ -109,4 +117,5 @@ def _read_line(
         first_queued_at=first_queued_at,
         next_start_at=next_start_at,
         held=held,
+        passed=tuple(passed),
     )

@@ -4,7 +4,7 @@ A position is arithmetic on the dense sequence of a line, so it costs the same a
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 LineKey = tuple[str, str]  # model, lane
 _MAX_LINES = 1 << 20
@@ -91,6 +91,7 @@ class Places:
     def __init__(self) -> None:
         self._lines: dict[LineKey, WaitingLine] = {}
         self._numbered: list[WaitingLine] = []
+        self._of_model: dict[str, list[WaitingLine]] = {}
         # One integer per waiting job (place x _MAX_LINES + number of the line): a million of them
         # take 100 MB and, unlike tuples, cost the garbage collector nothing.
         self._place_of: dict[int, int] = {}
@@ -100,6 +101,19 @@ class Places:
     def lines(self) -> Iterator[WaitingLine]:
         """Yield the lines that have waiting jobs."""
         return (line for line in self._lines.values() if line.waiting)
+
+    def lines_of(self, model: str) -> Sequence[WaitingLine]:
+        """Return the lines of a model, empty ones among them."""
+        return self._of_model.get(model, ())
+
+    def find(self, job_id: int) -> tuple[LineKey, int] | None:
+        """Return the line a job stands in and its position there, None where it has no place."""
+        place = self._place_of.get(job_id)
+        if place is None:
+            return None
+        seq, number = divmod(place, _MAX_LINES)
+        line = self._numbered[number]
+        return line.key, line.position(seq)
 
     def move(self, move: Move) -> None:
         """Take a job from where it stood, if anywhere, and put it where it stands now."""
@@ -125,10 +139,9 @@ class Places:
 
     def position(self, job_id: int) -> int | None:
         """Return 1 + the number of jobs ahead, None when the job waits no longer."""
-        place = self._place_of.get(job_id)
-        if place is not None:
-            seq, number = divmod(place, _MAX_LINES)
-            return self._numbered[number].position(seq)
+        found = self.find(job_id)
+        if found is not None:
+            return found[1]
         owner = self._back_row_of.get(job_id)
         return None if owner is None else self._position_behind_line(owner, job_id)
 
@@ -146,6 +159,7 @@ class Places:
     def _new_line(self, key: LineKey) -> WaitingLine:
         line = self._lines[key] = WaitingLine(key, len(self._numbered))
         self._numbered.append(line)
+        self._of_model.setdefault(key[0], []).append(line)
         return line
 
     def _leave_back_row(self, job_id: int) -> None:

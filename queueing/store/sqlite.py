@@ -6,13 +6,13 @@ the positions are `Places`'.
 
 import asyncio
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from queueing.errors import NotAccepting, StaleJob
 from queueing.jobs import Job, JobEvent, NewJob
 from queueing.paused import Paused
-from queueing.ports import Admission, Learned, Line
+from queueing.ports import Admission, Learned, Line, Turn
 from queueing.requests import Chat, File, Output, TextToImage
 from queueing.store import notes, queries
 from queueing.store.changes import Amendment, Arrival, Books, Change, load_places
@@ -28,6 +28,7 @@ from queueing.store.rows import (
     jobs_of,
     output_from,
 )
+from queueing.store.turns import turns
 from queueing.store.worker import Kind
 
 _LOOKS = 3  # a line may change while it is read; under a flood, one look behind is good enough
@@ -177,6 +178,11 @@ class SqliteStore:
         places = self._places or await self._load()
         found = ((job_id, places.position(job_id)) for job_id in job_ids)
         return {job_id: position for job_id, position in found if position is not None}
+
+    async def turns(self, job_ids: Sequence[int], *, begun: Collection[int]) -> Mapping[int, Turn]:
+        """Return where waiting jobs stand that have a place, from memory."""
+        places = self._places or await self._load()
+        return turns(places, self._heads, job_ids, begun)
 
     # ------------------------------------------------------------ reading
 

@@ -143,3 +143,28 @@ async def test_a_released_job_gets_its_attempt_and_place_back(store: Store) -> N
     released = await store.apply(await start(store, first), JobEvent.RELEASE, NOW)
     assert (released.attempt, released.seq, released.state) == (0, first.seq, JobState.PENDING)
     assert await heads(store) == [first.id, second.id]
+
+
+async def test_turns_count_what_could_start(store: Store) -> None:
+    """Two people would read the same place, or a place behind jobs that are passed or running."""
+    held = await add(store, new(hold_s=50.0))
+    first, second, third = [await add(store) for _ in range(3)]
+    vip = await add(store, new(lane="vip"))
+    await store.lines(NOW, per_line=2)
+    ids = [held.id, first.id, second.id, third.id, vip.id]
+    turns = await store.turns([*ids, 10**6], begun={second.id, 10**6})
+    assert [turns[job_id].number for job_id in ids] == [None, 1, None, 2, 1]
+    assert turns[first.id].lanes == {"normal": 2, "vip": 1}
+    assert 10**6 not in turns
+    await store.apply(held, JobEvent.CANCEL, NOW)
+    await start(store, first)
+    turns = await store.turns(ids, begun=())
+    assert list(turns) == [second.id, third.id, vip.id]
+    assert [turn.number for turn in turns.values()] == [1, 2, 1]
+    assert turns[third.id].lanes == {"normal": 2, "vip": 1}
+
+
+async def test_a_job_of_the_back_row_has_no_turn(store: Store) -> None:
+    """Somebody's tenth job would be told a place among those that stand in line."""
+    first, second = [await store.add(new(), NOW, limits=Admission(max_in_line=1)) for _ in range(2)]
+    assert list(await store.turns([first.id, second.id], begun=())) == [first.id]

@@ -118,7 +118,7 @@ class Replay:
         self.counts: dict[str, tuple[float, float]] = {}
         self.left_at: dict[str, float] = {}
         self.reservations: tuple[Reservation, ...] = ()
-        self.credit: Mapping[tuple[str, str], float] = {}
+        self.spent: Mapping[tuple[str, str], int] = {}
         self.events: list[tuple[float, int, str, tuple[str, str] | int]] = []
         self.order = 0
         self.outcomes = [
@@ -220,7 +220,7 @@ class Replay:
             },
             copies=copies,
             reservations=self.reservations,
-            lane_credit=self.credit,
+            lane_spent=self.spent,
             rules=self.rules,
         )
 
@@ -248,7 +248,7 @@ class Replay:
 
     def _carry_out(self, now: float, world: World, answer: Plan) -> None:
         self.reservations = answer.reservations
-        self.credit = answer.lane_credit
+        self.spent = answer.lane_spent
         for start in answer.starts:
             self._start(now, start.job, start.backend)
         for load in answer.loads:

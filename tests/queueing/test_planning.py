@@ -149,12 +149,12 @@ def test_lanes_take_turns_by_their_weights() -> None:
         for name in ("vip", "normal", "relaxed")
     }
     order: list[str] = []
-    credit: dict[tuple[str, str], float] = {}
+    spent: dict[tuple[str, str], int] = {}
     for _ in range(14):
         waiting = [line(tuple(heads)) for heads in lanes.values()]
-        snapshot = world(model("flux", *waiting), copies=(copy("flux"),), lane_credit=credit)
+        snapshot = world(model("flux", *waiting), copies=(copy("flux"),), lane_spent=spent)
         answer = plan(snapshot)
-        credit = dict(answer.lane_credit)
+        spent = dict(answer.lane_spent)
         lane = answer.starts[0].job.lane
         assert answer.starts[0].job == lanes[lane].pop(0)
         order.append(lane)
@@ -165,10 +165,10 @@ def test_lanes_take_turns_by_their_weights() -> None:
     assert "vip vip vip" not in " ".join(order)
 
 
-def test_credit_is_forgotten_once_a_lane_is_alone() -> None:
+def test_what_was_spent_is_forgotten_once_a_lane_is_alone() -> None:
     """Whether the next job of another lane goes first would rest on how often we look."""
     lines = [line(jobs("flux", 9, lane="vip")), line(jobs("flux", 8, lane="normal"))]
-    assert plan(world(model("flux", *lines), copies=(copy("flux"),))).lane_credit == {}
+    assert plan(world(model("flux", *lines), copies=(copy("flux"),))).lane_spent == {}
 
 
 def test_a_lane_alone_gets_every_turn() -> None:

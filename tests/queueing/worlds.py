@@ -107,7 +107,7 @@ def world(
     hosts: tuple[HostView, ...] = (),
     backends: tuple[BackendView, ...] = (),
     reservations: tuple[Reservation, ...] = (),
-    lane_credit: Mapping[tuple[str, str], float] | None = None,
+    lane_spent: Mapping[tuple[str, str], int] | None = None,
     rules: Rules | None = None,
     now: float = NOW,
 ) -> World:
@@ -142,6 +142,6 @@ def world(
         },
         copies=copies,
         reservations=reservations,
-        lane_credit=lane_credit or {},
+        lane_spent=lane_spent or {},
         rules=rules or Rules(),
     )
