@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from bot.commands import attached
 from bot.commands.context import (
     Answer,
     Call,
@@ -17,6 +18,7 @@ from bot.commands.context import (
     reply,
     unknown_command,
 )
+from bot.commands.meant import meant
 from bot.commands.parse import SHAPES, Args, BadCall, check, options, parse, usage
 from bot.commands.registry import HANDLERS
 from bot.commands.table import Command, Param, ParamKind
@@ -50,7 +52,10 @@ _SAYS_ENOUGH = frozenset(
         "problem.job",
         "problem.too_long",
         "problem.not_picture",
+        "problem.attached",
+        "problem.file_alone",
         "problem.too_many_pictures",
+        "problem.too_many_texts",
         "problem.picture_bytes",
         "problem.picture_pixels",
         "problem.picture_unreadable",
@@ -67,6 +72,7 @@ class Gate:
     def __init__(self, context: Context, presenter: Presenter) -> None:
         self.commands: Sequence[Command] = context.commands
         self._by_name: Mapping[str, Command] = {c.name: c for c in context.commands}
+        self._typed = frozenset(c.name for c in context.commands if not c.hidden)
         self._context = context
         self._presenter = presenter
         self._closed = False
@@ -84,7 +90,7 @@ class Gate:
             return
         self._presenter.expect(invocation)
         try:
-            invocation = await self._completed(invocation)
+            invocation = meant(await self._completed(invocation), self._typed)
             person = await self._context.people.get(invocation.user)
             language = person.language or language
             answer = await self._answer(invocation, person, language)
@@ -123,6 +129,8 @@ class Gate:
         if command.admin and not self._context.access.is_admin(invocation.user):
             raise CallRefused("refused.admin_only", command=command.name)
         try:
+            files = attached.used(command, invocation, language)
+            invocation = replace(invocation, files=files)
             args = self._args(command, invocation)
             call = Call(invocation=invocation, args=args, person=person, language=language)
             return await HANDLERS[command.name](self._context, call)

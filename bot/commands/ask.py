@@ -1,15 +1,16 @@
 """`/ask [model] <question>`: a streamed answer; a reply to an answer continues its conversation."""
 
+from bot.attachments import AttachmentKind
 from bot.commands import place
-from bot.commands.context import Answer, Call, Context, Placed, bounded, usual_model
+from bot.commands.context import Answer, Call, CallRefused, Context, Placed, bounded, usual_model
 from bot.commands.jobs import replied_job
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.conversation import PICTURES, Talk, continued, room_chars
-from bot.text_files import is_text_file
 from queueing.jobs import Job
 from queueing.requests import Capability, Chat, ChatMessage, File
 
 QUESTION_LIMIT = 20_000
+TEXTS = 10
 
 COMMAND = Command(
     name="ask",
@@ -17,6 +18,7 @@ COMMAND = Command(
     topic=Topic.MAKE,
     example="example.ask",
     prose=True,
+    takes={AttachmentKind.PICTURE: PICTURES, AttachmentKind.TEXT: TEXTS},
     params=(
         Param(
             name="model",
@@ -40,15 +42,18 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     question = bounded(call.text("prompt"), QUESTION_LIMIT)
-    texts = [file for file in call.invocation.files if is_text_file(file.name, file.mime)]
-    files = await place.pictures(call, most=PICTURES, apart_from=texts)
-    read = await place.words(texts, QUESTION_LIMIT)
+    files = await place.pictures(call)
+    read = await place.words(call, QUESTION_LIMIT)
     earlier = await _conversation(context, call)
     model = call.text("model") or (earlier.model if earlier else None)
-    about = call.text("about") or (call.invocation.quoted if earlier is None else "")
-    if about := "\n\n".join(each for each in (read, about) if each):
-        question = f"{_quoted(about[:QUESTION_LIMIT])}\n\n{question}"
+    subject = call.text("about") or (call.invocation.quoted if earlier is None else "")
+    question = about("\n\n".join(each for each in (read, subject) if each), question)
     return await ask(context, call, model, asked(question, files), await _talk(context, earlier))
+
+
+def about(subject: str, question: str) -> str:
+    """Return a question with what it is about quoted before it, if anything."""
+    return f"{_quoted(subject[:QUESTION_LIMIT])}\n\n{question}" if subject else question
 
 
 def asked(question: str, files: tuple[File, ...]) -> Talk:
@@ -63,6 +68,8 @@ async def ask(
     """Accept a question with what was said before it. Raises `Refused` or `CallRefused`."""
     if model is None:
         able = Capability.VISION if question.files else Capability.TEXT_TO_TEXT
+        if question.files and not context.catalog.able(able):
+            raise CallRefused("refused.cannot_see")
         model = usual_model(context, call.person, able)
     spec = context.catalog.find(model)
     talk = continued(

@@ -1,5 +1,6 @@
 """`/describe [model]` with a picture: a model that sees says what is in it."""
 
+from bot.attachments import AttachmentKind
 from bot.commands import place
 from bot.commands.ask import QUESTION_LIMIT, ask, asked
 from bot.commands.context import Answer, Call, Context, bounded
@@ -14,6 +15,7 @@ COMMAND = Command(
     topic=Topic.MAKE,
     prose=True,
     menu="menu.describe",
+    takes={AttachmentKind.PICTURE: PICTURES},
     params=(
         Param(
             name="model",

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from bot.attachments import AttachmentKind
 from bot.commands.table import Command, Param
 from queueing.requests import File
 
@@ -142,12 +143,19 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attachment:
-    """A file a person attached; `read` downloads it (raises `ChatError`), `size` is known first."""
+    """What a person attached; `read` downloads it (raises `ChatError`), `size` is known first.
 
+    Every platform hands on everything that came with a message, whatever kind it is: the dispatch
+    decides what is used. `replied` tells that it hangs on the message that is replied to, or whose
+    menu was opened. `name` is "" where the chat knows none.
+    """
+
+    kind: AttachmentKind
     name: str
     mime: str
     size: int
     read: Callable[[], Awaitable[bytes]]
+    replied: bool = False
 
 
 Respond = Callable[[Content, bool], Awaitable[MessageRef | None]]

@@ -6,14 +6,16 @@ nothing here outlives that: what is returned is an ordinary message, edited by t
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import aiohttp
 import discord
 from discord.utils import MISSING
 
+from bot.attachments import AttachmentKind
 from bot.platforms.base import (
+    Attachment,
     ChatError,
     ChatUnavailable,
     Content,
@@ -27,7 +29,7 @@ from bot.platforms.discord_errors import (
     EXPIRED_INTERACTION,
     chat_errors,
 )
-from bot.platforms.discord_files import attachment_of, pictures_of
+from bot.platforms.discord_files import attachment_of, attachments_of
 from bot.platforms.discord_render import modal_of, outgoing
 
 CONFIRM_AFTER_S = 2.0  # of the three that Discord gives; the rest is for the way there
@@ -99,8 +101,9 @@ class Call:
             command=command,
             respond=self.respond,
             options={name: value for name, value in given.items() if name not in files},
-            files=tuple(
-                attachment_of(file, limit) for file in (*files.values(), *pictures_of(self._about))
+            files=(
+                *(attachment_of(file, limit) for file in files.values()),
+                *self._about_files(limit),
             ),
             language=interaction.locale.value,
             roles=roles_of(interaction.user),
@@ -111,6 +114,16 @@ class Call:
             show_form=None if self._form else self.show_form,
             form=self._form,
         )
+
+    def _about_files(self, limit: int) -> Iterator[Attachment]:
+        """Yield what hangs on the message whose menu was opened; our own long answers do not."""
+        about = self._about
+        if about is None:
+            return
+        ours = self._source() is not None
+        for file in attachments_of(about, limit, replied=True):
+            if not (ours and file.kind is AttachmentKind.TEXT):
+                yield file
 
     def _source(self) -> MessageRef | None:
         """Return the message of ours that was pressed or whose menu was opened."""

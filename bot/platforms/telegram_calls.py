@@ -6,13 +6,12 @@ what a command does.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from telegram import Bot, CallbackQuery, Chat, Message, Update, User
 
 from bot.platforms.base import (
-    Attachment,
     ChatError,
     ChatGone,
     Content,
@@ -22,14 +21,12 @@ from bot.platforms.base import (
 )
 from bot.platforms.telegram_commands import Typed, typed
 from bot.platforms.telegram_errors import chat_errors
-from bot.platforms.telegram_files import pictures_of, text_file_of
+from bot.platforms.telegram_files import attachment_of, attachments_of
 from bot.platforms.telegram_render import ALERT_MOST, outgoing, pressed
 from bot.texts.split import utf16_length
 
 CONFIRM_AFTER_S = 0.7  # a pressed button spins so long at most, unless its answer comes first
 GENERAL_TOPIC = 1  # a forum's first topic; Telegram refuses its id when sending
-
-_DESCRIBE = Typed(command="describe", addressee=None, text="")
 
 _log = logging.getLogger(__name__)
 
@@ -76,19 +73,13 @@ class Reception:
         command = typed(text, message.entities or message.caption_entities)
         if command is None:
             asks = is_private(message.chat) or self._is_ours(message.reply_to_message)
-            if asks and text:
-                return Typed(command="ask", addressee=None, text=text)
-            return _DESCRIBE if self._is_lone_picture(message) else None
+            says = text or (attachment_of(self.bot, message) and not message.media_group_id)
+            return Typed(command="ask", addressee=None, text=text) if asks and says else None
         if not self._is_addressed(command, message.chat):
             return None
         if command.command == "start":  # with whatever a link "t.me/bot?start=x" brought along
             return Typed(command="help", addressee=None, text="")
         return command
-
-    def _is_lone_picture(self, message: Message) -> bool:
-        """Return whether a message to us alone is one picture without a word, and no album."""
-        alone = is_private(message.chat) and message.media_group_id is None
-        return alone and not message.caption and any(pictures_of(self.bot, (message,)))
 
     def _is_addressed(self, command: Typed, chat: Chat) -> bool:
         if command.addressee is not None:
@@ -147,19 +138,12 @@ class MessageCall:
             command=self.asked.command,
             respond=self.respond,
             text=self.asked.text,
-            files=tuple(self._attached()),
+            files=tuple(attachments_of(self.reception.bot, message)),
             language=message.from_user.language_code if message.from_user else None,
             request=request,
             replied_to=self.reception.ref(replied) if replied and ours else None,
             quoted=_quoted(message),
         )
-
-    def _attached(self) -> Iterator[Attachment]:
-        """Yield what the call comes with; only a question has a use for text files."""
-        bot, messages = self.reception.bot, (self.message, self.message.reply_to_message)
-        yield from pictures_of(bot, messages)
-        if self.asked.command == "ask":
-            yield from filter(None, (text_file_of(bot, message) for message in messages))
 
     async def respond(self, content: Content, private: bool) -> MessageRef | None:  # noqa: ARG002
         """Answer with a reply; Telegram's groups have no private answers."""

@@ -8,11 +8,20 @@ import re
 from collections.abc import Mapping
 
 from bot.platforms.base import Body, Markdown, Moment, Part
-from bot.texts import calls_de, calls_en, de, en, results_de, results_en
+from bot.texts import (
+    attached_de,
+    attached_en,
+    calls_de,
+    calls_en,
+    de,
+    en,
+    results_de,
+    results_en,
+)
 
 CATALOGUES: Mapping[str, Mapping[str, str]] = {
-    "en": {**en.TEXTS, **calls_en.TEXTS, **results_en.TEXTS},
-    "de": {**de.TEXTS, **calls_de.TEXTS, **results_de.TEXTS},
+    "en": {**en.TEXTS, **calls_en.TEXTS, **results_en.TEXTS, **attached_en.TEXTS},
+    "de": {**de.TEXTS, **calls_de.TEXTS, **results_de.TEXTS, **attached_de.TEXTS},
 }
 DEFAULT_LANGUAGE = "en"
 

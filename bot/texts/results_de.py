@@ -36,6 +36,7 @@ TEXTS: Mapping[str, str] = {
     "edit.reply": "Antworte auf diese Nachricht mit dem neuen Text; Optionen wie --seed 7 gehen mit. Bisher:\n{text}",
     # ---- Antworten und Absagen
     "describe.question": "Beschreibe dieses Bild.",
+    "ask_about.question": "Worum geht es hier?",
     "delete.done": "Die Nachrichten von Auftrag {job} sind gelöscht.",
     "refused.word": "„{word}“ ist in diesem Chat nicht erwünscht.",
     "refused.result_gone": "Die Bilder von Auftrag {job} werden nicht mehr aufbewahrt.",

@@ -36,6 +36,7 @@ TEXTS: Mapping[str, str] = {
     "edit.reply": "Reply to this message with the new text; options such as --seed 7 go along. So far:\n{text}",
     # ---- answers and refusals
     "describe.question": "Describe this picture.",
+    "ask_about.question": "What is this about?",
     "delete.done": "The messages of job {job} are deleted.",
     "refused.word": "“{word}” is not wanted in this chat.",
     "refused.result_gone": "The pictures of job {job} are no longer kept.",
