@@ -115,7 +115,8 @@ class Limits:
 
     `edit_every_s` is the least time between two edits of one message, `chat_every_s` between two
     requests of any kind in one chat, `group_per_minute` bounds requests a minute in a group (None:
-    no such bound), `overall_per_s` the whole bot. Messages older than `free_edit_s` are edited
+    no such bound), `overall_per_s` the whole bot. `burst` requests in a chat may follow one another
+    at once, as long as there are no more of them in `burst` times `chat_every_s`. Messages older than `free_edit_s` are edited
     only for their final state (None: no such rule). `previews` tells whether pictures may be shown
     while a job runs. An edit carries at most `files_per_edit` files. `pings` tells that people get
     no notification of an edit, so a short message follows after a long wait. `free_answers` tells
@@ -131,6 +132,7 @@ class Limits:
     chat_every_s: float
     overall_per_s: float
     group_per_minute: int | None = None
+    burst: int = 1
     free_edit_s: float | None = None
     previews: bool = False
     files_per_edit: int = 10

@@ -16,7 +16,8 @@ def test_a_group_never_sees_more_than_its_minute(steps: list[tuple[float, bool]]
     pace, now, sent = Pace(LIMITS, group=True), 0.0, list[float]()
     for pause, final in steps:
         now = max(now + pause, pace.earliest(now + pause, urgent=final))
-        pace.spend(now)
+        pace.begin(now)
+        pace.end(now)
         sent.append(now)
     for at in sent:
         assert len([each for each in sent if at <= each < at + 60.0]) <= 20
@@ -30,26 +31,70 @@ def test_an_end_never_waits_longer_than_an_update(steps: list[tuple[float, bool]
         now += pause
         assert pace.earliest(now, urgent=True) <= pace.earliest(now, urgent=False)
         now = max(now, pace.earliest(now, urgent=final))
-        pace.spend(now)
+        pace.begin(now)
+        pace.end(now)
 
 
 def test_a_penalty_is_waited_out_and_remembered_for_a_while() -> None:
     """Going on at the old pace makes the next penalty longer."""
     pace = Pace(LIMITS, group=False)
-    pace.spend(0.0)
+    request(pace, 0.0)
     pace.slow_down(0.0, 30.0)
     assert pace.earliest(1.0, urgent=True) == 30.0
-    pace.spend(30.0)
+    request(pace, 30.0)
     assert pace.earliest(30.0, urgent=True) == 32.0
-    pace.spend(200.0)
+    request(pace, 200.0)
     assert pace.earliest(200.0, urgent=True) == 201.0
 
 
-def test_a_whole_bots_requests_are_spaced() -> None:
+def request(budget: Pace | Overall, began_at: float, *, took_s: float = 0.0) -> None:
+    budget.begin(began_at)
+    budget.end(began_at + took_s)
+
+
+def test_a_whole_bot_keeps_to_its_second() -> None:
     """Many chats together would break the platform's overall limit."""
     overall = Overall(10.0)
-    assert [round(overall.reserve(0.0), 3) for _ in range(4)] == [0.0, 0.1, 0.2, 0.3]
-    assert overall.reserve(5.0) == 0.0
+    for _ in range(10):
+        assert overall.earliest(0.0) == 0.0
+        request(overall, 0.0)
+    assert overall.earliest(0.5) == 1.0
+    assert overall.earliest(5.0) == 5.0
+
+
+flights = st.lists(
+    st.tuples(st.floats(0, 3), st.floats(0, 12), st.floats(0, 1), st.booleans()),
+    min_size=2,
+    max_size=60,
+)
+
+
+@given(flights)
+def test_no_window_of_the_platform_overflows_however_long_requests_are_under_way(
+    steps: list[tuple[float, float, float, bool]],
+) -> None:
+    """A stalled process sends at once what it spaced, and the platform counts what arrives."""
+    pace, now = Pace(LIMITS, group=False), 0.0
+    landing: list[float] = []
+    arrived: list[float] = []
+    for pause, took_s, share, burst in steps:
+        now += pause
+        while (at := _landed(pace, landing, now, burst=burst)) > now:
+            now = min([at, *landing])
+        pace.begin(now)
+        landing.append(now + took_s)
+        arrived.append(now + share * took_s)
+    for at in arrived:
+        within = [each for each in arrived if at <= each < at + LIMITS.burst * LIMITS.chat_every_s]
+        assert len(within) <= LIMITS.burst
+
+
+def _landed(pace: Pace, landing: list[float], now: float, *, burst: bool) -> float:
+    for at in sorted(landing):
+        if at <= now:
+            pace.end(at)
+            landing.remove(at)
+    return pace.earliest(now, urgent=True, burst=burst)
 
 
 def test_the_head_of_a_line_is_shown_more_promptly() -> None:
