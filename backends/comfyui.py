@@ -159,10 +159,17 @@ class ComfyUI:
         if seen is Stage.UNKNOWN:
             return None
         if isinstance(seen, Ended):
+            if seen.interrupted:
+                return None
             raise_if_failed(workflow, seen)
             return self._fetch(model, work.key, workflow, seen)
         ended = await self._attempts.follow(work.key, workflow, report)
         return self._fetch(model, work.key, workflow, ended)
+
+    def leave(self) -> bool:
+        """Have prompts run on when their calls are cancelled; their keys find them again."""
+        self._attempts.leave()
+        return True
 
     async def aclose(self) -> None:
         """Finish stopping what was cancelled, then close connections. Idempotent."""

@@ -12,7 +12,14 @@ from backends.comfyui_answers import Ended, NodeFailure
 from backends.http import HttpRefused, parse_json
 from backends.workflow import WORDS, Workflow, blame
 from backends.workflow_graph import files_of
-from queueing.errors import BackendError, BadModel, OutOfMemory, Rejected, Unavailable
+from queueing.errors import (
+    BackendError,
+    BadModel,
+    Interrupted,
+    OutOfMemory,
+    Rejected,
+    Unavailable,
+)
 from queueing.requests import TextToImage
 
 MISCONFIGURED = "This model is not set up right on its server; please tell the operator."
@@ -95,7 +102,7 @@ def raise_if_failed(workflow: Workflow, ended: Ended) -> None:
     if ended.failure is not None:
         raise failure(ended.failure, workflow)
     if ended.interrupted:
-        raise Unavailable("interrupted on the server by somebody else")
+        raise Interrupted("interrupted on the server by somebody else")
 
 
 def is_loader(workflow: Workflow, node_id: str) -> bool:

@@ -153,6 +153,10 @@ class Demo:
         """Return None: a restart of Usher is one of the demo as well."""
         return None
 
+    def leave(self) -> bool:
+        """Return False: it ends with Usher."""
+        return False
+
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
 

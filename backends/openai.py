@@ -185,6 +185,10 @@ class OpenAI:
         """Return None: these servers stop when the connection goes, and keep no answer."""
         return None
 
+    def leave(self) -> bool:
+        """Return False: these servers stop when the connection goes."""
+        return False
+
     async def aclose(self) -> None:
         """Close the connections. Idempotent."""
         await self._http.aclose()

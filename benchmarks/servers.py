@@ -165,6 +165,10 @@ class TraceServer:
         """Tell what is in memory."""
         return frozenset(self._memory)
 
+    def leave(self) -> bool:
+        """Keep nothing for a next start."""
+        return False
+
     async def aclose(self) -> None:
         """Have nothing to close."""
 

@@ -4,6 +4,7 @@ Whatever a person does wrong becomes one sentence for them; whatever we do wrong
 its cause and becomes a neutral sentence. A call never takes the platform down.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -78,13 +79,14 @@ class Gate:
         self._closed = False
 
     def close(self) -> None:
-        """Accept nothing more: an orderly stop has begun."""
+        """Carry out nothing more: an orderly stop has nearly ended."""
         self._closed = True
 
     async def call(self, invocation: Invocation) -> None:
         """Carry out a call; what it accepts is durable when this returns."""
         language = language_of(invocation.language)
         if self._closed:
+            await _left_to_next_process(invocation)
             answer: Answer = _words(language, "refused.not_accepting")
             self._presenter.answer(invocation, answer)
             return
@@ -99,6 +101,8 @@ class Gate:
         except CallRefused as refused:
             answer = _words(language, refused.key, **refused.values)
         except StoreError as error:
+            if self._closed:
+                await _left_to_next_process(invocation)
             log.error("call %s of %s: %s", invocation.key, invocation.user, error)  # noqa: TRY400  no bug of ours
             answer = _words(language, "refused.not_accepting")
         except Exception:
@@ -202,6 +206,12 @@ class Gate:
 def _places(call: Invocation) -> tuple[str, ...]:
     """Return the ids a chat can be allowed by: what it is part of, the chat of a thread, itself."""
     return (*call.within, call.chat.partition("/")[0], call.chat)
+
+
+async def _left_to_next_process(invocation: Invocation) -> None:
+    """Never return for a call that comes again."""
+    if invocation.comes_again:
+        await asyncio.get_running_loop().create_future()
 
 
 def _banned(person: Person) -> CallRefused:

@@ -262,7 +262,8 @@ class ServerInfo:
 class Backend(Protocol):
     """An inference server. Failures are `BackendError`s only; calls may overlap.
 
-    Cancelling any call stops its work on the server as far as the server can, then re-raises.
+    Cancelling any call stops its work on the server as far as the server can, then re-raises;
+    after `leave` the attempts of `run` and `resume` go on instead.
     """
 
     capabilities: frozenset[Capability]  # what servers of this kind can do at all
@@ -309,7 +310,15 @@ class Backend(Protocol):
         """Go on with an attempt sent before a crash, under the same `work.key`.
 
         Still running: watch it to its end. Finished: return its `Fetch` at once. Unknown to the
-        server: return None, soon. Fails as `run` does when the attempt failed.
+        server, or stopped before its end: return None, soon. Fails as `run` does when the attempt
+        failed.
+        """
+
+    def leave(self) -> bool:
+        """Let the server go on with what runs when its calls are cancelled, from now on.
+
+        Called once, before an orderly stop: `resume` finds the attempts at the next start. False
+        where the server stops when nobody listens, or keeps nothing.
         """
 
     async def load(self, model: ModelSpec) -> None:

@@ -186,7 +186,8 @@ class Invocation:
 
     `show_form` shows a form to the caller alone and is None where the platform has none, or where
     this kind of call cannot open one. It raises `ChatError`. `form` tells that the values come from
-    one: a field that is missing from the options was emptied.
+    one: a field that is missing from the options was emptied. `comes_again` tells that the platform
+    delivers a call once more that `Door.call` has not returned from, after a restart at the latest.
     """
 
     key: str
@@ -209,6 +210,7 @@ class Invocation:
     quoted: str = ""
     show_form: ShowForm | None = None
     form: bool = False
+    comes_again: bool = True
 
 
 class Door(Protocol):
@@ -219,6 +221,7 @@ class Door(Protocol):
     async def call(self, invocation: Invocation) -> None:
         """Carry out a call. When it returns, whatever it accepts is durable.
 
+        It does not return for a call that comes again, once a stop has begun.
         Never raises but `CancelledError`, and never waits for an answer to be sent: answers go
         out through `invocation.respond` from the bot's own tasks.
         """

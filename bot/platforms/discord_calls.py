@@ -113,6 +113,7 @@ class Call:
             quoted=self._about.content if self._about else "",
             show_form=None if self._form else self.show_form,
             form=self._form,
+            comes_again=False,
         )
 
     def _about_files(self, limit: int) -> Iterator[Attachment]:

@@ -8,7 +8,7 @@ from queueing.jobs import TRANSITIONS, JobEvent
 
 JOB_COLUMNS = (
     "id, model, request, owner, lane, parent, reply_to, state, seq, attempt, version, not_before,"
-    " queued_at, started_at, finished_at, backend, suspect, error, acknowledged"
+    " queued_at, started_at, finished_at, backend, suspect, error, acknowledged, sendings"
 )
 
 # ---------------------------------------------------------------- accepting
@@ -28,7 +28,7 @@ INSERT_INPUT = "INSERT INTO inputs (job_id, number, name, mime, data) VALUES (?,
 
 
 # Only what an event can alter: naming a column rewrites every index that depends on it.
-_START = ("attempt", "started_at", "backend")
+_START = ("attempt", "started_at", "backend", "sendings")
 _RETURN = ("attempt", "started_at", "not_before", "suspect", "error")
 _END = ("finished_at", "error")
 ALTERED: Mapping[JobEvent, tuple[str, ...]] = {

@@ -34,6 +34,7 @@ def job_from(row: Row) -> Job:
         suspect=bool(row[16]),
         error=row[17],
         acknowledged=bool(row[18]),
+        sendings=row[19],
     )
 
 
@@ -59,6 +60,7 @@ def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
         suspect=False,
         error=None,
         acknowledged=False,
+        sendings=0,
     )
 
 
@@ -100,6 +102,7 @@ def changed(
         suspect=suspect if returning else job.suspect,
         error=error if error is not None else job.error,
         acknowledged=job.acknowledged,
+        sendings=job.sendings + (event is JobEvent.START),
     )
 
 

@@ -105,10 +105,12 @@ class FakeServer:
         self.slots = slots
         self.memory: set[str] = set()
         self.attempts: dict[str, Attempt] = {}
+        self.sent: set[str] = set()  # keys, for ever
         self.up = True
         self.wedged = False
         self.tells_memory = False
         self.tells_loaded = True
+        self.remembers = True  # can be asked for an attempt that nobody listens to any more
         self.fates: Callable[[Work], Fate] = lambda _work: Fate()
         self.load_fates: Callable[[], Exception | None] = lambda: None
         self.loading: dict[str, tuple[asyncio.Future[None], asyncio.TimerHandle]] = {}
@@ -166,8 +168,9 @@ class FakeServer:
     def accept(self, model: str, work: Work) -> Attempt:
         """Take an attempt on and work at it, whoever listens."""
         loop = asyncio.get_running_loop()
-        if work.key in self.attempts and self.attempts[work.key].running:
-            self.violations.append(f"{prompt_of(work)} sent twice")
+        if work.key in self.sent:
+            self.violations.append(f"{prompt_of(work)} sent twice under {work.key}")
+        self.sent.add(work.key)
         if len([attempt for attempt in self.running if attempt.attended]) >= self.slots:
             self.violations.append(
                 f"more than {self.slots} at once on {self.name} at {loop.time()}"
@@ -284,6 +287,7 @@ class FakeBackend:
     ) -> None:
         self.server = server
         self.dead = False
+        self.left = False
         self.unloads_together = unloads_together
         self.can_unload = can_unload
 
@@ -328,7 +332,7 @@ class FakeBackend:
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
         await asyncio.sleep(0.01)
         await self._reach()
-        attempt = self.server.attempts.get(work.key)
+        attempt = self.server.attempts.get(work.key) if self.server.remembers else None
         return None if attempt is None else await self._follow(attempt, report)
 
     async def _follow(self, attempt: Attempt, report: Report) -> Fetch:
@@ -341,7 +345,7 @@ class FakeBackend:
         try:
             await done
         except asyncio.CancelledError:
-            if self.dead:
+            if self.dead or self.left:
                 attempt.attended = False
             else:
                 self.server.interrupt(attempt)
@@ -389,6 +393,10 @@ class FakeBackend:
         answer = frozenset(model.name for model in models) & self.server.memory
         await asyncio.sleep(self.server.answer_s)
         return answer
+
+    def leave(self) -> bool:
+        self.left = self.server.remembers
+        return self.left
 
     async def aclose(self) -> None:
         return None
