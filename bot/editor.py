@@ -69,7 +69,6 @@ class Editor:
 
     def draw(self, card: Card, standing: Standing) -> Content:
         """Return what the message of an open job should show."""
-        standing = replace(standing, done_at=card.steady(standing.done_at, self._clock.now()))
         limits = self._platform(card).limits
         content = status.open_message(
             standing, card.progress, card.origin.language, previews=limits.previews
@@ -112,7 +111,7 @@ class Editor:
             await self._show(card, content, again=partial(self._drawn, card))
         except (ContentRefused, TooLarge) as refusal:
             log.warning("job %s: a passing state was refused: %s", card.job.id, refusal)
-            card.shown = content  # not again; the next state may do
+            card.show(content, card.kind, self._clock.now())  # not again; the next state may do
 
     async def _drawn(self, card: Card) -> Content | None:
         """Return what the message should show now; None where the job ended just now."""
@@ -151,6 +150,9 @@ class Editor:
             drawn = await again() if waited and again is not None else content
             if drawn is None or card.dropped or (drawn == card.shown and card.ref is not None):
                 return  # it ended, was forgotten, or became true again, while its turn came
+            if card.ref is not None and not (card.telling or card.job.state.final):
+                self._desks.of(card).pace.updated(self._clock.now())
+            kind = card.kind
             put = await self._put(card, drawn)
         if card.ref is None:
             await self._show(card, drawn, again=again)  # as a message, as no call can be answered
@@ -158,7 +160,7 @@ class Editor:
         if put != drawn:
             async with self._turn(card, drawn):
                 await self._platform(card).edit(card.ref, drawn)
-        card.shown, card.edited_at, card.why_shown = drawn, self._clock.now(), card.why
+        card.show(drawn, kind, self._clock.now())
 
     def _turn(self, card: Card, content: Content) -> AbstractAsyncContextManager[bool]:
         """Return the turn of the card's next request, which may need none."""

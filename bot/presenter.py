@@ -89,7 +89,11 @@ class Presenter:
         )
         self._cards: dict[int, Card] = {}
         self._lookout = Lookout(
-            queue=queue, cards=self._cards.values(), draw=self._editor.draw, stale=self._serve
+            queue=queue,
+            cards=self._cards.values(),
+            draw=self._editor.draw,
+            stale=self._serve,
+            clock=clock,
         )
         self._expected: dict[str, Invocation] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -193,7 +197,7 @@ class Presenter:
         elif job.version < card.job.version:
             return
         if job.state is not card.job.state:
-            card.progress = card.moment = None
+            card.progress = None
             if job.state is JobState.PENDING:
                 card.written = ""  # it begins anew
             elif job.state.final:

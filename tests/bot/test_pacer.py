@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.cards import Card
 from bot.pacer import Overall, Pace, patience_s
 from tests.fakes.chat import LIMITS
 
@@ -102,15 +101,3 @@ def test_the_head_of_a_line_is_shown_more_promptly() -> None:
     waits = [patience_s(position, 500) for position in (1, 10, 11, 12, 50, 5000)]
     assert waits == sorted(waits)
     assert waits[2] < 15.0 < waits[3]
-
-
-def test_a_moment_that_wanders_a_little_is_not_shown_anew() -> None:
-    """Every look would cost an edit."""
-    card = Card.__new__(Card)
-    card.moment = None
-    assert card.steady(1000.0, 0.0) == 1000.0
-    assert card.steady(1150.0, 0.0) == 1000.0
-    assert card.steady(1300.0, 0.0) == 1300.0
-    assert card.steady(1309.0, 1299.0) == 1300.0
-    assert card.steady(1320.0, 1301.0) == 1320.0
-    assert card.steady(None, 1301.0) is None
