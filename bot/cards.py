@@ -10,6 +10,7 @@ from bot.pacer import Pace, stretch
 from bot.parcels import Rung
 from bot.platforms.base import Content, MessageRef, Moment, Respond
 from bot.records import Origin
+from queueing.calm import PASSES_S
 from queueing.jobs import Job
 from queueing.reports import Standing
 from queueing.requests import Progress
@@ -41,8 +42,9 @@ def kind_of(reason: Reason | None) -> Kind:
 
 
 def _expires(content: Content, now: float) -> float:
-    """Return when the first of the moments ahead that a message names has passed."""
-    ahead = [part.at for part in content.body if isinstance(part, Moment) and part.at > now]
+    """Return when the first of the moments ahead that a message names has clearly passed."""
+    moments = [part.at + PASSES_S for part in content.body if isinstance(part, Moment)]
+    ahead = [moment for moment in moments if moment > now]
     return min(ahead, default=math.inf)
 
 

@@ -1,18 +1,19 @@
 """Finds out whose status message no longer shows where its job stands.
 
-While anybody waits it looks at the first of every line each second or two, whether or not the line
-moved: what holds a line back, and until when, is decided by others. Whole lines are looked at when
-they moved, and each message when a moment it names has passed. It never sends.
+While anybody waits it looks at the first of every line, whether or not the line moved: what holds
+it back, and until when, is decided by others. Whole lines are looked at when their reason turns and
+every few seconds, each message when a moment it names has passed. It never sends.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 
 from bot.cards import Card
 from bot.pacer import HEAD
 from bot.platforms.base import Content
 from queueing.errors import StoreError
+from queueing.events import LinesMoved
 from queueing.jobqueue import JobQueue
 from queueing.jobs import JobState
 from queueing.ports import Clock
@@ -48,13 +49,13 @@ class Lookout:
         self._draw = draw
         self._stale = stale
         self._clock = clock
-        self._models: set[str] = set()
+        self._turned: set[str] = set()
         self._moved = asyncio.Event()
         self._heads_at = self._whole_at = 0.0
 
-    def moved(self, models: Iterable[str]) -> None:
-        """Look at these models' lines soon. Never blocks."""
-        self._models.update(models)
+    def moved(self, lines: LinesMoved) -> None:
+        """Look at lines soon. Never blocks."""
+        self._turned |= lines.turned
         self._moved.set()
 
     async def run(self) -> None:
@@ -62,41 +63,32 @@ class Lookout:
         while True:
             if not any(_watched(card) for card in self._cards):
                 await self._moved.wait()
-            self._moved.clear()
-            moved, self._models = self._models, set()
             try:
-                await self._look_around(moved)
+                await self._look_around()
             except StoreError as error:
                 log.warning("places in line cannot be read: %s", error)
-                self.moved(moved)
             except Exception:
                 log.exception("places in line cannot be shown")
             await asyncio.sleep(_REST_S)
 
-    async def _look_around(self, moved: Collection[str]) -> None:
-        now = self._clock.now()
+    async def _look_around(self) -> None:
+        now, turned = self._clock.now(), self._turned
         whole_s = max(_WHOLE_S, _WHOLE_EACH_S * len(self._cards))
         if whole := now - self._whole_at >= whole_s:
             self._whole_at = now
-        if heads := bool(moved) or now - self._heads_at >= _HEADS_S:
+        if heads := self._moved.is_set() or now - self._heads_at >= _HEADS_S:
             self._heads_at = now
+        self._turned = set()
+        self._moved.clear()
 
         def asked(card: Card) -> bool:
-            return whole or (heads and _near(card)) or card.expires <= now
+            line = whole or card.job.model in turned
+            return line or (heads and _near(card)) or card.expires <= now
 
-        open_cards = [card for card in self._cards if _watched(card)]
-        looked = [card for card in open_cards if asked(card)]
-        turned = await self._look(looked)
-        if turned and not whole:
-            rest = set(open_cards) - set(looked)
-            await self._look([card for card in rest if card.job.model in turned])
+        await self._look([card for card in self._cards if _watched(card) and asked(card)])
 
-    async def _look(self, cards: Collection[Card]) -> Collection[str]:
-        """Mark the cards that show something else; return the models that wait for another reason."""
-        if not cards:
-            return ()
-        turned = set()
-        standings = await self._queue.standings([card.job for card in cards])
+    async def _look(self, cards: Collection[Card]) -> None:
+        standings = await self._queue.standings([card.job for card in cards]) if cards else {}
         for card in cards:
             standing = standings.get(card.job.id)
             if standing is None or standing.job.version < card.job.version:
@@ -104,19 +96,11 @@ class Lookout:
             if standing.job.state is not card.job.state:
                 continue  # the same: its event is on its way
             card.job = standing.job  # nothing else tells that it has left the back row
-            if self._differs(card, standing):
-                turned.add(card.job.model)
-        return turned
-
-    def _differs(self, card: Card, standing: Standing) -> bool:
-        """Mark a card that shows something else; tell whether it waits for another reason."""
-        before = card.kind
-        card.stand(standing)
-        if card.shown is not None and self._draw(card, standing) != card.shown:
-            card.moved = True
-            card.changed |= card.outdated(self._clock.now())
-            self._stale(card)
-        return card.kind != before
+            card.stand(standing)
+            if card.shown is not None and self._draw(card, standing) != card.shown:
+                card.moved = True
+                card.changed |= card.outdated(self._clock.now())
+                self._stale(card)
 
 
 def _watched(card: Card) -> bool:

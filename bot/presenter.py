@@ -113,8 +113,8 @@ class Presenter:
                     self._serve(card)
             case Forgotten(job_ids=job_ids):
                 self._forget(job_ids)
-            case LinesMoved(models=models):
-                self._lookout.moved(models)
+            case LinesMoved():
+                self._lookout.moved(event)
 
     def expect(self, invocation: Invocation) -> None:
         """Remember how a call is answered, should it become a job."""

@@ -19,9 +19,15 @@ from queueing.requests import File
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point in time (UNIX seconds), shown in the reader's own time or as a live countdown."""
+    """A point in time (UNIX seconds), shown in the reader's own time or as a live countdown.
+
+    `spread_s` is about how far off it may be, `clock` asks for the time of day alone, as within a
+    sentence.
+    """
 
     at: float
+    spread_s: float = 0.0
+    clock: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.pacer import Overall, Pace, patience_s
+from bot.platforms.discord import Discord
+from bot.platforms.web import Web
 from tests.fakes.chat import LIMITS
 
 requests = st.lists(st.tuples(st.floats(0, 30), st.booleans()), min_size=1, max_size=80)
@@ -101,3 +103,27 @@ def test_the_head_of_a_line_is_shown_more_promptly() -> None:
     waits = [patience_s(position, 500) for position in (1, 10, 11, 12, 50, 5000)]
     assert waits == sorted(waits)
     assert waits[2] < 15.0 < waits[3]
+
+
+def test_the_page_is_told_of_a_new_place_at_once() -> None:
+    """Where edits cost nothing, people would look at a place eight seconds old all the same."""
+    page, chat = Pace(Web.limits, group=False), Pace(LIMITS, group=False)
+    assert page.patience_s(3, 500) == 0.0 < chat.patience_s(3, 500)
+    assert page.patience_s(50, 500) < chat.patience_s(50, 500)
+
+
+@given(st.lists(st.floats(0, 8), min_size=1, max_size=80))
+def test_updates_of_a_group_are_spread_and_leave_room_for_news(pauses: list[float]) -> None:
+    """Places would use up the minute, and a load that failed would wait for the next one."""
+    pace, now = Pace(LIMITS, group=True), 0.0
+    for pause in pauses:
+        now = max(now + pause, pace.earliest(now + pause, urgent=False))
+        pace.spend(now, update=True)
+    assert pace.earliest(now, urgent=False, soon=True) <= now + LIMITS.chat_every_s
+
+
+def test_news_of_an_old_message_wait_where_its_platform_bounds_such_edits() -> None:
+    """Discord answers too many edits of old messages with penalties."""
+    pace = Pace(Discord.limits, group=False)
+    assert pace.news_gap_s(None) < pace.edit_gap_s(None)
+    assert pace.news_gap_s(4000.0) == pace.edit_gap_s(4000.0) >= 60.0

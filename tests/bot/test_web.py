@@ -270,7 +270,12 @@ async def test_a_message_reaches_every_page_and_changes_in_place(door: ScriptedD
             entry = await page.entry("#3")
             places.append(entry["place"])
             assert entry["message"] == ref.message
-            assert entry["shown"]["body"][1] == {"kind": "moment", "at": 5e9}
+            assert entry["shown"]["body"][1] == {
+                "kind": "moment",
+                "at": 5e9,
+                "spread": 0.0,
+                "clock": False,
+            }
             assert entry["shown"]["buttons"][0][0]["label"] == "Cancel"
         await web.edit(ref, Content(body=(Markdown("**done**"),), files=(picture(),)))
         for page in (desk, phone):
