@@ -118,7 +118,9 @@ def test_updates_of_a_group_are_spread_and_leave_room_for_news(pauses: list[floa
     pace, now = Pace(LIMITS, group=True), 0.0
     for pause in pauses:
         now = max(now + pause, pace.earliest(now + pause, urgent=False))
-        pace.spend(now, update=True)
+        pace.begin(now)
+        pace.updated(now)
+        pace.end(now)
     assert pace.earliest(now, urgent=False, soon=True) <= now + LIMITS.chat_every_s
 
 
