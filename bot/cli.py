@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from bot import heartbeat, logs, process
+from bot import heartbeat, logs
 from bot.arguments import parser
 from bot.config import Config, ConfigError, load
 from bot.demo_options import DemoOptions
@@ -65,7 +65,7 @@ def version() -> str:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from bot import demo  # noqa: PLC0415  its libraries are no business of the other commands
+    from bot import demo, process  # noqa: PLC0415  its libraries are no business of the others
 
     process.settle()
     options = {name: getattr(arguments, name) for name in DemoOptions.__dataclass_fields__}
@@ -78,6 +78,8 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             (f"{arguments.config}: chats: none is set, so nobody could ask anything",)
         )
+    from bot import process  # noqa: PLC0415  as above
+
     process.settle()
     return run_until_signal(_serve(config))
 

@@ -25,6 +25,7 @@ from bot.config_values import (
     Limit,
     Megabytes,
     Name,
+    Network,
     Quota,
     Seconds,
     Secret,
@@ -154,12 +155,14 @@ class WebConfig(Section):
     """The web chat; beyond this machine it needs a token.
 
     `url` is the address people reach it by, `names` are further host names, such as a proxy's.
+    `proxies` are the proxies before it that are believed about where a request comes from.
     """
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
     url: Url | None = None
     names: tuple[str, ...] = ()
+    proxies: tuple[Network, ...] = ()
     token: Annotated[Secret, AfterValidator(long_enough)] = None
 
     def all_names(self) -> tuple[str, ...]:

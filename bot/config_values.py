@@ -1,6 +1,7 @@
 """The kinds of values settings have: sizes, seconds, addresses, names; and the group of settings."""
 
 import re
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, get_args
 from urllib.parse import urlsplit
@@ -87,6 +88,19 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:
         return False
+
+
+def _network(text: str) -> str:
+    """Refuse what is neither an address nor a network."""
+    try:
+        ip_network(text)
+    except ValueError:
+        raise ValueError("must be an address or a network, such as 10.0.0.0/8") from None
+    return text
+
+
+Network = Annotated[str, AfterValidator(_network)]
+"""An IP address or a network of them."""
 
 
 def long_enough(token: SecretStr | None) -> SecretStr | None:

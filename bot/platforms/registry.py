@@ -65,6 +65,7 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         host=chats.web.host,
         port=chats.web.port,
         names=chats.web.all_names(),
+        proxies=chats.web.proxies,
         token=token.get_secret_value() if token else None,
         people=fittings.web_people,
         log=fittings.chat_log,
