@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from bot.commands import attached
+from bot.commands import attached, late
 from bot.commands.context import (
     Answer,
     Call,
@@ -123,6 +123,25 @@ class Gate:
         return replace(invocation, command=prompt.command, text=text, quoted="")
 
     async def _answer(self, invocation: Invocation, person: Person, language: str) -> Answer:
+        earlier = await late.asked_with_album(self._context, invocation)
+        if earlier is None and invocation.album is not None and not invocation.album.asks:
+            return None
+        command = self._allowed(invocation, person, language)
+        try:
+            files = attached.used(command, invocation, language)
+            invocation = replace(invocation, files=files)
+            if earlier is not None:
+                call = Call(invocation=invocation, args={}, person=person, language=language)
+                return await late.join(self._context, call, command, earlier)
+            late.refuse_incomplete(invocation)
+            args = self._args(command, invocation)
+            call = Call(invocation=invocation, args=args, person=person, language=language)
+            return await HANDLERS[command.name](self._context, call)
+        except BadCall as bad:
+            return _misread(language, command, bad)
+
+    def _allowed(self, invocation: Invocation, person: Person, language: str) -> Command:
+        """Return the command that is called. Raises `CallRefused` for those who may not call it."""
         if not self._context.access.lets_in(invocation.platform, _places(invocation)):
             raise CallRefused("refused.chat", chat=_places(invocation)[0])
         if person.is_banned(self._context.clock.now()):
@@ -132,14 +151,7 @@ class Gate:
             raise self._unknown(invocation.command, language)
         if command.admin and not self._context.access.is_admin(invocation.user):
             raise CallRefused("refused.admin_only", command=command.name)
-        try:
-            files = attached.used(command, invocation, language)
-            invocation = replace(invocation, files=files)
-            args = self._args(command, invocation)
-            call = Call(invocation=invocation, args=args, person=person, language=language)
-            return await HANDLERS[command.name](self._context, call)
-        except BadCall as bad:
-            return _misread(language, command, bad)
+        return command
 
     def _unknown(self, name: str, language: str) -> CallRefused:
         return unknown_command(name, [c.name for c in self.commands if not c.hidden], language)

@@ -35,6 +35,7 @@ class Origin(Record):
     key: str
     request: str | None = None  # the caller's own message, to reply to
     near: NearModel | None = None
+    parts: tuple[str, ...] = ()  # of the album it was asked with, those that belong to it
 
     @classmethod
     def of(cls, call: Invocation, language: str, near: NearModel | None = None) -> "Origin":
@@ -49,6 +50,7 @@ class Origin(Record):
             key=call.key,
             request=call.request.message if call.request else None,
             near=near,
+            parts=tuple(file.part for file in call.files if file.part),
         )
 
     def request_ref(self) -> MessageRef | None:

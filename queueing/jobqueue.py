@@ -111,13 +111,20 @@ class JobQueue:
             break
         return job
 
-    async def amend(self, job_id: int, request: TextToImage | Chat) -> Job | None:
+    async def amend(
+        self,
+        job_id: int,
+        request: TextToImage | Chat,
+        *,
+        files: Sequence[File] = (),
+        reply_to: str | None = None,
+    ) -> Job | None:
         """Give a job that never started another request and let it start at once.
 
-        It keeps its place; its hold ends. Returns it as it is then, None when it was faster: it has
+        `files` join its inputs, `reply_to` replaces its own. It keeps its place; its hold ends. Returns it as it is then, None when it was faster: it has
         started or ended. Durable.
         """
-        job = await self._store.amend(job_id, request)
+        job = await self._store.amend(job_id, request, files=files, reply_to=reply_to)
         if job is not None:
             self._publish(JobChanged(job=job, event=None))
         return job
@@ -211,6 +218,10 @@ class JobQueue:
     async def get(self, job_id: int) -> Job | None:
         """Return a job, or None."""
         return await self._store.get(job_id)
+
+    async def find(self, key: str) -> Job | None:
+        """Return the job accepted under an idempotency key, or None."""
+        return await self._store.find(key)
 
     async def open_jobs(self, owner: str | None = None) -> list[Job]:
         """Return the open jobs of an owner, or of everybody, oldest first."""

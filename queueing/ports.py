@@ -176,10 +176,18 @@ class Store(Protocol):
         owner's back row enters the line so. None when there is no such job, or it waits no longer.
         """
 
-    async def amend(self, job_id: int, request: TextToImage | Chat) -> Job | None:
+    async def amend(
+        self,
+        job_id: int,
+        request: TextToImage | Chat,
+        *,
+        files: Sequence[File] = (),
+        reply_to: str | None = None,
+    ) -> Job | None:
         """Give a job that never started another request, let it start at once and return it.
 
-        It keeps its place; its hold, if any, ends. None when it has started or ended, or there is
+        `files` join its inputs, after those it has; `reply_to` replaces its own. It keeps its place;
+        its hold, if any, ends. None when it has started or ended, or there is
         no such job.
         """
 

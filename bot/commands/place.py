@@ -1,5 +1,6 @@
 """Places a request in the queue: the pictures it came with, its limits, its origin."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bot.access import free_again_at
@@ -23,13 +24,14 @@ _NAME_SHOWN = 80
 PICTURE_MB = 20  # what Telegram lets a bot download; the same everywhere
 
 
-async def pictures(call: Call) -> tuple[File, ...]:
-    """Return the attached pictures, checked. Raises `BadCall`.
+async def pictures(call: Call, of: Sequence[Attachment] | None = None) -> tuple[File, ...]:
+    """Return the attached pictures, or those `of` them, checked. Raises `BadCall`.
 
     The size is checked before anything is downloaded, the format and the number of pixels before
     anything is decoded.
     """
-    attached = [file for file in call.invocation.files if file.kind is AttachmentKind.PICTURE]
+    files = call.invocation.files if of is None else of
+    attached = [file for file in files if file.kind is AttachmentKind.PICTURE]
     return tuple([await _picture(each) for each in attached])
 
 

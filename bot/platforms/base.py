@@ -155,7 +155,7 @@ class Attachment:
 
     Every platform hands on everything that came with a message, whatever kind it is: the dispatch
     decides what is used. `replied` tells that it hangs on the message that is replied to, or whose
-    menu was opened. `name` is "" where the chat knows none.
+    menu was opened. `name` is "" where the chat knows none. `part` names it among the parts of an album.
     """
 
     kind: AttachmentKind
@@ -164,6 +164,21 @@ class Attachment:
     size: int
     read: Callable[[], Awaitable[bytes]]
     replied: bool = False
+    part: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Album:
+    """What is known of an album whose parts arrive one by one; see `Invocation.album`.
+
+    `asks` is False for parts that ask for nothing by themselves: they are a call only where the
+    album was one. `begun` tells that earlier parts were handed on before; `partial`, that the
+    service keeps the other parts to itself.
+    """
+
+    asks: bool = True
+    begun: bool = False
+    partial: bool = False
 
 
 Respond = Callable[[Content, bool], Awaitable[MessageRef | None]]
@@ -194,6 +209,9 @@ class Invocation:
     this kind of call cannot open one. It raises `ChatError`. `form` tells that the values come from
     one: a field that is missing from the options was emptied. `comes_again` tells that the platform
     delivers a call once more that `Door.call` has not returned from, after a restart at the latest.
+
+    `album` is set for pictures that arrive one by one: `key` is then the album's, the same for
+    parts that come late.
     """
 
     key: str
@@ -217,6 +235,7 @@ class Invocation:
     show_form: ShowForm | None = None
     form: bool = False
     comes_again: bool = True
+    album: Album | None = None
 
 
 class Door(Protocol):

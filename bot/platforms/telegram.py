@@ -126,8 +126,8 @@ class Telegram:
         )
         async with asyncio.TaskGroup() as tasks:
 
-            async def serve(update: Update) -> None:
-                await _serve(reception, update, door, tasks)
+            async def serve(updates: Sequence[Update]) -> None:
+                await _serve(reception, updates, door, tasks)
 
             announcing = tasks.create_task(self._announce(bot, door))
             try:
@@ -246,10 +246,10 @@ class Telegram:
 
 
 async def _serve(
-    reception: Reception, update: Update, door: Door, tasks: asyncio.TaskGroup
+    reception: Reception, updates: Sequence[Update], door: Door, tasks: asyncio.TaskGroup
 ) -> None:
     """Hand a call to the door; when this returns, whatever it asked for is durable."""
-    call = reception.call_of(update)
+    call = reception.call_of(updates)
     if call is None:
         return
     invocation = call.invocation()

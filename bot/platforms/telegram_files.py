@@ -1,6 +1,7 @@
 """What people attach on Telegram: seen at once, downloaded only when it is read."""
 
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 
 from telegram import Bot, ExternalReplyInfo, Message
 
@@ -38,7 +39,7 @@ def attachments_of(bot: Bot, message: Message) -> Iterator[Attachment]:
     """Yield everything a message comes with, and what hangs on the one it replies to."""
     own = attachment_of(bot, message)
     if own is not None:
-        yield own
+        yield replace(own, part=str(message.message_id) if message.media_group_id else "")
     replied = message.reply_to_message or message.external_reply
     theirs = attachment_of(bot, replied, replied=True) if replied is not None else None
     if theirs is not None and not (_is_ours(bot, replied) and theirs.kind is AttachmentKind.TEXT):

@@ -9,6 +9,19 @@ TEXTS: Mapping[str, str] = {
     "problem.too_many_texts": "Du hast {count} Textdateien angehängt; /{command} nimmt höchstens {most}.",
     "refused.picture_or_job": "Geht es um dein angehängtes Bild oder um Auftrag {job}? Bitte nur eines davon.",
     "refused.cannot_see": "Kein Modell hier kann Bilder sehen. /models zeigt, was jedes kann.",
+    "album.too_late": (
+        "Ein Bild deines Albums kam erst an, als Auftrag {job} schon begonnen hatte; es "
+        "fehlt also in der Antwort. Antworte mit dem Bild darauf oder schick alle Bilder "
+        "noch einmal zusammen."
+    ),
+    "album.late": (
+        "Dieses Bild kam nach dem Rest seines Albums an. Bitte schick alle Bilder noch "
+        "einmal zusammen."
+    ),
+    "album.partial": (
+        "In Gruppen zeigt mir Telegram von einem Album nur ein Bild. Schick mir die Bilder "
+        "lieber in einem privaten Chat."
+    ),
     "attached.picture": (
         "/{command} nimmt keine Bilder{names}. Mit /image kannst du von einem Bild ausgehen, oder"
         " schick es mit einer Frage."

@@ -9,6 +9,19 @@ TEXTS: Mapping[str, str] = {
     "problem.too_many_texts": "You attached {count} text files; /{command} takes {most} at most.",
     "refused.picture_or_job": "Is it about the picture you attached or about job {job}? Please choose one.",
     "refused.cannot_see": "No model here can see pictures. /models lists what each of them can do.",
+    "album.too_late": (
+        "A picture of your album arrived after I had begun on job {job}, so it isn't part "
+        "of the answer. Reply to the answer with it, or send all pictures together once "
+        "more."
+    ),
+    "album.late": (
+        "This picture arrived after the rest of its album. Please send all pictures "
+        "together once more."
+    ),
+    "album.partial": (
+        "In groups Telegram shows me only one picture of an album. Send the pictures to me "
+        "in a private chat instead."
+    ),
     "attached.picture": (
         "/{command} takes no pictures{names}. Use /image to start from a picture, or send it with a"
         " question."

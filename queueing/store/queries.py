@@ -57,7 +57,10 @@ FIRST_IN_BACK_ROW = (
     "SELECT id, model, lane FROM jobs WHERE owner = ? AND finished_at IS NULL AND seq IS NULL"
     " ORDER BY id LIMIT 1"
 )
-AMEND = "UPDATE jobs SET request = ?, not_before = 0, version = version + 1 WHERE id = ?"
+AMEND = (
+    "UPDATE jobs SET request = ?, reply_to = ?, not_before = 0, version = version + 1 WHERE id = ?"
+)
+COUNT_INPUTS = "SELECT count(*) FROM inputs WHERE job_id = ?"
 ENTER_LINE = "UPDATE jobs SET seq = ?, version = version + 1 WHERE id = ?"
 FIRST_WAITING = "SELECT min(seq) FROM jobs WHERE state = 'pending' AND model = ? AND lane = ?"
 FIRST_PROCESSING = "SELECT min(seq) FROM jobs WHERE state = 'processing' AND model = ? AND lane = ?"

@@ -109,9 +109,9 @@ def changed(
 _ATTEMPTS = {JobEvent.START: 1, JobEvent.RELEASE: -1}
 
 
-def file_rows(job_id: int, files: Sequence[File]) -> list[Row]:
-    """Return a row for each file, numbered from 1."""
-    return [(job_id, n, file.name, file.mime, file.data) for n, file in enumerate(files, 1)]
+def file_rows(job_id: int, files: Sequence[File], *, after: int = 0) -> list[Row]:
+    """Return a row for each file, numbered from 1, or `after` those that are there."""
+    return [(job_id, n, file.name, file.mime, file.data) for n, file in enumerate(files, after + 1)]
 
 
 def output_rows(job_id: int, output: Output) -> list[Row]:
