@@ -7,7 +7,7 @@ from functools import partial
 
 from bot.commands.context import Answer, Asked, Placed, Removed, Reply, Shown, Working
 from bot.delivery import Again, Courier
-from bot.parcels import Packer, first_page
+from bot.parcels import Packer, first_page, in_words
 from bot.patience import Patience, Terms
 from bot.platforms.base import (
     ChatError,
@@ -15,14 +15,19 @@ from bot.platforms.base import (
     ChatPlatform,
     Content,
     ContentRefused,
+    Form,
     Invocation,
     MessageRef,
+    ShowForm,
+    TooLarge,
 )
 from bot.records import Prompt, Records
+from bot.texts import language_of, say
 
 log = logging.getLogger(__name__)
 
 _NOTING_S = 2.0
+_FORM_PATIENCE_S = 2.0
 
 
 class Answers:
@@ -83,12 +88,15 @@ class Answers:
         limits = self._platforms[call.platform].limits
         content = first_page(content, limits)
         free = limits.free_answers and call.request is None
-        return await self._patience.ask(
-            call.platform,
-            call.chat,
-            lambda: call.respond(content, private),
-            Terms(burst=True, free=free),
-        )
+        terms = Terms(burst=True, free=free)
+        for words in dict.fromkeys((content, in_words(content), _neutral(call))):
+            try:
+                return await self._patience.ask(
+                    call.platform, call.chat, partial(call.respond, words, private), terms
+                )
+            except (ContentRefused, TooLarge) as refusal:
+                log.warning("the answer to call %s was refused: %s", call.key, refusal)
+        return None
 
     async def _show_again(self, call: Invocation, shown: Shown) -> None:
         limits = self._platforms[call.platform].limits
@@ -130,8 +138,7 @@ class Answers:
     async def _ask(self, call: Invocation, asked: Asked) -> None:
         """Show a form; where there is none, ask for a reply and remember what it is meant for."""
         form = asked.form
-        if call.show_form is not None:
-            await call.show_form(form)
+        if call.show_form is not None and await self._show_form(call, call.show_form, form):
             return
         if form.job_id is None:
             await self._respond(call, asked.content, private=False)
@@ -147,6 +154,16 @@ class Answers:
             noted.set()
             if self._asking.get(place) is noted:
                 del self._asking[place]
+
+    async def _show_form(self, call: Invocation, show: ShowForm, form: Form) -> bool:
+        """Open a form; return whether it is open. A platform takes one for some seconds only."""
+        terms = Terms(free=True, patience_s=_FORM_PATIENCE_S)
+        try:
+            await self._patience.ask(call.platform, call.chat, lambda: show(form), terms)
+        except ChatError as error:
+            log.info("call %s: its form was not opened: %s", call.key, error)
+            return False
+        return True
 
     async def _remove(self, call: Invocation, removed: Removed) -> None:
         for ref in removed.refs:
@@ -164,3 +181,8 @@ class Answers:
             await self._patience.ask(ref.platform, ref.chat, lambda: platform.delete(ref), Terms())
         except (ContentRefused, ChatGone):
             await self._edit(ref, instead)
+
+
+def _neutral(call: Invocation) -> Content:
+    """Return what is said where a chat takes nothing else."""
+    return Content(body=say(language_of(call.language), "refused.internal"))

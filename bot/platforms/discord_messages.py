@@ -4,6 +4,7 @@ Of all other messages Discord keeps the words to itself, because the bot asks fo
 intent; here they are passed over unread.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +25,12 @@ class PostReply(Protocol):
     """Posts an ordinary message that quotes another."""
 
     async def __call__(
-        self, chat: str, content: Content, *, reply_to: MessageRef | None = None
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,
+        nonce: str | None = None,
     ) -> MessageRef:
         """Post. Raises `ChatError`."""
 
@@ -69,8 +75,14 @@ class Spoken:
         )
 
     async def respond(self, content: Content, private: bool) -> MessageRef:  # noqa: ARG002
-        """Answer with a reply; Discord hides only the answers to commands from others."""
-        return await self.post(self._chat(), content, reply_to=self._ref(self.message.id))
+        """Answer with a reply; Discord hides only the answers to commands from others.
+
+        The same words are posted once, however often this is repeated within some minutes.
+        """
+        request = self._ref(self.message.id)
+        words = "".join(str(part) for part in content.body)
+        nonce = f"{self.message.id} {hashlib.sha256(words.encode()).hexdigest()}"
+        return await self.post(self._chat(), content, reply_to=request, nonce=nonce)
 
     def _is_for_us(self) -> bool:
         """Return whether a message speaks to us.
