@@ -2,6 +2,7 @@
 #
 #   docker build -t usher .
 #   docker run -d --name usher --restart unless-stopped --env-file usher.env \
+#       --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges \
 #       -v usher-data:/data -v "$PWD/config.yaml:/data/config.yaml:ro" usher
 #
 # The database lies beside the configuration, in the volume /data. usher.env holds the secrets the
@@ -28,12 +29,13 @@ RUN python -m venv /usher \
     && /usher/bin/pip uninstall --yes pip
 
 FROM python:3.13-slim
-RUN useradd --system --uid 10001 --no-create-home --home-dir /data usher \
+RUN groupadd --system --gid 10001 usher \
+    && useradd --system --uid 10001 --gid 10001 --no-create-home --home-dir /data usher \
     && install --directory --owner usher --group usher /data
 COPY --from=libraries /usher /usher
 COPY . /app
 ENV PATH=/usher/bin:$PATH PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-USER usher
+USER 10001:10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8080

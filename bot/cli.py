@@ -89,12 +89,16 @@ async def _serve(config: Config) -> None:
 
     # The sign of life begins when the database is ours: a second bot must not end the first one's.
     async with build(config).running() as parts, asyncio.TaskGroup() as group:
-        beating = group.create_task(heartbeat.beat(config.database))
+        beating = group.create_task(heartbeat.beat(config.database, parts.database.look_at_file))
         chats = ", ".join(platform.name for platform in parts.platforms)
         models = ", ".join(config.models) or "what its servers offer"
         _log.info("usher %s serves %s to %s", version(), models, chats)
-        await parts.queue.run()
-        beating.cancel()
+        try:
+            await parts.queue.run()
+        finally:
+            beating.cancel()
+            if parts.database.damage is not None:  # a stop in order, but not a good end
+                raise StoreError(parts.database.damage)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -105,9 +109,9 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _health(arguments: argparse.Namespace) -> int:
-    alive = heartbeat.is_alive(load(arguments.config).database)
-    print("alive" if alive else "no sign of life")
-    return 0 if alive else BROKEN
+    wrong = heartbeat.health(load(arguments.config).database)
+    print(wrong or "alive")
+    return BROKEN if wrong else 0
 
 
 def _backup(arguments: argparse.Namespace) -> int:

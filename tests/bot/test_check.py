@@ -189,8 +189,12 @@ async def test_a_newer_a_damaged_and_a_misplaced_database_fail(tmp_path: Path) -
 async def test_a_running_bot_is_no_fault(tmp_path: Path) -> None:
     """The check would fail, or disturb the bot, exactly when all is well."""
     config = configured(tmp_path)
-    heartbeat.file_of(config.database).touch()
+    running = asyncio.create_task(heartbeat.beat(config.database))
+    while not heartbeat.is_alive(config.database):  # noqa: ASYNC110  a file signals nothing
+        await asyncio.sleep(0)
     findings = await found(config)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     assert findings["database", "usher.sqlite"].text == "in use by the Usher that runs now"
     assert findings["chat", "web"].works is None
 
