@@ -113,6 +113,24 @@ class ComfyUI:
             notes=tuple(notes),
         )
 
+    async def gone(self) -> None:
+        """Return when a silent connection breaks, or when the server forgot what it ran.
+
+        The latter shows a restart behind a proxy, whose connections outlast the server.
+        """
+        signs = [
+            asyncio.create_task(self._http.gone()),
+            asyncio.create_task(self._server.forgets()),
+        ]
+        try:
+            seen, _ = await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
+            for sign in seen:
+                sign.result()
+        finally:
+            for sign in signs:
+                sign.cancel()
+            await asyncio.gather(*signs, return_exceptions=True)
+
     async def verify(self, model: ModelSpec) -> None:
         """Raise `BadModel` if the server lacks a node type or a file of the model's templates."""
         for workflow in self._templates(model).all:

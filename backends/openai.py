@@ -105,6 +105,10 @@ class OpenAI:
             flavour, description = await self._recognise()
         return ServerInfo(description=description, notes=(flavour.note,) if flavour.note else ())
 
+    async def gone(self) -> None:
+        """Return when a silent connection breaks and the next is refused."""
+        await self._http.gone()
+
     async def verify(self, model: ModelSpec) -> None:
         """Look for the model in the server's list, and whether it sees where it should."""
         self.check(model)

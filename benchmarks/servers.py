@@ -169,6 +169,10 @@ class TraceServer:
         """Keep nothing for a next start."""
         return False
 
+    async def gone(self) -> None:
+        """Never return: it stays."""
+        await asyncio.get_running_loop().create_future()
+
     async def aclose(self) -> None:
         """Have nothing to close."""
 

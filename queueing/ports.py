@@ -296,6 +296,13 @@ class Backend(Protocol):
     async def probe(self) -> ServerInfo:
         """Ask the server who it is; raise `Unavailable` when it does not answer."""
 
+    async def gone(self) -> None:
+        """Return once the server has gone away since the call, however soon it is back.
+
+        It is asked of a server that answers but does not work, whose restart between two probes
+        must be seen. It may return early, and never returns where there is nothing to see.
+        """
+
     async def verify(self, model: ModelSpec) -> None:
         """Ask the server whether it has what the model needs; raise `BadModel` when not."""
 

@@ -234,6 +234,22 @@ async def test_a_dead_server_is_unavailable(harness: Harness) -> None:
             await harness.backend.resume(harness.model, harness.work(), ignore)
 
 
+async def test_the_end_of_a_server_is_seen_though_nobody_asks_it(harness: Harness) -> None:
+    """If this failed a wedged server restarted between two looks would stay out for its pause."""
+    gone = asyncio.create_task(harness.backend.gone())
+    await harness.backend.probe()
+    output = await (await harness.backend.run(harness.model, harness.work(), ignore))()
+    assert output
+    assert not gone.done()
+    if harness.die is None:
+        gone.cancel()
+        await asyncio.wait([gone])
+        return
+    await harness.die()
+    async with asyncio.timeout(60):
+        await gone
+
+
 async def test_a_server_that_dies_ends_its_run(harness: Harness) -> None:
     """If this failed a crash of the server would leave its job running for ever."""
     if harness.die is None:

@@ -130,12 +130,15 @@ class FakeServer:
         self.finished: Counter[str] = Counter()  # by prompt
         self.cancelled: list[str] = []
         self.violations: list[str] = []
+        self.watched: list[asyncio.Event] = []  # set when it goes away
 
     # ------------------------------------------------------------ what happens to it
 
     def die(self, restart_s: float | None = None) -> None:
         """Lose everything now; come back after `restart_s`, or never by itself when negative."""
         self.up, self.wedged = False, False
+        for watch in self.watched:
+            watch.set()
         for attempt in list(self.attempts.values()):
             self._end(attempt, Unavailable(f"{self.name}: connection lost"))
         self.attempts.clear()
@@ -315,6 +318,13 @@ class FakeBackend:
         if not self.server.tells_memory:
             return ServerInfo(description="fake 1.0")
         return ServerInfo(description="fake 1.0", total_mb=card.total_mb, free_mb=card.free_mb)
+
+    async def gone(self) -> None:
+        left = asyncio.Event()
+        self.server.watched.append(left)
+        await left.wait()
+        if self.dead:
+            await asyncio.get_running_loop().create_future()
 
     async def verify(self, model: ModelSpec) -> None:
         await self._reach()
