@@ -21,11 +21,18 @@
 #
 # The web chat: chats.web with host 0.0.0.0 and a token, and
 #       -p 127.0.0.1:8080:8080
+#
+# Films and sound need PyAV, whose build carries x264 and x265 under the GPL. An image with them is
+# yours to make (docs/decisions/0010-films-and-sound.md says why):
+#   docker build --build-arg MEDIA=yes -t usher .
 
 FROM python:3.13-slim AS libraries
-COPY requirements.lock /
+ARG MEDIA=
+COPY requirements.lock requirements-media.lock /
 RUN python -m venv /usher \
     && /usher/bin/pip install --no-cache-dir --require-hashes -r /requirements.lock \
+    && if [ -n "$MEDIA" ]; then \
+        /usher/bin/pip install --no-cache-dir --require-hashes -r /requirements-media.lock; fi \
     && /usher/bin/pip uninstall --yes pip
 
 FROM python:3.13-slim

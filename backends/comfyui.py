@@ -5,14 +5,13 @@ seen through is told in `comfyui_attempts`.
 """
 
 import asyncio
-import re
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import ClassVar
 from uuid import UUID, uuid4
 
-from backends.comfyui_answers import Ended, Prompt, ServerFile, Stage
+from backends.comfyui_answers import Ended, Prompt, Stage
 from backends.comfyui_attempts import Attempts
 from backends.comfyui_errors import failure, is_loader, raise_if_failed
 from backends.comfyui_models import (
@@ -25,9 +24,9 @@ from backends.comfyui_models import (
     read_templates,
 )
 from backends.comfyui_pictures import as_upload, blank
+from backends.comfyui_results import collected
 from backends.comfyui_server import Server
 from backends.http import Http
-from backends.metadata import without_metadata
 from backends.options import read_options
 from backends.workflow import Workflow
 from backends.workflow_fill import fill, fit_size, warm_up
@@ -213,11 +212,8 @@ class ComfyUI:
             await self._attempts.give_way()
             if not made.files:
                 raise Rejected(f"attempt ended without a file ({model.name})", user_text=NO_PICTURE)
-            files = [
-                await self._download(file, f"{model.name}-{number}")
-                for number, file in enumerate(made.files, start=1)
-            ]
-            return Output(files=tuple(files))
+            keep = self._options.keep_metadata
+            return await collected(self._server, made.files, model.name, keep_metadata=keep)
 
         return fetch
 
@@ -228,17 +224,6 @@ class ComfyUI:
             raise Unavailable(f"a result is gone: the attempt is {seen}")
         raise_if_failed(workflow, seen)
         return seen
-
-    async def _download(self, file: ServerFile, name: str) -> File:
-        data, mime = await self._server.download(file)
-        ending = re.search(r"\.([a-z0-9]{1,8})$", file.filename.lower(), re.ASCII)
-        suffix = ending[1] if ending else "bin"  # nothing else of the server's name is taken
-        if not self._options.keep_metadata:
-            try:
-                data = await asyncio.to_thread(without_metadata, data)
-            except ValueError as error:
-                raise Unavailable(f"{file.filename[:200]!a}: {error}") from error
-        return File(name=f"{name}.{suffix}", mime=mime, data=data)
 
     # ---------------------------------------------------------------- memory
 

@@ -6,6 +6,7 @@ import pytest
 
 from backends.comfyui import ComfyUI
 from backends.comfyui_answers import ServerFile
+from backends.comfyui_results import collected
 from queueing.errors import OutOfMemory, Unavailable
 from queueing.requests import Progress
 from tests.backends.drawing import LONG, SDXL, SMALL, connect, drawn, idle, ignore, running, work
@@ -168,7 +169,8 @@ async def test_of_a_servers_file_name_only_a_plain_ending_is_kept(
         return b"data", "image/png"
 
     monkeypatch.setattr(comfy._server, "download", download)
-    assert (await comfy._download(ServerFile(filename=told), "m-1")).name == name
+    made = await collected(comfy._server, [ServerFile(filename=told)], "m", keep_metadata=False)
+    assert [file.name for file in made.files] == [name]
 
 
 # ---------------------------------------------------------------- stopping
