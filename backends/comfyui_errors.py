@@ -11,7 +11,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from backends.comfyui_answers import Ended, NodeFailure
 from backends.http import HttpRefused, parse_json
 from backends.workflow import WORDS, Workflow, blame
-from backends.workflow_graph import files_of
+from backends.workflow_memory import loaded_by
 from queueing.errors import (
     BackendError,
     BadModel,
@@ -106,9 +106,9 @@ def raise_if_failed(workflow: Workflow, ended: Ended) -> None:
 
 
 def is_loader(workflow: Workflow, node_id: str) -> bool:
-    """Whether a node loads one of the template's model files."""
+    """Whether a node loads one of the template's models."""
     node = workflow.nodes.get(node_id)
-    return node is not None and not workflow.files.isdisjoint(files_of({node_id: node}))
+    return node is not None and not workflow.marks.isdisjoint(loaded_by(node))
 
 
 def _wish(word: str, request: TextToImage) -> str:

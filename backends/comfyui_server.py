@@ -31,6 +31,7 @@ from queueing.requests import File
 
 FILE_LIMIT = 256 * 1024 * 1024
 FORGETS_S = 1.0  # between two looks for what it knew
+NEWEST = (1, 8, 64, 512)  # prompts of the history to look through, as far as it takes
 PREVIEWS = "latent2rgb"  # costs the card nothing; the server's own default is none
 
 
@@ -96,8 +97,16 @@ class Server:
         return read_running(await self._get("/queue"))
 
     async def newest(self) -> tuple[Prompt, Ended] | None:
-        """Return the prompt that ended last, or None since the server's start."""
-        return read_newest(await self._get("/history", {"max_items": "1"}))
+        """Return the prompt that ended last, or None since the server's start.
+
+        Those that load nothing are passed over.
+        """
+        for most in NEWEST:
+            ended = read_newest(await self._get("/history", {"max_items": str(most)}))
+            found = next((each for each in ended if not each[0].weightless), None)
+            if found or len(ended) < most:
+                return found
+        return None
 
     async def forgets(self) -> None:
         """Return when the server no longer knows a prompt that it knew: it was restarted."""

@@ -85,6 +85,10 @@ class Demo:
         """Take every option but a LoRA where a model draws."""
         return TAKES if model.capabilities & DRAWS else frozenset()
 
+    def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
+        """Return False: every model stands for one that takes memory."""
+        return False
+
     def own_name(self, model: ModelSpec) -> str:
         """Return the name."""
         return model.name

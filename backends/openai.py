@@ -95,6 +95,10 @@ class OpenAI:
         """Take none: text models draw nothing."""
         return frozenset()
 
+    def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
+        """Return False: a model that writes takes memory."""
+        return False
+
     def own_name(self, model: ModelSpec) -> str:
         """Return the option `model`, or else the name."""
         return _id(model)

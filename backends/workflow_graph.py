@@ -125,6 +125,12 @@ def placeholders_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[re.M
         yield from _PLACEHOLDER.finditer(text)
 
 
+def whole_placeholder(value: JsonValue) -> str | None:
+    """Return the name of the placeholder a value consists of, None for any other value."""
+    found = _PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
+    return found[1] if found else None
+
+
 def names_in(value: JsonValue | Mapping[str, JsonValue]) -> frozenset[str]:
     """Return the names of the placeholders in a value."""
     return frozenset(found[1] for found in placeholders_in(value))

@@ -102,6 +102,10 @@ class TraceServer:
         """Offer none."""
         return ()
 
+    def weightless(self, _model: ModelSpec) -> bool:
+        """Let every model take memory."""
+        return False
+
     def own_name(self, model: ModelSpec) -> str:
         """Return the name."""
         return model.name

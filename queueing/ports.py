@@ -287,6 +287,9 @@ class Backend(Protocol):
         The prompt is not named. Empty for models that draw nothing. The model has passed `check`.
         """
 
+    def weightless(self, model: ModelSpec) -> bool:
+        """Return whether the model takes no memory here: always at hand, in nobody's way."""
+
     def own_name(self, model: ModelSpec) -> str:
         """Return what the server itself calls what a model takes into memory.
 

@@ -110,6 +110,7 @@ class FakeServer:
         self.wedged = False
         self.tells_memory = False
         self.tells_loaded = True
+        self.weightless: set[str] = set()
         self.remembers = True  # can be asked for an attempt that nobody listens to any more
         self.fates: Callable[[Work], Fate] = lambda _work: Fate()
         self.load_fates: Callable[[], Exception | None] = lambda: None
@@ -309,6 +310,9 @@ class FakeBackend:
         await self._reach()
         return self.server.loras
 
+    def weightless(self, model: ModelSpec) -> bool:
+        return model.name in self.server.weightless
+
     def own_name(self, model: ModelSpec) -> str:
         return model.name
 
@@ -335,7 +339,7 @@ class FakeBackend:
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         await asyncio.sleep(0.01)
         await self._reach()
-        if model.name not in self.server.memory:
+        if model.name not in self.server.memory | self.server.weightless:
             raise NotLoaded(f"{model.name} is not loaded on {self.server.name}")
         return await self._follow(self.server.accept(model.name, work), report)
 
@@ -400,7 +404,8 @@ class FakeBackend:
         await self._reach()
         if not self.server.tells_loaded:
             return None
-        answer = frozenset(model.name for model in models) & self.server.memory
+        there = self.server.memory | self.server.weightless
+        answer = frozenset(model.name for model in models) & there
         await asyncio.sleep(self.server.answer_s)
         return answer
 
