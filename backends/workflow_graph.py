@@ -87,6 +87,19 @@ def link_of(value: JsonValue) -> tuple[str, int] | None:
             return None
 
 
+def upstream_of(graph: Graph, key: str) -> frozenset[str]:
+    """Return the nodes that one depends on: they have run when it begins."""
+    found: set[str] = set()
+    todo = [key]
+    while todo:
+        node = graph.get(todo.pop())
+        links = map(link_of, node.inputs.values()) if node else ()
+        new = {link[0] for link in links if link} - found
+        found |= new
+        todo += new
+    return frozenset(found - {key})
+
+
 def bypass(node: Node) -> tuple[str, ...]:
     """Return the linked inputs that stand for the node's outputs when it is taken out."""
     sources = PASSES_ON.get(node.class_type, ())
