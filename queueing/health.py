@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 EVERY_S = 10.0
 ANSWER_S = 5.0  # a server that needs longer to say who it is counts as not answering
 FIRST_DOWN_S = 1.0
+LONGEST_DOWN_S = 4.0  # people who wait for it read that it is away: not for long after its return
 FORGET_S = 30.0
 
 
@@ -61,7 +62,7 @@ class Health:
                 await self.look(name)
                 await self._attend(name)
                 health = self._fleet.vitals.of(name)
-                pause_s = EVERY_S if health.up else min(pause_s * 2, EVERY_S)
+                pause_s = EVERY_S if health.up else min(pause_s * 2, LONGEST_DOWN_S)
                 if health.wedged_until is not None:
                     pause_s = FIRST_DOWN_S  # a proxy may hide all of a restart but a moment
         finally:
