@@ -222,6 +222,7 @@ class App:
             styles={name: style.style() for name, style in self._config.styles.items()},
             chat_logs={"web": books.chat_log},
             invites=books.invites,
+            idle_s=self._config.conversation.idle,
         )
 
 

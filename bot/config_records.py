@@ -22,6 +22,7 @@ from bot.access import Limits, Role
 from bot.busy import BUSY_AFTER_S
 from bot.config_values import (
     ChatId,
+    Duration,
     Limit,
     Megabytes,
     Name,
@@ -39,6 +40,7 @@ from bot.config_values import (
     megabytes_or_auto,
     person,
 )
+from bot.conversation import IDLE_S
 from queueing.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.requests import Capability
 from queueing.world import Rules
@@ -252,6 +254,12 @@ class SchedulingConfig(Section):
     def rules(self) -> Rules:
         """Return the planner's rules."""
         return Rules(**self.model_dump())
+
+
+class ConversationConfig(Section):
+    """How long a private chat goes on with its last exchange without a reply; 0: it never does."""
+
+    idle: Duration = IDLE_S
 
 
 class RetentionConfig(Section):

@@ -37,6 +37,14 @@ def megabytes_or_auto(value: object) -> object:
     return None if value == "auto" else _megabytes(value)
 
 
+def _duration(value: object) -> object:
+    """Read "30min" as 1800 seconds."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)?\s*", str(value))
+    if match is None or isinstance(value, bool):
+        raise ValueError("must be a time with its unit, such as 30min, 90s or 2h")
+    return float(match[1]) * {None: 1, "s": 1, "min": 60, "h": 3600}[match[2]]
+
+
 def _none(value: object) -> object:
     """Read "none" as no limit."""
     return None if value == "none" else value
@@ -73,6 +81,7 @@ def beside(value: Path, info: ValidationInfo) -> Path:
 Megabytes = Annotated[int, BeforeValidator(_megabytes)]
 Seconds = Annotated[float, Field(gt=0, le=1e9)]
 Limit = Annotated[Seconds | None, BeforeValidator(_none)]
+Duration = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=1e9)]
 Whole = Annotated[int, Field(ge=1)]
 Quota = Annotated[Whole | None, BeforeValidator(_none)]
 Url = Annotated[str, AfterValidator(_web_address)]

@@ -276,6 +276,40 @@ class Records:
 
         return await self._database.write(change)
 
+    async def begin_afresh(
+        self, platform: str, chat: str, user: str, now: float, *, idle_s: float
+    ) -> None:
+        """Begin a person's conversation in a chat anew; older beginnings matter no more."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM fresh_starts WHERE since < ?", (now - idle_s,))
+            connection.execute(
+                "INSERT OR REPLACE INTO fresh_starts VALUES (?, ?, ?, ?)",
+                (platform, chat, user, now),
+            )
+
+        await self._database.write(change)
+
+    async def afresh_since(self, platform: str, chat: str, user: str) -> float:
+        """Return since when a person's conversation in a chat is a new one, in UNIX seconds."""
+
+        def query(connection: sqlite3.Connection) -> float:
+            row = connection.execute(
+                "SELECT since FROM fresh_starts WHERE platform = ? AND chat = ? AND user = ?",
+                (platform, chat, user),
+            ).fetchone()
+            return 0.0 if row is None else float(row[0])
+
+        return await self._database.read(query)
+
+    async def forget(self, user: str) -> None:
+        """Delete what is noted of a person."""
+        await self._database.write(
+            lambda connection: connection.execute(
+                "DELETE FROM fresh_starts WHERE user = ?", (user,)
+            )
+        )
+
     async def note(self, name: str, value: str) -> None:
         """Keep a small fact across restarts."""
 

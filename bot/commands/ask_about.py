@@ -7,7 +7,6 @@ from bot.commands import ask, place
 from bot.commands.context import Answer, Asked, Call, CallRefused, Context
 from bot.commands.edit import FORM_TEXT_MOST
 from bot.commands.table import Command
-from bot.conversation import Talk
 from bot.platforms.base import Content, Form, FormField
 from bot.texts import word
 
@@ -49,4 +48,4 @@ async def _at_once(context: Context, call: Call) -> Answer:
     about = "\n\n".join(each for each in (said, call.invocation.quoted) if each)
     key = "ask_about.question" if about else "describe.question"
     question = ask.about(about, word(call.language, key))
-    return await ask.ask(context, call, None, ask.asked(question, files), Talk())
+    return await ask.ask(context, call, None, ask.asked(question, files))

@@ -72,9 +72,9 @@ class Book:
 
 
 def number_in(text: str) -> int | None:
-    """Return the number a prompt or an answer holds."""
-    found = _NUMBER.search(text)
-    return int(found[1]) if found else None
+    """Return the number a prompt or an answer holds; of a conversation, its newest question's."""
+    found = _NUMBER.findall(text)
+    return int(found[-1]) if found else None
 
 
 def painted(number: int) -> bytes:
