@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from pydantic import BaseModel, Field, ValidationError
 
-from backends.workflow_graph import Graph, upstream_of
+from backends.workflow_graph import Graph
 from queueing.requests import File, Progress
 
 HANDSHAKE = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
@@ -80,7 +80,6 @@ class Tracker:
 
     def __init__(self, key: str, graph: Graph) -> None:
         self._key = key
-        self._graph = graph
         self._weights = {
             node_id: _SAMPLER_WEIGHT if "latent_image" in node.inputs else 1
             for node_id, node in graph.items()
@@ -111,13 +110,9 @@ class Tracker:
                 return None
 
     def _enter(self, node: str | None) -> None:
-        if node == self._current:
-            return
-        if self._current is not None:
+        if self._current is not None and node != self._current:
             self._done.add(self._current)
         self._current = node
-        if node is not None:  # messages before the first one heard may be missing
-            self._done |= upstream_of(self._graph, node)
 
     def _progress(self, step: tuple[int, int] | None = None) -> Progress:
         within = min(step[0] / step[1], 1.0) if step else 0.0

@@ -45,7 +45,19 @@ def ratios(runs: Mapping[str, Verdict]) -> dict[str, float]:
     return found
 
 
-HEADINGS = ("family", "n", "mean", "worst", "pl.mean", "pl.worst", "over pl.", "span", "kept")
+LANES = ("vip", "normal", "relaxed")
+HEADINGS = (
+    "family",
+    "n",
+    "mean",
+    "worst",
+    "pl.mean",
+    "pl.worst",
+    "over pl.",
+    "span",
+    "kept",
+    *LANES,
+)
 
 
 def _print_row(name: str, results: Sequence[Mapping[str, Verdict]]) -> None:
@@ -57,9 +69,17 @@ def _print_row(name: str, results: Sequence[Mapping[str, Verdict]]) -> None:
         f"{name:<20}{len(results):>9}"
         f"{means['ours mean_wait_s']:9.3f}{means['ours worst_wait_s']:9.3f}"
         f"{means['plain mean_wait_s']:9.2f}{means['plain worst_wait_s']:9.2f}"
-        f"{means['gain over plain']:9.2f}{span:9.2f}{kept:9.2f}",
+        f"{means['gain over plain']:9.2f}{span:9.2f}{kept:9.2f}"
+        + "".join(_kept(results, lane) for lane in LANES),
         flush=True,
     )
+
+
+def _kept(results: Sequence[Mapping[str, Verdict]], lane: str) -> str:
+    """Return a column: the share of a lane's promises that were kept, where anybody stood in it."""
+    shares = [runs["ours"].figures.get(f"kept_{lane}") for runs in results]
+    seen = [share for share in shares if share is not None]
+    return f"{mean(seen):9.2f}" if seen else f"{'':9}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,5 +1,6 @@
 """What a replay comes to: the figures by which schedulers are compared, printed as a table."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import geometric_mean
@@ -14,12 +15,16 @@ def summary(trace: Trace, outcome: Outcome) -> dict[str, float]:
     jobs = trace.jobs
     waits = [job.started_s - jobs[job.index].at for job in done if job.started_s is not None]
     kept = [_kept(jobs[job.index], job) for job in done]
+    by_lane: defaultdict[str, list[bool]] = defaultdict(list)
+    for job, right in zip(done, kept, strict=True):
+        by_lane[jobs[job.index].lane].append(right)
     return {
         "mean_wait_s": sum(waits) / max(1, len(waits)),
         "worst_wait_s": max(waits, default=0.0),
         "makespan_s": max((job.finished_s or 0.0 for job in done), default=0.0),
         "loads": float(len(outcome.loads)),
         "estimates_kept": sum(kept) / max(1, len(kept)),
+        **{f"kept_{lane}": sum(each) / len(each) for lane, each in sorted(by_lane.items())},
         "decision_us_mean": outcome.decision_us_mean,
     }
 

@@ -47,7 +47,6 @@ class Parts:
     """A running bot's parts, for those who look inside: the demo and tests."""
 
     queue: JobQueue
-    database: Database
     store: SqliteStore
     gate: Gate
     presenter: Presenter
@@ -146,7 +145,6 @@ class App:
         queue.subscribe(enhancer.notice)
         return Parts(
             queue=queue,
-            database=database,
             store=store,
             gate=Gate(self._context(queue, books, rooms), presenter),
             presenter=presenter,
@@ -222,7 +220,6 @@ class App:
             styles={name: style.style() for name, style in self._config.styles.items()},
             chat_logs={"web": books.chat_log},
             invites=books.invites,
-            idle_s=self._config.conversation.idle,
         )
 
 

@@ -19,7 +19,7 @@ HOUR_S = 3600.0
 class Person:
     """One person; None where nothing was set. Moments are UNIX seconds.
 
-    `image_model` to `style` are their own defaults, `ask_model_at` is when `ask_model` was set. `lane`, `max_open` and `per_hour` override
+    `image_model` to `style` are their own defaults. `lane`, `max_open` and `per_hour` override
     what their role gives them. `banned_until` is None for a ban without end.
     """
 
@@ -35,7 +35,6 @@ class Person:
     banned_at: float | None = None
     banned_until: float | None = None
     ban_reason: str | None = None
-    ask_model_at: float | None = None
 
     def is_banned(self, now: float) -> bool:
         """Return whether a ban holds at that moment."""

@@ -12,9 +12,12 @@ from statistics import median
 from queueing.catalog import ModelSpec
 from queueing.ports import Learned
 from queueing.requests import Chat, TextToImage
+from queueing.world import Flow
 
 WINDOW = 25  # newest samples kept: enough to be steady, few enough to follow a change
 RATE_TAU_S = 900.0
+RUSH_TAU_S = 60.0  # those who come within about this time come together
+KEPT_SHARE = 0.98  # of what earlier arrivals tell about that, at each one
 LEAST_WATCHED_S = 60.0  # a rate is not judged on less: the first arrival is no stream
 PRIOR_SPREAD = 0.3  # share of a configured time it may be off
 
@@ -207,35 +210,80 @@ def _mixed(parts: Sequence[Usual]) -> Usual:
 # ---------------------------------------------------------------- arrivals
 
 
+class _Stream:
+    """The arrivals in one line, and how many of them come together.
+
+    Of a rush of k, the others of the last minute count (k - 1)/2 on average when one comes, beyond
+    those that are there at the usual rate anyway.
+    """
+
+    __slots__ = ("_at", "_lately", "_more", "_seen", "_weight")
+
+    def __init__(self, now: float) -> None:
+        self._at = now
+        self._weight = self._lately = self._more = self._seen = 0.0
+
+    def arrived(self, now: float, tau_s: float, seen: float) -> None:
+        """Count an arrival, when that share of the window has been watched."""
+        faded, lately = (
+            exp((self._at - now) / tau_s),
+            self._lately * exp((self._at - now) / RUSH_TAU_S),
+        )
+        usual = self._weight * faded / seen * RUSH_TAU_S
+        self._more = self._more * KEPT_SHARE + (lately - usual)
+        self._seen = self._seen * KEPT_SHARE + 1
+        self._weight = self._weight * faded + 1 / tau_s
+        self._lately, self._at = lately + 1, now
+
+    def weight(self, now: float, tau_s: float) -> float:
+        """Return the arrivals a second, as far as they were watched."""
+        return self._weight * exp((self._at - now) / tau_s)
+
+    @property
+    def together(self) -> float:
+        """How many usually come together; 1 where they come independently."""
+        return 1 + max(0.0, 2 * self._more / self._seen) if self._seen else 1.0
+
+
 class Rates:
     """Arrivals a second of each model, exponentially weighted: old ones fade within 15 minutes."""
 
     def __init__(self, tau_s: float = RATE_TAU_S) -> None:
         self._tau_s = tau_s
-        self._rates: dict[str, tuple[float, float]] = {}  # by model: the weight, and when it was so
+        self._streams: dict[str, dict[str, _Stream]] = {}  # by model and lane
         self._began_at: float | None = None
 
-    def arrived(self, model: str, now: float) -> None:
+    def arrived(self, model: str, now: float, lane: str = "normal") -> None:
         """Count an arrival."""
         if self._began_at is None:
             self._began_at = now
-        self._rates[model] = self._weight(model, now) + 1 / self._tau_s, now
+        lanes = self._streams.setdefault(model, {})
+        if lane not in lanes:
+            lanes[lane] = _Stream(now)
+        lanes[lane].arrived(now, self._tau_s, self._seen(now))
 
     def per_s(self, model: str, now: float) -> float:
-        """Return the present rate; 0 for a model never asked for.
+        """Return the present rate; 0 for a model never asked for."""
+        return sum(flow.per_s for flow in self.by_lane(model, now).values())
+
+    def by_lane(self, model: str, now: float) -> dict[str, Flow]:
+        """Return what comes to each lane the model has been asked for in.
 
         Divided by the share of the window that has been watched yet: without that, everything
         would seem rarely asked for during the first half hour.
         """
-        if self._began_at is None:
-            return 0.0
-        watched_s = max(now - self._began_at, LEAST_WATCHED_S)
-        return self._weight(model, now) / (1 - exp(-watched_s / self._tau_s))
+        if self._began_at is None or model not in self._streams:
+            return {}
+        seen = self._seen(now)
+        return {
+            lane: Flow(per_s=stream.weight(now, self._tau_s) / seen, together=stream.together)
+            for lane, stream in self._streams[model].items()
+        }
+
+    def _seen(self, now: float) -> float:
+        """Return which share of the window has been watched."""
+        return 1 - exp(-max(self.watched_s(now), LEAST_WATCHED_S) / self._tau_s)
 
     def watched_s(self, now: float) -> float:
         """Return for how long arrivals have been counted."""
         return 0.0 if self._began_at is None else now - self._began_at
-
-    def _weight(self, model: str, now: float) -> float:
-        weight, at = self._rates.get(model, (0.0, now))
-        return weight * exp((at - now) / self._tau_s)

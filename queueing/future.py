@@ -4,7 +4,7 @@ Pure. Assumes that requests go on coming at their present rates and that nothing
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -15,6 +15,7 @@ from queueing.jobs import Job
 from queueing.planning import plan_moves
 from queueing.planning.board import DEFAULT_LOAD_S, DEFAULT_SERVICE_S, Gate
 from queueing.planning.gates import gate_for
+from queueing.planning.lanes import cost, levelled
 from queueing.world import (
     Copy,
     Evict,
@@ -75,6 +76,8 @@ class Future:
         self._running = {key: copy.running for key, copy in self._copies.items()}
         self._busy = {name: view.busy for name, view in self._backends.items()}
         self._touched: set[tuple[str, str]] = set()  # copies whose running jobs have changed
+        self._spent = dict(world.lane_spent)
+        self._coming: set[tuple[str, str]] = set()  # the lines whose next arrival is an event
         self._events = self._first_events()
 
     @property
@@ -95,7 +98,10 @@ class Future:
     # ------------------------------------------------------------ one step
 
     def _first_events(self) -> list[tuple[float, int, str, str]]:
-        """Return what is under way: (moment, what, model, backend) of jobs, loads and unloads."""
+        """Return what is under way: (moment, what, model, backend) of jobs, loads and unloads.
+
+        Of the first one to come to an empty line the last is its lane.
+        """
         now, events = self._world.now, []
         for copy in self._copies.values():
             model = self._models.get(copy.model)
@@ -110,10 +116,11 @@ class Future:
                         (ends_at, _ENDED, *_key(copy)) for ends_at in _ends(copy, model, now)
                     )
         events += [
-            (line.next_arrival_at(), _CAME, line.model, "")
+            (line.next_arrival_at(), _CAME, line.model, line.view.lane)
             for line in self.lines.values()
-            if not line.view.count
+            if not line.view.count and line.rate_per_s > 0
         ]
+        self._coming = {(model, lane) for _, what, model, lane in events if what == _CAME}
         heapify(events)
         return events
 
@@ -122,6 +129,7 @@ class Future:
         self._plans_left -= 1
         answer = plan_moves(self._world)
         self._carry_out(answer)
+        self._spent = dict(answer.lane_spent)
         shown = Counter((start.job.model, start.job.lane) for start in answer.starts)
         if max(shown.values(), default=0) >= HEADS:
             self._show(self._world.now, answer)  # more of that line may start in this moment
@@ -149,26 +157,52 @@ class Future:
             while self._events and self._events[0][0] <= now:
                 _, what, model, backend = heappop(self._events)
                 self._happen(now, what, model, backend)
-                obvious = obvious and what == _ENDED and self._goes_on(now, model, backend, kept)
+                obvious = obvious and (
+                    (what == _ENDED and self._goes_on(now, model, backend, kept))
+                    or (what == _CAME and self._joins(now, model))
+                )
         self._show(now, answer)
 
     def _goes_on(
         self, now: float, model: str, backend: str, kept: Mapping[str, Reservation]
     ) -> bool:
         """Start the next job of a line on the copy that has just ended one, if that is plain."""
-        lines = self._lines_of.get(model, [])
-        if len(lines) != 1 or model in self._pausing:
-            return False
-        line, view = lines[0], self._backends[backend]
+        lines = self._left_in(model, now)
+        view = self._backends[backend]
         alone = not view.serial or sum(key[1] == backend for key in self._copies) == 1
-        if len(line.starts) >= line.count(now) or not alone or not view.up or view.paused:
+        if not lines or model in self._pausing or not alone or not view.up or view.paused:
             return False
-        job = line.job(len(line.starts))
         gate = self._gate(model, backend, kept)
-        if job.suspect or not (gate is None or gate.admits(job, now)):
+        jobs = [line.job(len(line.starts)) for line in lines]
+        if any(job.suspect or not (gate is None or gate.admits(job, now)) for job in jobs):
             return False
-        self._start(now, job, backend)
+        self._start(now, jobs[self._next_lane(model, lines)], backend)
         return True
+
+    def _left_in(self, model: str, now: float) -> list[Line]:
+        """Return the lines of a model in which somebody waits at that moment."""
+        return [
+            line for line in self._lines_of.get(model, ()) if len(line.starts) < line.count(now)
+        ]
+
+    def _next_lane(self, model: str, lines: Sequence[Line]) -> int:
+        """Return which of the lines has its turn, and note what that costs it."""
+        names = [line.view.lane for line in lines]
+        before = levelled(model, names, self._spent) if len(names) > 1 else {}
+        for line in self._lines_of[model]:
+            self._spent.pop((model, line.view.lane), None)
+        if not before:
+            return 0
+        costs = [cost(lane, self._world.rules.lane_weights) for lane in names]
+        picked = min(range(len(names)), key=lambda i: before[names[i]] + costs[i] // 2)
+        before[names[picked]] += costs[picked]
+        self._spent.update({(model, lane): spent for lane, spent in before.items()})
+        return picked
+
+    def _joins(self, now: float, model: str) -> bool:
+        """Whether one who comes to an empty line only joins those who wait in others already."""
+        waits = any(w.count for w in self._models[model].waiting)
+        return waits and model not in self._pausing and len(self._left_in(model, now)) > 1
 
     def _gate(self, model: str, backend: str, kept: Mapping[str, Reservation]) -> Gate | None:
         """Return the gate on a copy while those reservations hold, None without one."""
@@ -190,6 +224,7 @@ class Future:
     def _happen(self, now: float, what: int, model: str, backend: str) -> None:
         if what == _CAME:
             self._moved.add(model)
+            self._coming.discard((model, backend))
             return
         copy = self._copies.get((model, backend))
         if copy is None:
@@ -288,7 +323,7 @@ class Future:
             backends=self._backends,
             copies=tuple(self._copies.values()),
             reservations=answer.reservations,
-            lane_spent=answer.lane_spent,
+            lane_spent=self._spent,
         )
 
     def _show_running(self, key: tuple[str, str]) -> None:
@@ -306,8 +341,9 @@ class Future:
             if done < count:
                 heads = self._heads(line, done, count, now)
                 views.append(replace(line.view, count=count - done, heads=heads))
-            elif line.rate_per_s > 0:
-                heappush(self._events, (line.next_arrival_at(), _CAME, model, ""))
+            elif line.rate_per_s > 0 and (model, line.view.lane) not in self._coming:
+                self._coming.add((model, line.view.lane))
+                heappush(self._events, (line.next_arrival_at(), _CAME, model, line.view.lane))
         return tuple(views)
 
     def _heads(self, line: Line, done: int, count: int, now: float) -> tuple[Job, ...]:

@@ -8,12 +8,17 @@ from dataclasses import dataclass, field
 from math import expm1, inf, log1p
 
 from queueing.jobs import Job, stand_in
-from queueing.world import ModelView, Waiting
+from queueing.planning.lanes import rank
+from queueing.world import Flow, ModelView, Waiting
 
 RUSH_S = 240.0  # within this time a rate of arrivals is expected to fall to a third
 LEAST_RUSH_S = 1.0
 RUSH_SHARE = 4.0  # of the time arrivals have been watched: what has just begun says little
+STEADY = 2.0  # so many who come together are a rush; a stream of fewer is expected to last
+LASTING_RUSHES = 5.0  # as many times as long as a rush
 LASTING_SHARE = 0.5  # of the time for which a line has not been served to its end
+
+NOBODY = Flow(0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +43,12 @@ class Line:
     now: float  # of the forecast's beginning
     rate_per_s: float  # of further arrivals
     rush_s: float = RUSH_S  # within which that falls to a third
+    lull_s: float = 0.0  # before the first of them
     starts: list[Started] = field(default_factory=list)
 
     def count(self, moment: float) -> int:
         """Return how many will have come by then, started ones included."""
-        subsided = -expm1((self.now - moment) / self.rush_s)
+        subsided = -expm1(min(0.0, self.now + self.lull_s - moment) / self.rush_s)
         return self.view.count + int(self.rate_per_s * self.rush_s * subsided + 1e-9)
 
     def begun(self, moment: float) -> int:
@@ -56,7 +62,9 @@ class Line:
     def _arrives_at(self, index: int) -> float:
         most = self.rate_per_s * self.rush_s
         ahead = index - self.view.count + 1
-        return self.now - self.rush_s * log1p(-ahead / most) if ahead < most else inf
+        if ahead >= most:
+            return inf
+        return self.now + self.lull_s - self.rush_s * log1p(-ahead / most)
 
     def job(self, index: int) -> Job:
         """Return the job at that place; beyond the known heads one that stands in for it."""
@@ -75,12 +83,34 @@ class Line:
 
 
 def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[Line]:
-    """Return the lines of a model, with further arrivals at the end of the longest."""
-    views = model.waiting or (Waiting(lane="normal", count=0, heads=(), oldest_at=now),)
-    longest = max(views, key=lambda view: view.count)
+    """Return the lines of a model: of the lanes in which somebody waits or is expected."""
+    flows = dict(model.flows)
+    views = {view.lane: view for view in model.waiting}
+    if not flows:
+        most = max(model.waiting, key=lambda view: view.count, default=None)
+        flows = {"normal" if most is None else most.lane: Flow(model.rate_per_s)}
+    for lane in flows.keys() - views.keys():
+        views[lane] = Waiting(lane=lane, count=0, heads=(), oldest_at=now)
+    longest = max(views.values(), key=lambda view: view.count)
     lasting_s = LASTING_SHARE * min(now - longest.oldest_at, watched_s)
     rush_s = max(LEAST_RUSH_S, min(max(RUSH_S, lasting_s), RUSH_SHARE * watched_s))
+    several = len(flows) > 1
     return [
-        Line(model.name, view, now, model.rate_per_s if view is longest else 0.0, rush_s)
-        for view in views
+        _line(model.name, views[lane], now, flows.get(lane, NOBODY), rush_s, several=several)
+        for lane in sorted(views, key=rank)
     ]
+
+
+def _line(
+    model: str, view: Waiting, now: float, flow: Flow, rush_s: float, *, several: bool
+) -> Line:
+    """Return one line; where there are several, those who come to one make others wait.
+
+    Then it matters who comes together: such a rush is as much rarer, and a steady stream lasts.
+    """
+    if not several:
+        return Line(model, view, now, flow.per_s, rush_s)
+    if flow.together < STEADY:
+        rush_s *= LASTING_RUSHES
+    lull_s = (flow.together - 1) / 2 / flow.per_s if flow.per_s > 0 else 0.0
+    return Line(model, view, now, flow.per_s, rush_s, lull_s)

@@ -95,6 +95,7 @@ class Snapshots:
         backends = self._fleet.serving(spec)
         loads_s, services_s = self._times.tables(spec, backends)
         paused = self._fleet.paused.stops_model(name)
+        flows = self._times.rates.by_lane(name, now)
         return ModelView(
             name=name,
             vram_mb=self._fleet.vram_mb(spec),
@@ -102,7 +103,8 @@ class Snapshots:
             parallel=spec.parallel,
             load_s=loads_s,
             service_s=services_s,
-            rate_per_s=self._times.rates.per_s(name, now),
+            rate_per_s=sum(flow.per_s for flow in flows.values()),
+            flows=flows,
             left_at=self._fleet.left_at(name),
             load_after=self._fleet.setbacks.of(name).until,
             paused=paused,

@@ -68,7 +68,7 @@ class Times:
 
     def arrived(self, job: Job) -> None:
         """Learn from an accepted job how often its model is asked for."""
-        self.rates.arrived(job.model, self._clock.now())
+        self.rates.arrived(job.model, self._clock.now(), job.lane)
 
     def job_ended(self, job: Job, backend: str) -> None:
         """Learn from a job the server is done with."""

@@ -83,8 +83,7 @@ class BackendView:
     """A backend as the planner sees it.
 
     `busy` counts everything that occupies it: running jobs and, on a serial one, its load.
-    `max_models` bounds how many models it keeps at once (1 for a plain ComfyUI process); those that
-    take no memory do not count.
+    `max_models` bounds how many models it keeps at once (1 for a plain ComfyUI process).
     """
 
     name: str
@@ -123,12 +122,21 @@ class Waiting:
     held: bool = False  # a job that may not start yet waits for its prompt, not after a failure
 
 
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The arrivals in one lane of a model: how many a second, and how many usually come together."""
+
+    per_s: float
+    together: float = 1.0
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelView:
     """A model as the planner sees it; only models that wait or have copies need be present.
 
     `load_s` and `service_s` are learned or prior, by backend name with "" for the default.
-    `rate_per_s` is the arrival rate λ, `left_at` its last eviction anywhere (0 for never),
+    `rate_per_s` is the arrival rate λ, `flows` its parts by lane; without them all who come
+    are taken to join the longest lane. `left_at` is its last eviction anywhere (0 for never),
     `load_after` the end of the pause after failed loads.
     """
 
@@ -139,6 +147,7 @@ class ModelView:
     load_s: Mapping[str, float] = field(default_factory=dict)
     service_s: Mapping[str, float] = field(default_factory=dict)
     rate_per_s: float = 0.0
+    flows: Mapping[str, Flow] = field(default_factory=dict)
     left_at: float = 0.0
     load_after: float = 0.0
     paused: bool = False

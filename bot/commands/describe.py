@@ -1,12 +1,10 @@
 """`/describe [model]` with a picture: a model that sees says what is in it."""
 
-from bot.attachments import AttachmentKind
 from bot.commands import place
 from bot.commands.ask import QUESTION_LIMIT, ask, asked
 from bot.commands.context import Answer, Call, Context, bounded
 from bot.commands.table import Command, Param, ParamKind, Topic
-from bot.commands.talks import earlier_job, name_of
-from bot.conversation import PICTURES
+from bot.conversation import PICTURES, Talk
 from bot.texts import word
 from queueing.requests import Capability
 
@@ -16,7 +14,6 @@ COMMAND = Command(
     topic=Topic.MAKE,
     prose=True,
     menu="menu.describe",
-    takes={AttachmentKind.PICTURE: PICTURES},
     params=(
         Param(
             name="model",
@@ -35,6 +32,4 @@ async def handle(context: Context, call: Call) -> Answer:
     files = await place.meant_pictures(context, call, most=PICTURES)
     question = call.text("prompt") or word(call.language, "describe.question")
     question = bounded(question, QUESTION_LIMIT)
-    turn = asked(question, files, name=name_of(call) if call.text("prompt") else None)
-    earlier = await earlier_job(context, call)
-    return await ask(context, call, call.text("model"), turn, earlier)
+    return await ask(context, call, call.text("model"), asked(question, files), Talk())

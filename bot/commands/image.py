@@ -1,7 +1,6 @@
 """`/image [model] <prompt>`: draw a picture, from words or from an attached picture."""
 
 from bot import enhance
-from bot.attachments import AttachmentKind
 from bot.commands import drawing, place
 from bot.commands.context import Answer, Call, Context, bounded, usual_model
 from bot.commands.parse import BadCall, size
@@ -14,7 +13,6 @@ COMMAND = Command(
     help="command.image",
     topic=Topic.MAKE,
     example="example.image",
-    takes={AttachmentKind.PICTURE: 1},
     params=(
         Param(
             name="model",
@@ -36,7 +34,7 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     prompt = bounded(call.text("prompt"), drawing.PROMPT_LIMIT)
-    files = await place.pictures(call)
+    files = await place.pictures(call, most=1)
     if "strength" in call.args and not files:
         raise BadCall("problem.no_picture")
     capability = Capability.IMAGE_TO_IMAGE if files else Capability.TEXT_TO_IMAGE

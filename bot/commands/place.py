@@ -1,10 +1,9 @@
 """Places a request in the queue: the pictures it came with, its limits, its origin."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from bot.access import free_again_at
-from bot.attachments import AttachmentKind
 from bot.commands.context import Call, CallRefused, Context
 from bot.commands.jobs import drawn_pictures, replied_job
 from bot.commands.misspelt import near_model
@@ -24,14 +23,20 @@ _NAME_SHOWN = 80
 PICTURE_MB = 20  # what Telegram lets a bot download; the same everywhere
 
 
-async def pictures(call: Call, of: Sequence[Attachment] | None = None) -> tuple[File, ...]:
-    """Return the attached pictures, or those `of` them, checked. Raises `BadCall`.
+async def pictures(
+    call: Call, *, most: int, apart_from: Collection[Attachment] = ()
+) -> tuple[File, ...]:
+    """Return the attached pictures, checked. Raises `BadCall`; more than `most` are not passed over.
+
+    Every file counts as one but those it is told to leave alone.
 
     The size is checked before anything is downloaded, the format and the number of pixels before
     anything is decoded.
     """
-    files = call.invocation.files if of is None else of
-    attached = [file for file in files if file.kind is AttachmentKind.PICTURE]
+    attached = [file for file in call.invocation.files if file not in apart_from]
+    if len(attached) > most:
+        command = call.invocation.command
+        raise BadCall("problem.too_many_pictures", count=len(attached), command=command, most=most)
     return tuple([await _picture(each) for each in attached])
 
 
@@ -40,7 +45,7 @@ async def meant_pictures(context: Context, call: Call, *, most: int) -> tuple[Fi
 
     Raises `BadCall` for unusable ones and where there is none.
     """
-    files = await pictures(call)
+    files = await pictures(call, most=most)
     if not files and (job := await replied_job(context, call)) is not None:
         files = (await drawn_pictures(context, job))[:most]
     if not files:
@@ -48,15 +53,10 @@ async def meant_pictures(context: Context, call: Call, *, most: int) -> tuple[Fi
     return files
 
 
-async def words(call: Call, limit: int) -> str:
-    """Return what the attached text files say, each under its name, within `limit` characters.
-
-    Raises `BadCall`.
-    """
+async def words(files: Sequence[Attachment], limit: int) -> str:
+    """Return what text files say, each under its name, within `limit` characters. Raises `BadCall`."""
     texts = []
-    for attached in call.invocation.files:
-        if attached.kind is not AttachmentKind.TEXT:
-            continue
+    for attached in files:
         name = clean(attached.name)[:_NAME_SHOWN]
         if attached.size > MOST_BYTES:
             raise BadCall("problem.text_bytes", name=name, limit=MOST_BYTES // 1000)

@@ -1,6 +1,5 @@
 """`/upscale` and the button of that name: the same picture, larger."""
 
-from bot.attachments import AttachmentKind
 from bot.commands.context import Answer, Call, CallRefused, Context, usual_model
 from bot.commands.drawing import draw
 from bot.commands.source import meant_source
@@ -14,7 +13,6 @@ COMMAND = Command(
     name="upscale",
     help="command.upscale",
     topic=Topic.MAKE,
-    takes={AttachmentKind.PICTURE: 1},
     params=(
         Param(
             name="model",

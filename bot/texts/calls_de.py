@@ -22,6 +22,7 @@ TEXTS: Mapping[str, str] = {
     "problem.near_option": "Die Option --{name} gibt es nicht. Meintest du --{near}?",
     "problem.choice_word": "„{value}“ ist keines von diesen: {choices}.",
     "problem.left_over": "/{command} kann mit „{text}“ nichts anfangen.",
+    "problem.too_many_pictures": "Du hast {count} Bilder angehängt; /{command} nimmt höchstens {most}.",
     "problem.not_text": "{name} ist kein Text, den ich lesen kann.",
     "problem.text_bytes": "{name} ist größer als {limit} kB, die Grenze für Texte.",
     "problem.text_too_long": "Der angehängte Text hat {length} Zeichen; {limit} sind erlaubt.",

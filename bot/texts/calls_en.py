@@ -22,6 +22,7 @@ TEXTS: Mapping[str, str] = {
     "problem.near_option": "There is no option --{name}. Did you mean --{near}?",
     "problem.choice_word": "“{value}” is not one of these: {choices}.",
     "problem.left_over": "/{command} can do nothing with “{text}”.",
+    "problem.too_many_pictures": "You attached {count} pictures; /{command} takes {most} at most.",
     "problem.not_text": "{name} is no text I can read.",
     "problem.text_bytes": "{name} is larger than {limit} kB, the limit for texts.",
     "problem.text_too_long": "The attached text has {length} characters; {limit} is the limit.",

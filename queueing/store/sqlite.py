@@ -115,20 +115,11 @@ class SqliteStore:
             await self._load()
         return await self._submit(self._moving, job_id)
 
-    async def amend(
-        self,
-        job_id: int,
-        request: TextToImage | Chat,
-        *,
-        files: Sequence[File] = (),
-        reply_to: str | None = None,
-    ) -> Job | None:
+    async def amend(self, job_id: int, request: TextToImage | Chat) -> Job | None:
         """Give a job that never started another request, and let it start at once."""
         if self._places is None:
             await self._load()
-        return await self._submit(
-            self._amending, Amendment(job_id, request, tuple(files), reply_to)
-        )
+        return await self._submit(self._amending, Amendment(job_id, request))
 
     async def acknowledge(self, job: Job, now: float) -> None:  # noqa: ARG002 - the port's
         """Note that the person has the job's end. Idempotent."""

@@ -105,13 +105,10 @@ class FakeServer:
         self.slots = slots
         self.memory: set[str] = set()
         self.attempts: dict[str, Attempt] = {}
-        self.sent: set[str] = set()  # keys, for ever
         self.up = True
         self.wedged = False
         self.tells_memory = False
         self.tells_loaded = True
-        self.weightless: set[str] = set()
-        self.remembers = True  # can be asked for an attempt that nobody listens to any more
         self.fates: Callable[[Work], Fate] = lambda _work: Fate()
         self.load_fates: Callable[[], Exception | None] = lambda: None
         self.loading: dict[str, tuple[asyncio.Future[None], asyncio.TimerHandle]] = {}
@@ -131,15 +128,12 @@ class FakeServer:
         self.finished: Counter[str] = Counter()  # by prompt
         self.cancelled: list[str] = []
         self.violations: list[str] = []
-        self.watched: list[asyncio.Event] = []  # set when it goes away
 
     # ------------------------------------------------------------ what happens to it
 
     def die(self, restart_s: float | None = None) -> None:
         """Lose everything now; come back after `restart_s`, or never by itself when negative."""
         self.up, self.wedged = False, False
-        for watch in self.watched:
-            watch.set()
         for attempt in list(self.attempts.values()):
             self._end(attempt, Unavailable(f"{self.name}: connection lost"))
         self.attempts.clear()
@@ -172,9 +166,8 @@ class FakeServer:
     def accept(self, model: str, work: Work) -> Attempt:
         """Take an attempt on and work at it, whoever listens."""
         loop = asyncio.get_running_loop()
-        if work.key in self.sent:
-            self.violations.append(f"{prompt_of(work)} sent twice under {work.key}")
-        self.sent.add(work.key)
+        if work.key in self.attempts and self.attempts[work.key].running:
+            self.violations.append(f"{prompt_of(work)} sent twice")
         if len([attempt for attempt in self.running if attempt.attended]) >= self.slots:
             self.violations.append(
                 f"more than {self.slots} at once on {self.name} at {loop.time()}"
@@ -291,7 +284,6 @@ class FakeBackend:
     ) -> None:
         self.server = server
         self.dead = False
-        self.left = False
         self.unloads_together = unloads_together
         self.can_unload = can_unload
 
@@ -310,9 +302,6 @@ class FakeBackend:
         await self._reach()
         return self.server.loras
 
-    def weightless(self, model: ModelSpec) -> bool:
-        return model.name in self.server.weightless
-
     def own_name(self, model: ModelSpec) -> str:
         return model.name
 
@@ -323,13 +312,6 @@ class FakeBackend:
             return ServerInfo(description="fake 1.0")
         return ServerInfo(description="fake 1.0", total_mb=card.total_mb, free_mb=card.free_mb)
 
-    async def gone(self) -> None:
-        left = asyncio.Event()
-        self.server.watched.append(left)
-        await left.wait()
-        if self.dead:
-            await asyncio.get_running_loop().create_future()
-
     async def verify(self, model: ModelSpec) -> None:
         await self._reach()
 
@@ -339,14 +321,14 @@ class FakeBackend:
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         await asyncio.sleep(0.01)
         await self._reach()
-        if model.name not in self.server.memory | self.server.weightless:
+        if model.name not in self.server.memory:
             raise NotLoaded(f"{model.name} is not loaded on {self.server.name}")
         return await self._follow(self.server.accept(model.name, work), report)
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
         await asyncio.sleep(0.01)
         await self._reach()
-        attempt = self.server.attempts.get(work.key) if self.server.remembers else None
+        attempt = self.server.attempts.get(work.key)
         return None if attempt is None else await self._follow(attempt, report)
 
     async def _follow(self, attempt: Attempt, report: Report) -> Fetch:
@@ -359,7 +341,7 @@ class FakeBackend:
         try:
             await done
         except asyncio.CancelledError:
-            if self.dead or self.left:
+            if self.dead:
                 attempt.attended = False
             else:
                 self.server.interrupt(attempt)
@@ -404,14 +386,9 @@ class FakeBackend:
         await self._reach()
         if not self.server.tells_loaded:
             return None
-        there = self.server.memory | self.server.weightless
-        answer = frozenset(model.name for model in models) & there
+        answer = frozenset(model.name for model in models) & self.server.memory
         await asyncio.sleep(self.server.answer_s)
         return answer
-
-    def leave(self) -> bool:
-        self.left = self.server.remembers
-        return self.left
 
     async def aclose(self) -> None:
         return None

@@ -65,7 +65,6 @@ class FakeMessage:
     preview: bool = False
     spoiler: bool = False
     awaits: bool = False
-    carries: Json = field(default_factory=dict)
     history: list[str] = field(default_factory=list)
     edits: int = 0
 

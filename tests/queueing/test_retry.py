@@ -48,7 +48,6 @@ JOB = Job(
     suspect=False,
     error=None,
     acknowledged=False,
-    sendings=1,
 )
 
 

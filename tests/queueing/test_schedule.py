@@ -1,12 +1,15 @@
 """Traces replayed through the real router, loader, processor and store keep the promises."""
 
+import random
 from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
 from benchmarks.schedule import RULES, replay
+from benchmarks.summary import summary
 from benchmarks.trace import Outcome, Trace, TraceJob
+from benchmarks.traces.drawn import hot_lanes
 
 TRACES = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "traces"
 SHORT_S = 400.0
@@ -108,3 +111,15 @@ def test_everything_that_waits_is_promised_a_moment() -> None:
     """People would be left without any time although a host serves them."""
     for name in ("overload", "lanes-and-cancels"):
         assert all(job.estimate_s is not None for job in replay(trace(name), "full").jobs)
+
+
+def test_promises_are_kept_in_every_lane() -> None:
+    """Somebody in a lane that others go before would be told a time without them."""
+    given = hot_lanes(random.Random("hot-lanes-3"))
+    given = given.model_copy(update={"jobs": given.jobs[:700]})
+    figures = summary(given, replay(given, "full", promises=True))
+    assert {lane: figures[f"kept_{lane}"] >= 0.8 for lane in ("vip", "normal", "relaxed")} == {
+        "vip": True,
+        "normal": True,
+        "relaxed": True,
+    }
