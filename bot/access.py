@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.people import HOUR_S, Person
+from bot.people import HOUR_S, NO_LIMIT, Person
 from queueing.jobs import Job
 
 
@@ -82,9 +82,15 @@ class Access:
         return Limits(
             open_per_person=limits.open_per_person if person.max_open is None else person.max_open,
             in_line_per_person=limits.in_line_per_person,
-            per_hour=limits.per_hour if person.per_hour is None else person.per_hour,
+            per_hour=_own(person.per_hour, limits.per_hour),
             lane=person.lane or limits.lane,
         )
+
+
+def _own(changed: int | None, usual: int | None) -> int | None:
+    if changed == NO_LIMIT:
+        return None
+    return usual if changed is None else changed
 
 
 def free_again_at(spent: Sequence[float], per_hour: int | None, now: float) -> float | None:

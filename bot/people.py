@@ -13,6 +13,8 @@ from weakref import WeakValueDictionary
 from queueing.store import Database
 
 HOUR_S = 3600.0
+NO_LIMIT = -1
+"""In `Person.per_hour`: any number of jobs, whatever the role allows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

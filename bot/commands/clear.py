@@ -26,4 +26,6 @@ async def handle(context: Context, call: Call) -> Answer:
     for job in cancelled:
         await context.people.give_back(job.id)  # its owner did not want this
     await audited(context, call, "clear", model, f"jobs: {len(cancelled)}")
+    if not cancelled:
+        return reply(call.say("clear.nothing", model=model))
     return reply(call.say("clear.done", model=model, count=len(cancelled)))

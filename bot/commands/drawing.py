@@ -12,12 +12,13 @@ from bot.texts import word
 from queueing.requests import SEED_MAX, File, TextToImage
 
 PROMPT_LIMIT = 4_000
+_ANY_SEED = -1  # as people type it in other programs
 _RANDOM_SEEDS = 2**32  # easy to type again, and whole in every JSON reader
 
 OPTIONS = (
     Param(name="size", kind=ParamKind.SIZE, help="param.size"),
     Param(name="steps", kind=ParamKind.WHOLE, help="param.steps", least=1, most=150),
-    Param(name="seed", kind=ParamKind.WHOLE, help="param.seed", least=0, most=SEED_MAX),
+    Param(name="seed", kind=ParamKind.WHOLE, help="param.seed", least=-1, most=SEED_MAX),
     Param(name="negative", kind=ParamKind.TEXT, help="param.negative"),
     Param(name="count", kind=ParamKind.WHOLE, help="param.count", least=1, most=4),
     Param(name="strength", kind=ParamKind.DECIMAL, help="param.strength", least=0, most=1),
@@ -71,6 +72,8 @@ def changed(request: TextToImage, call: Call) -> TextToImage:
         for name in ("steps", "seed", "negative", "count", "strength", "lora")
         if name in call.args
     }
+    if given.get("seed") == _ANY_SEED:
+        given["seed"] = new_seed()
     if sides := size(call.text("size") or ""):
         given |= {"width": sides[0], "height": sides[1]}
     return request.model_copy(update=given)

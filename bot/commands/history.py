@@ -23,6 +23,8 @@ async def handle(context: Context, call: Call) -> Answer:
     user, before = call.invocation.user, call.whole("id")
     jobs = await context.queue.history(user, limit=_SHOWN + 1, before=before)
     if not jobs:
+        if before is not None:
+            return reply(call.say("history.none_before", job=before))
         return reply(call.say("history.none"))
     shown = jobs[:_SHOWN]
     body: Body = call.say("history.yours")

@@ -1,10 +1,14 @@
 """`/limit <person>`, for admins: a person's own limits and lane, in place of their role's."""
 
-from bot.commands.context import Answer, Call, Context, audited, reply
+from bot.commands.context import Answer, Call, CallRefused, Context, audited, reply
 from bot.commands.parse import options
 from bot.commands.people import meant_person
 from bot.commands.table import Command, Param, ParamKind
+from bot.people import NO_LIMIT
+from bot.texts import word
 from queueing.jobs import LANES
+
+_NONE = "none"
 
 COMMAND = Command(
     name="limit",
@@ -13,7 +17,14 @@ COMMAND = Command(
     params=(
         Param(name="person", kind=ParamKind.PERSON, help="param.person", positional=True),
         Param(name="open", kind=ParamKind.WHOLE, help="param.open", least=0, most=10_000),
-        Param(name="per-hour", kind=ParamKind.WHOLE, help="param.per_hour", least=0, most=10_000),
+        Param(
+            name="per-hour",
+            kind=ParamKind.WHOLE,
+            help="param.per_hour",
+            least=0,
+            most=10_000,
+            choices=(_NONE,),
+        ),
         Param(name="lane", kind=ParamKind.CHOICE, help="param.lane", choices=LANES),
         Param(name="reset", kind=ParamKind.FLAG, help="param.reset"),
     ),
@@ -26,8 +37,10 @@ async def handle(context: Context, call: Call) -> Answer:
     if call.args.get("reset"):
         changes = dict.fromkeys(("max_open", "per_hour", "lane"))
     for name, column in (("open", "max_open"), ("per-hour", "per_hour")):
-        if (number := call.whole(name)) is not None:
-            changes[column] = number
+        if name in call.args:
+            changes[column] = NO_LIMIT if call.args[name] == _NONE else call.whole(name)
+    if user == call.invocation.user and 0 in changes.values():
+        raise CallRefused("refused.own_limit")
     if (lane := call.text("lane")) is not None:
         changes["lane"] = lane
     person = await context.people.get(user)
@@ -40,10 +53,14 @@ async def handle(context: Context, call: Call) -> Answer:
             "limit.shown",
             person=user,
             open=limits.open_per_person,
-            per_hour="∞" if limits.per_hour is None else limits.per_hour,
+            per_hour=_shown(call, limits.per_hour),
             lane=limits.lane,
         )
     )
+
+
+def _shown(call: Call, per_hour: int | None) -> str:
+    return word(call.language, "limit.none") if per_hour is None else str(per_hour)
 
 
 def _typed(call: Call) -> str:

@@ -215,7 +215,9 @@ def _job(param: Param, value: Value) -> int | str:
     return int(found[1])
 
 
-def _whole(param: Param, value: Value) -> int:
+def _whole(param: Param, value: Value) -> int | str:
+    if (word := str(value).strip().casefold()) in param.choices:
+        return word
     # Python would take "1_000" and, for hours, a million digits.
     if not re.fullmatch(r"[+-]?[0-9]{1,30}", str(value)):
         raise BadCall("problem.not_whole", name=param.name)

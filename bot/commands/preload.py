@@ -33,7 +33,9 @@ async def handle(context: Context, call: Call) -> Answer:
             backend = await context.queue.preload(model, host)
         except QueueError as error:
             return Content(body=call.say("preload.failed", model=model, reason=str(error)))
-        return Content(body=call.say("preload.done", model=model, backend=backend))
+        loaded_on = context.catalog.host_of[backend]
+        body = call.say("preload.done", model=model, host=loaded_on, backend=backend)
+        return Content(body=body)
 
     return Working(content=Content(body=call.say("preload.started", model=model)), later=load)
 

@@ -17,7 +17,7 @@ class ParamKind(StrEnum):
     PERSON = "person"  # a user id ("telegram:42"), a bare id, or a mention
     SIZE = "size"  # "768x1024", "3:2", a word such as "portrait", or one of `choices`
     STYLE = "style"  # the name of a style of the configuration
-    WHOLE = "whole"  # a whole number, `least` to `most`
+    WHOLE = "whole"  # a whole number, `least` to `most`, or one of `choices`
     DECIMAL = "decimal"  # a number, `least` to `most`
     CHOICE = "choice"  # one of `choices`
     FLAG = "flag"  # present or not

@@ -80,13 +80,20 @@ class Option(app_commands.Transformer):
     @property
     def type(self) -> discord.AppCommandOptionType:
         """Discord's type; what it has none for is a string, completed from memory."""
+        if self._words_too:
+            return discord.AppCommandOptionType.string
         return _OPTION_TYPES.get(self._param.kind, discord.AppCommandOptionType.string)
+
+    @property
+    def _words_too(self) -> bool:
+        """Whether words stand beside the numbers, which only a string can hold."""
+        return self._param.kind is ParamKind.WHOLE and bool(self._param.choices)
 
     @property
     def min_value(self) -> int | float | None:
         """The least number; for a free text the least length."""
         match self._param.kind:
-            case ParamKind.WHOLE if self._param.least is not None:
+            case ParamKind.WHOLE if self._param.least is not None and not self._words_too:
                 return max(int(self._param.least), -WHOLE_MOST)
             case ParamKind.DECIMAL:
                 return self._param.least
@@ -99,7 +106,7 @@ class Option(app_commands.Transformer):
     def max_value(self) -> int | float | None:
         """The greatest number; for a free text the greatest length."""
         match self._param.kind:
-            case ParamKind.WHOLE if self._param.most is not None:
+            case ParamKind.WHOLE if self._param.most is not None and not self._words_too:
                 return min(int(self._param.most), WHOLE_MOST)
             case ParamKind.DECIMAL:
                 return self._param.most

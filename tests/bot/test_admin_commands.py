@@ -48,10 +48,10 @@ def test_a_banned_person_is_refused_after_a_restart_too(tmp_path: Path) -> None:
         await say(running, "/image flux cat", "fake:1")
         assert len(await running.queue.open_jobs("fake:1")) == 1
 
-    assert "It ends" in in_bot(before, url)[-1]
+    assert "is banned until" in in_bot(before, url)[-1]
     refused, unbanned = in_bot(after, url)
     assert "too many cats" in refused
-    assert unbanned == "fake:1 may use Usher again."
+    assert unbanned == "fake:1 can use Usher again."
 
 
 def test_a_reply_names_the_person() -> None:
@@ -78,7 +78,7 @@ def test_what_cannot_be_done_is_said(text: str) -> None:
 
     refusal, audit = in_bot(story)
     assert not refusal.endswith("cancelled.")
-    assert audit == "No admin has done anything yet."
+    assert audit == "No admin actions yet."
 
 
 def test_an_hourly_quota_counts_and_tells_when_it_frees_up() -> None:
@@ -92,9 +92,45 @@ def test_an_hourly_quota_counts_and_tells_when_it_frees_up() -> None:
         await say(running, "/image flux cat", "fake:1")
 
     answers = in_bot(story)
-    assert answers[0] == "fake:1 · open jobs: 10 · an hour: 2 · lane: normal"
-    assert "2 jobs of this hour" in answers[1]
+    assert answers[0] == "fake:1 · open jobs: 10 · per hour: 2 · lane: normal"
+    assert "your jobs for this hour (2)" in answers[1]
     assert len(answers) == 2
+
+
+def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot() -> None:
+    """The word that config.yaml takes would be refused, or a slip would end one's own access."""
+
+    async def story(running: Bot) -> None:
+        await say(running, "/limit fake:1 --per-hour 1")
+        await say(running, "/limit fake:1 --per-hour none")
+        for _ in range(3):
+            await say(running, "/image flux cat --seed -1", "fake:1")
+        assert len(await running.queue.open_jobs("fake:1")) == 3
+        for option in ("--open 0", "--per-hour 0"):
+            await say(running, f"/limit {ADMIN} {option}")
+        await say(running, f"/limit {ADMIN}")
+
+    answers = in_bot(story)
+    assert answers[1] == "fake:1 · open jobs: 10 · per hour: no limit · lane: normal"
+    assert answers[2] == answers[3]
+    assert "lock you out" in answers[2]
+    assert answers[4] == f"{ADMIN} · open jobs: 10 · per hour: no limit · lane: normal"
+
+
+def test_an_answer_says_what_happened_where_nothing_did() -> None:
+    """People would read that something was cancelled, or that they never asked for anything."""
+
+    async def story(running: Bot) -> None:
+        await say(running, "/history")
+        await say(running, "/clear flux")
+        await say(running, "/image flux cat")
+        await say(running, "/history 0")
+
+    assert in_bot(story) == [
+        "You have no jobs yet.",
+        "Nothing was waiting for flux.",
+        "You have no jobs before number 0.",
+    ]
 
 
 def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
@@ -109,7 +145,7 @@ def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
         await asyncio.sleep(2)
         assert len(await running.queue.open_jobs("fake:1")) == 2
 
-    assert sum("2 jobs of this hour" in answer for answer in in_bot(story)) == 8
+    assert sum("your jobs for this hour (2)" in answer for answer in in_bot(story)) == 8
 
 
 def test_a_failed_job_is_given_back() -> None:
@@ -165,11 +201,11 @@ def test_settings_hold_and_can_be_taken_back() -> None:
         await say(running, "/settings --ask flux", "fake:1")
 
     german, cancelled, english, refused = in_bot(story)
-    assert "Modell für Bilder: flux" in german
+    assert "Bildmodell: flux" in german
     assert "abgebrochen" in cancelled
-    assert "model for pictures: flux, the usual one" in english
-    assert "language: en, as your app says" in english
-    assert refused == "flux cannot write texts."
+    assert "picture model: flux (default)" in english
+    assert "language: en (from your app)" in english
+    assert refused == "flux can't write text."
 
 
 def test_status_tells_what_is_up_and_what_runs() -> None:

@@ -56,7 +56,7 @@ def test_a_paused_model_starts_nothing_until_it_is_resumed_even_after_a_restart(
     first = in_bot(before, two_hosts(url))
     assert "Paused: flux." in answers(first)[0]
     assert "paused by an admin" in next(m.text for m in first.messages.values())
-    assert answers(in_bot(after, two_hosts(url)))[0] == "▶️ Goes on: flux."
+    assert answers(in_bot(after, two_hosts(url)))[0] == "▶️ Resumed: flux."
 
 
 def test_a_paused_host_leaves_the_others_at_work() -> None:
@@ -89,7 +89,7 @@ def test_everything_stays_paused_when_one_model_goes_on() -> None:
         assert not house.servers["comfy"].loads
 
     _, resumed, models = answers(in_bot(story))
-    assert resumed == "flux had no pause of its own.\nStill paused: everything."
+    assert resumed == "flux wasn't paused.\nStill paused: everything."
     assert models.count("⏸️ paused") == 2
 
 
@@ -115,7 +115,10 @@ def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
     chat = in_bot(story)
     (drained,) = (m for m in chat.messages.values() if "gpu-1 is" in m.texts[0])
     assert "gpu-1 is paused" in drained.texts[0]
-    assert drained.text == "✅ gpu-1 is empty and its memory is free. /resume gpu-1 takes it back."
+    assert (
+        drained.text
+        == "✅ gpu-1 is idle and its memory is free. /resume gpu-1 puts it back to work."
+    )
 
 
 def test_a_pinned_model_leaves_a_drained_host_and_comes_back() -> None:
@@ -132,7 +135,7 @@ def test_a_pinned_model_leaves_a_drained_host_and_comes_back() -> None:
         await until(lambda: "flux" in house.servers["comfy"].memory)
 
     texts = [message.text for message in in_bot(story).messages.values()]
-    assert "❌ flux could not be loaded: gpu-1 is paused" in texts
+    assert "❌ flux couldn't be loaded: gpu-1 is paused" in texts
 
 
 def test_a_model_that_still_works_is_not_called_unloaded() -> None:
@@ -147,8 +150,8 @@ def test_a_model_that_still_works_is_not_called_unloaded() -> None:
 
     texts = [message.text for message in in_bot(story).messages.values()][-2:]
     assert texts == [
-        "⏳ flux still works on comfy; it is unloaded when that has ended.",
-        "flux was not loaded.",
+        "⏳ flux is still working on comfy; it will be unloaded when that's finished.",
+        "flux wasn't loaded.",
     ]
 
 
@@ -166,7 +169,7 @@ def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
         await say(running, "/cancel all", "fake:1")
 
     assert answers(in_bot(story)) == [
-        "Cancelled: all your open jobs (8).",
+        "Cancelled all your open jobs (8).",
         "You have no open job.",
     ]
 
@@ -186,7 +189,7 @@ def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
 
     texts = [message.text for message in in_bot(story).messages.values()]
     assert (
-        "❌ gpu-1 is paused but could not be emptied: gpu-1 was resumed before it was empty"
+        "❌ gpu-1 is paused, but its memory couldn't be freed: gpu-1 was resumed before it was empty"
         in texts
     )
 
@@ -213,7 +216,7 @@ def test_a_line_is_cleared_with_its_back_rows_while_running_work_goes_on() -> No
         assert done is not None
         assert done.state is JobState.COMPLETED
 
-    assert answers(in_bot(story)) == ["Cancelled: the jobs that waited for flux (3)."]
+    assert answers(in_bot(story)) == ["Cancelled the jobs waiting for flux (3)."]
 
 
 def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
@@ -234,24 +237,24 @@ def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
         await say(running, f"/move {jobs[3].id} first")
 
     moved, refused = answers(in_bot(story))
-    assert moved == "Job 4 is now first in the line of flux."
-    assert refused == "Job 4 does not wait any more."
+    assert moved == "Job 4 is now first in line for flux."
+    assert refused == "Job 4 is no longer waiting."
 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("/pause fluxx", "There is no model or machine called “fluxx”. Did you mean flux?"),
+        ("/pause fluxx", "There's no model or machine called “fluxx”. Did you mean flux?"),
         (
             "/pause gpu-9",
-            "There is no model or machine called “gpu-9”. The machines are: gpu-1, gpu-2.",
+            "There's no model or machine called “gpu-9”. Machines: gpu-1, gpu-2.",
         ),
         ("/resume", "Nothing was paused."),
-        ("/resume sdxl", "sdxl had no pause of its own."),
+        ("/resume sdxl", "sdxl wasn't paused."),
         ("/pause flux gpu-1", "/pause takes a model or a machine, not both."),
-        ("/drain gpu-9", "There is no machine called “gpu-9”. There are: gpu-1, gpu-2."),
-        ("/clear fluxx", "There is no model called “fluxx”. Did you mean flux?"),
-        ("/move 77 first", "There is no job 77."),
+        ("/drain gpu-9", "There's no machine called “gpu-9”. Available: gpu-1, gpu-2."),
+        ("/clear fluxx", "There's no model called “fluxx”. Did you mean flux?"),
+        ("/move 77 first", "There's no job 77."),
         ("/preload flux gpu-2", "gpu-2 does not have flux; it is on gpu-1."),
     ],
 )
@@ -263,7 +266,7 @@ def test_a_wrong_name_changes_nothing(text: str, answer: str) -> None:
         assert running.queue.paused() == type(running.queue.paused())()
         await say(running, "/audit")
 
-    assert answers(in_bot(story)) == [answer, "No admin has done anything yet."]
+    assert answers(in_bot(story)) == [answer, "No admin actions yet."]
 
 
 @pytest.mark.parametrize("name", ["pause", "resume", "drain", "clear", "move", "queue all"])
@@ -353,7 +356,7 @@ def test_a_failed_preload_is_told_in_one_sentence() -> None:
 
     texts = [message.text for message in in_bot(story).messages.values()]
     assert texts == [
-        "❌ flux could not be loaded: gpu-1 has not enough free memory",
-        "❌ flux could not be loaded: comfy did not load it within 150 s",
-        "❌ flux could not be loaded: comfy does not answer",
+        "❌ flux couldn't be loaded: gpu-1 has not enough free memory",
+        "❌ flux couldn't be loaded: comfy did not load it within 150 s",
+        "❌ flux couldn't be loaded: comfy does not answer",
     ]

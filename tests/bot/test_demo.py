@@ -68,7 +68,7 @@ def test_a_transcript_shows_each_line_its_answers_and_saves_the_pictures(tmp_pat
     assert not done.stderr
     assert "> /image=sdxl=cat\n" in done.stdout
     assert "\n[1] cat\n    sdxl · " in done.stdout
-    assert "There is no command /nonsense." in done.stdout
+    assert "There's no command /nonsense." in done.stdout
     assert "--steps must be between 1 and 150." in done.stdout
     (picture,) = tmp_path.glob("1-*.png")
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -20,7 +20,7 @@ DESCRIBE = Command(name="describe", help="help.describe", menu="menu.describe")
 FORM = Form(
     command="edit",
     job_id=12,
-    title="Draw it differently " * 5,
+    title="Edit and redraw " * 5,
     fields=(
         FormField(name="prompt", label="What to draw", value="a cat", long=True, required=True),
         FormField(name="seed", label="Seed " * 20, value="7"),

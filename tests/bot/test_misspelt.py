@@ -11,7 +11,7 @@ from tests.simulation.house import House, host, image_model
 from tests.simulation.loop import run
 
 TALKS = frozenset({Capability.TEXT_TO_TEXT})
-HINT = "There is no model “{}”, so the word is part of the prompt. Did you mean {}?"
+HINT = "There's no model “{}”, so the word became part of the prompt. Did you mean {}?"
 
 
 def shown_of(*lines: str) -> list[list[str]]:

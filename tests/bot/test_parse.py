@@ -59,7 +59,7 @@ def test_a_call_is_understood(text: str, expected: Args) -> None:
         ("cat --sise 3:2", "problem.near_option"),
         ("cat --xyz 3:2", "problem.unknown_option"),
         ("cat --seed", "problem.needs_value"),
-        ("cat --seed -1", "problem.range"),
+        ("cat --seed -2", "problem.range"),
         ("cat --seed 18446744073709551616", "problem.range"),
         ("cat --seed 1_0", "problem.not_whole"),
         (f"cat --seed {'9' * 5000}", "problem.not_whole"),

@@ -71,7 +71,7 @@ def test_a_history_is_ones_own_newest_first_in_pages() -> None:
     assert len(first.splitlines()) == 11
     assert "stranger" not in first
     assert [line.split(" · ")[0] for line in older.splitlines()[1:]] == ["2", "1"]
-    assert nobody == "There are no jobs of yours."
+    assert nobody == "You have no jobs yet."
 
 
 # ---------------------------------------------------------------- /show
@@ -93,8 +93,8 @@ def test_a_past_job_comes_back_as_a_fresh_message_with_picture_and_buttons() -> 
         await say(running, "/show 9", "fake:1")
 
     assert answers(in_bot(story)) == [
-        "There is no job 1 of yours.",
-        "There is no job 9 of yours.",
+        "You have no job 1.",
+        "You have no job 9.",
     ]
 
 
@@ -143,11 +143,11 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
         await say(running, "/show 1", "fake:1")
 
     _, forgotten, history, settings, shown = answers(in_bot(story, f"sqlite:///{path}"))
-    assert forgotten.startswith("Everything stored of you is deleted: your jobs (2)")
-    assert forgotten.endswith("in chats you can delete yourself.")
-    assert history == "There are no jobs of yours."
+    assert forgotten.startswith("Everything stored about you is deleted: your jobs (2)")
+    assert forgotten.endswith("delete messages in chats yourself.")
+    assert history == "You have no jobs yet."
     assert "3:2" not in settings
-    assert shown == "There is no job 1 of yours."
+    assert shown == "You have no job 1."
     with closing(sqlite3.connect(path)) as connection:
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema")]
         for table in ("messages", "deliveries", "outputs"):
@@ -205,7 +205,7 @@ def test_forgetting_is_no_way_around_a_quota() -> None:
         await say(running, "/forget me", "fake:1")
         await say(running, "/image flux dog", "fake:1")
 
-    assert "1 jobs of this hour" in answers(in_bot(story))[-1]
+    assert "your jobs for this hour (1)" in answers(in_bot(story))[-1]
 
 
 def test_a_forgotten_conversation_leaves_pictures_and_other_chats_alone() -> None:
@@ -228,7 +228,7 @@ def test_a_forgotten_conversation_leaves_pictures_and_other_chats_alone() -> Non
 
     forgot, nothing = answers(in_bot(story))[-2:]
     assert forgot.startswith("The questions you asked in this chat (1) are")
-    assert nothing.startswith("You have asked nothing in this chat")
+    assert nothing.startswith("Nothing you asked in this chat")
 
 
 def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
@@ -267,7 +267,7 @@ def test_a_forgotten_word_is_needed() -> None:
     chat = in_bot(story)
     without, wrong = answers(chat)
     assert "Usage: /forget <conversation|me>" in without
-    assert wrong == "“all” is not one of these: conversation, me."
+    assert wrong == "“all” isn't one of these: conversation, me."
     assert plain(newest(chat).contents[-1].body)
 
 
@@ -283,5 +283,5 @@ def test_the_latest_job_is_meant_where_none_is_named() -> None:
         assert [getattr(job.request, "prompt", "") for job in jobs] == ["cat", "cat"]
 
     told = answers(in_bot(story))
-    assert any("Say which job: /delete" in text for text in told)
-    assert any("There are no jobs of yours" in text for text in told)
+    assert any("Which job? Use /delete" in text for text in told)
+    assert any("You have no jobs yet" in text for text in told)

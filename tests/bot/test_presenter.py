@@ -303,7 +303,7 @@ def test_the_limit_of_open_jobs_is_told_with_its_number() -> None:
 
     chat = in_bot(story, limits=Limits(open_per_person=3, in_line_per_person=2))
     assert len(chat.messages) == 3
-    assert any("open jobs as you may (3)" in text for _, text in chat.private)
+    assert any("limit of open jobs (3)" in text for _, text in chat.private)
 
 
 def test_only_owner_and_admin_may_cancel() -> None:
@@ -325,7 +325,7 @@ def test_only_owner_and_admin_may_cancel() -> None:
     chat = in_bot(story)
     assert [text.text for text in chat.messages.values()] == ["Cancelled."] * 2
     assert [text for _, text in chat.private][:2] == [
-        "There is no job 1 of yours.",
+        "You have no job 1.",
         "Only the person who asked, or an admin, can do that.",
     ]
 
@@ -345,7 +345,10 @@ def test_an_admin_preloads_and_unloads() -> None:
         assert status.copies == ()
 
     texts = [message.text for message in in_bot(story).messages.values()]
-    assert texts == ["✅ sdxl is loaded on comfy and stays.", "✅ sdxl is unloaded from comfy."]
+    assert texts == [
+        "✅ sdxl is loaded on gpu-1 (comfy) and stays loaded.",
+        "✅ sdxl was unloaded from comfy.",
+    ]
 
 
 def test_queue_and_models_tell_what_is_true() -> None:
@@ -386,8 +389,8 @@ def test_admins_find_their_commands_and_nobody_else_does() -> None:
     assert "/preload <model> [host] · Load a model now" in told[1]
     assert "the machine" in told[2]
     assert "/preload" not in told[3]
-    assert told[4].startswith("There is no command /admin")
-    assert told[5].startswith("There is no command /preload")
+    assert told[4].startswith("There's no command /admin")
+    assert told[5].startswith("There's no command /preload")
 
 
 def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:
@@ -405,7 +408,7 @@ def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:
     told = [message.texts for message in chat.messages.values()]
     busy = [texts for texts in told if texts[0].startswith("Busy: about 1")]
     assert 0 < len(busy) < 24
-    assert all("free now: sdxl\n⏳ flux" in texts[0] for texts in busy)
+    assert all("free right now: sdxl\n⏳ flux" in texts[0] for texts in busy)
     assert not any(text.startswith("Busy") for texts in told for text in texts[1:])
 
 
@@ -421,5 +424,5 @@ def test_a_full_line_says_when_to_come_back() -> None:
             return running.chat
 
     told = [text for _, text in run(play()).private]
-    assert any("The line of flux is full (3 jobs)" in text for text in told)
-    assert all("try again 0" in text or "try again 1" in text for text in told)
+    assert any("The queue for flux is full (3 jobs)" in text for text in told)
+    assert all("try again at 0" in text or "try again at 1" in text for text in told)

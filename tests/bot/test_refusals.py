@@ -16,12 +16,12 @@ from tests.simulation.house import House
     [
         ("/image cat --steps 9999", "--steps must be between 1 and 150."),
         ("/image cat --steps many", "--steps must be a whole number."),
-        ("/queue mine", "“mine” is not one of these: all."),
-        ("/cancel abc", "“abc” is no job number."),
-        ("/ask flux why", "flux cannot write texts."),
-        ("/settings --image xyz", "There is no model called “xyz”. There are: flux, sdxl."),
-        ("/help imgae", "There is no command /imgae. Did you mean /image?"),
-        (f"/image {'cat ' * 1001}", "Your text has 4003 characters; 4000 is the limit."),
+        ("/queue mine", "“mine” isn't one of these: all."),
+        ("/cancel abc", "“abc” isn't a job number."),
+        ("/ask flux why", "flux can't write text."),
+        ("/settings --image xyz", "There's no model called “xyz”. Available: flux, sdxl."),
+        ("/help imgae", "There's no command /imgae. Did you mean /image?"),
+        (f"/image {'cat ' * 1001}", "Your text has 4003 characters; the limit is 4000."),
     ],
 )
 def test_a_wrong_value_is_told_in_one_sentence(text: str, answer: str) -> None:
@@ -36,10 +36,10 @@ def test_a_wrong_value_is_told_in_one_sentence(text: str, answer: str) -> None:
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("/settings image sdxl", "/settings can do nothing with “image sdxl”."),
-        ("/cancel 1 2", "/cancel can do nothing with “2”."),
-        ("/models please", "/models can do nothing with “please”."),
-        ("/image cat --stps 20", "There is no option --stps. Did you mean --steps?"),
+        ("/settings image sdxl", "/settings doesn't know what to do with “image sdxl”."),
+        ("/cancel 1 2", "/cancel doesn't know what to do with “2”."),
+        ("/models please", "/models doesn't know what to do with “please”."),
+        ("/image cat --stps 20", "There's no option --stps. Did you mean --steps?"),
     ],
 )
 def test_nothing_that_was_typed_is_passed_over(text: str, answer: str) -> None:
@@ -74,8 +74,8 @@ def test_a_second_picture_is_not_passed_over() -> None:
 @pytest.mark.parametrize(
     ("before", "told"),
     [
-        ("/models", "The next of them should end "),
-        ("/pause", "Wait for one to end, or /cancel one."),
+        ("/models", "The next one should finish at "),
+        ("/pause", "Wait for one to finish, or /cancel one."),
     ],
 )
 def test_one_job_too_many_is_told_when_the_next_one_ends(before: str, told: str) -> None:
@@ -88,4 +88,4 @@ def test_one_job_too_many_is_told_when_the_next_one_ends(before: str, told: str)
         await asyncio.sleep(2)
 
     (refused,) = (text for text in answers(in_bot(story)) if "open jobs" in text)
-    assert refused.startswith(f"You have as many open jobs as you may (10). {told}")
+    assert refused.startswith(f"You've reached your limit of open jobs (10). {told}")

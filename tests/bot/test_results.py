@@ -133,7 +133,7 @@ def test_a_picture_of_ones_own_is_varied_and_enlarged() -> None:
         assert (larger.model, drawn(larger).upscale) == ("lens", True)
         await ask(running, "/upscale")
 
-    assert "A picture is missing" in in_bot(story).private[-1][1]
+    assert "Attach a picture" in in_bot(story).private[-1][1]
 
 
 def test_a_larger_picture_keeps_the_words_and_cannot_be_enlarged_for_ever() -> None:
@@ -220,4 +220,4 @@ def test_a_running_job_is_not_deleted_under_its_owner() -> None:
         await running.gate.call(running.chat.call(f"/delete {job.id}"))
         await asyncio.sleep(1)
 
-    assert "has not ended" in in_bot(story).private[-1][1]
+    assert "hasn't finished" in in_bot(story).private[-1][1]

@@ -154,7 +154,7 @@ def test_describe_shows_the_picture_to_a_model_that_sees() -> None:
         await ask(running, "/describe")
 
     private = in_bot(story, DEAF, FLUX, QWEN).private
-    assert "A picture is missing" in private[-1][1]
+    assert "Attach a picture" in private[-1][1]
 
 
 def test_a_follow_up_sees_the_picture_again() -> None:

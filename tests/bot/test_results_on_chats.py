@@ -74,11 +74,11 @@ async def test_a_result_on_discord_is_edited_varied_enlarged_and_deleted(tmp_pat
             second = await drawn(fake, 2)
             assert "a dog" in second.shown
             assert "seed 7" in second.shown
-            await person.click(second, "🎲 Subtle")
+            await person.click(second, "🎲 Vary (subtle)")
             await drawn(fake, 3)
             larger = await person.click(second, "⬆️ Upscale")
             await fake.wait_for(
-                lambda: any("enlarged" in m.shown for m in fake.channel().messages), timeout_s=30
+                lambda: any("upscaled" in m.shown for m in fake.channel().messages), timeout_s=30
             )
             assert larger.response_type == 6
             await person.click(first, "🗑️ Delete")

@@ -47,7 +47,7 @@ def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
         ]
 
     private = in_bot(story, rooms=rooms).private
-    assert private == [("g5", "“Snow Crash” is not wanted in this chat.")]
+    assert private == [("g5", "“Snow Crash” isn't allowed in this chat.")]
 
 
 def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -> None:
@@ -73,9 +73,9 @@ def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -
         await ask(running, "/image a cat --style oil")
 
     private = [text for _, text in in_bot(story, styles=styles).private]
-    assert "style of pictures: sketch" in private[0]
+    assert "picture style: sketch" in private[0]
     assert private[1] == "Noir · {prompt}, film noir\nsketch · pencil sketch"
-    assert private[2] == "There is no style called “oil”. There are: Noir, sketch."
+    assert private[2] == "There's no style called “oil”. Available: Noir, sketch."
 
 
 def test_loras_are_listed_by_model_and_only_where_one_fits() -> None:
@@ -94,5 +94,5 @@ def test_loras_are_listed_by_model_and_only_where_one_fits() -> None:
     many = tuple(f"l{number}" for number in range(50))
     assert told(options=takes, loras=("ink", "oil")) == "flux, sdxl: ink, oil\n"
     assert told(options=takes, loras=many).endswith("l39 … and 10 more\n")
-    nothing = "No model here has a place for a LoRA, or its server has none."
+    nothing = "No model here takes a LoRA, or its server has none."
     assert told(options=takes) == told(options=frozenset(), loras=("ink",)) == nothing

@@ -78,16 +78,16 @@ def test_a_question_is_asked_about_its_files() -> None:
 @pytest.mark.parametrize(
     ("command", "file", "told"),
     [
-        ("/ask why?", text_file(b"\xff\x00\x12"), "notes.txt is no text I can read."),
+        ("/ask why?", text_file(b"\xff\x00\x12"), "notes.txt isn't a text file I can read."),
         (
             "/ask why?",
             text_file(b"x" * (MOST_BYTES + 1)),
-            "notes.txt is larger than 200 kB, the limit for texts.",
+            "notes.txt is larger than 200 kB, the limit for text files.",
         ),
         (
             "/ask why?",
             text_file(b"word " * 5000),
-            "The attached text has 25009 characters; 20000 is the limit.",
+            "The attached text has 25009 characters; the limit is 20000.",
         ),
         (
             "/describe",

@@ -90,7 +90,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
 def test_values_are_never_read_as_templates() -> None:
     """A prompt with braces could pull other values out or crash the message."""
     assert say("en", "refused.unknown_model", name="{hint}", hint="x") == (
-        "There is no model called “{hint}”. x",
+        "There's no model called “{hint}”. x",
     )
 
 

@@ -10,7 +10,7 @@ from tests.fakes.discord_state import GUILD_ID
 from tests.fakes.telegram import FakeTelegram
 from tests.security.bots import CONFIG, on_discord, on_telegram
 
-REFUSED = "not open to this chat"
+REFUSED = "n't open to this chat"
 
 
 async def test_telegram_listens_to_the_listed_chats_only(tmp_path: Path) -> None:
