@@ -48,6 +48,7 @@ class Fleet:
         self._clock = clock
         self._changed = changed
         self._copies: dict[tuple[str, str], Copy] = {}
+        self._found: set[tuple[str, str]] = set()
         self._view: tuple[Copy, ...] | None = None  # `copies`, until something changes
         self._draining: set[tuple[str, str]] = set()
         self._slots: dict[int, Slot] = {}
@@ -128,9 +129,14 @@ class Fleet:
         self._put(spec, backend, Residency.LOADING, ready_at=self._clock.now() + expected_s)
 
     def ready(self, spec: ModelSpec, backend: str) -> None:
-        """Note that a copy is usable: loaded now, or found in a server's memory."""
+        """Note that a copy is usable: loaded now."""
         self.setbacks.worked(spec.name)
         self._put(spec, backend, Residency.READY, ready_at=self._clock.now())
+
+    def found(self, spec: ModelSpec, backend: str) -> None:
+        """Note that a copy is in a server's memory, or was there as an earlier run ended."""
+        self.ready(spec, backend)
+        self._found.add((spec.name, backend))
 
     def leaving(self, model: str, backend: str) -> None:
         """Note that a copy is being unloaded; nothing starts on it, its memory still counts."""
@@ -169,6 +175,7 @@ class Fleet:
             self._copies_moved(backend)
 
     def _put(self, spec: ModelSpec, backend: str, residency: Residency, *, ready_at: float) -> None:
+        self._found.discard((spec.name, backend))
         self._copies[spec.name, backend] = Copy(
             model=spec.name,
             backend=backend,
@@ -239,7 +246,8 @@ class Fleet:
         copy = self._copies.get((model, backend))
         if copy is not None and copy.residency is Residency.READY:
             self.drain(model, backend)
-            self.setbacks.lost(model, copy.ready_at)
+            if (model, backend) not in self._found:  # else no load of this run has failed
+                self.setbacks.lost(model, copy.ready_at)
 
     def unmet_pins(self) -> list[tuple[str, str]]:
         """Return the pins (model, backend) of which there is no copy, in order."""

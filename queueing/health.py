@@ -108,7 +108,7 @@ class Health:
         if loaded is None:  # it cannot tell: what we noted before a restart is likely still there
             for spec in specs:
                 if spec.name in noted and self._fleet.copy(spec.name, name) is None:
-                    self._fleet.ready(spec, name)
+                    self._fleet.found(spec, name)
             return
         if epoch != self._fleet.epochs[name]:
             return  # copies moved meanwhile and the answer is old
@@ -121,7 +121,7 @@ class Health:
         for spec in specs:
             if spec.name in loaded and spec.name not in here:
                 log.info("%s is loaded on %s already", spec.name, name)
-                self._fleet.ready(spec, name)
+                self._fleet.found(spec, name)
 
     # ------------------------------------------------------------ memory
 

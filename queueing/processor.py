@@ -91,7 +91,7 @@ class Processor:
         if spec is None or backend is None or backend not in self._fleet.serving(spec):
             self._spawn(job, lambda: self._lost(job), work)
             return
-        self._fleet.ready(spec, backend)
+        self._fleet.found(spec, backend)
         self._fleet.occupy(job, backend, self._clock.now() + spec.service_s)
         attempt = partial(self._sending.take_up, job, backend)
         self._spawn(job, lambda: self._run(job, backend, attempt), work)

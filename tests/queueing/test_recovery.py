@@ -204,6 +204,31 @@ def test_a_model_that_is_loaded_already_is_not_loaded_again(tmp_path: Path) -> N
     run(story())
 
 
+def test_a_server_that_only_forgot_is_no_failed_load(tmp_path: Path) -> None:
+    """After a restart of both people read "loading flux failed, next try …", and waited for it."""
+
+    async def story() -> None:
+        house = house_in(tmp_path)
+        server = house.servers["comfy"]
+        server.tells_loaded = False
+        async with house.queue() as queue:
+            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+        server.die(restart_s=0.0)
+        await asyncio.sleep(1.0)
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+            seen = set()
+            while not server.finished["b"]:
+                reason = (await queue.standings([job]))[job.id].reason
+                seen.add(None if reason is None else reason.why)
+                await asyncio.sleep(0.1)
+        assert Blocked.LOADING in seen
+        assert Blocked.LOAD_PAUSE not in seen
+        assert Blocked.RETRY_PAUSE not in seen
+
+    run(story())
+
+
 def test_a_load_cut_off_by_a_kill_does_not_overfill_the_card(tmp_path: Path) -> None:
     """If this fails a load that goes on after a crash and the next one meet on one card."""
 
