@@ -2,6 +2,7 @@
 #
 #   docker build -t usher .
 #   docker run -d --name usher --restart unless-stopped --env-file usher.env \
+#       --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges \
 #       -v usher-data:/data -v "$PWD/config.yaml:/data/config.yaml:ro" usher
 #
 # The database lies beside the configuration, in the volume /data. usher.env holds the secrets the
@@ -20,20 +21,28 @@
 #
 # The web chat: chats.web with host 0.0.0.0 and a token, and
 #       -p 127.0.0.1:8080:8080
+#
+# Films and sound need PyAV, whose build carries x264 and x265 under the GPL. An image with them is
+# yours to make (docs/decisions/0010-films-and-sound.md says why):
+#   docker build --build-arg MEDIA=yes -t usher .
 
 FROM python:3.13-slim AS libraries
-COPY requirements.lock /
+ARG MEDIA=
+COPY requirements.lock requirements-media.lock /
 RUN python -m venv /usher \
     && /usher/bin/pip install --no-cache-dir --require-hashes -r /requirements.lock \
+    && if [ -n "$MEDIA" ]; then \
+        /usher/bin/pip install --no-cache-dir --require-hashes -r /requirements-media.lock; fi \
     && /usher/bin/pip uninstall --yes pip
 
 FROM python:3.13-slim
-RUN useradd --system --uid 10001 --no-create-home --home-dir /data usher \
+RUN groupadd --system --gid 10001 usher \
+    && useradd --system --uid 10001 --gid 10001 --no-create-home --home-dir /data usher \
     && install --directory --owner usher --group usher /data
 COPY --from=libraries /usher /usher
 COPY . /app
 ENV PATH=/usher/bin:$PATH PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-USER usher
+USER 10001:10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8080

@@ -18,7 +18,11 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
-LOCKS = {"run": ROOT / "requirements.lock", "dev": ROOT / "requirements-dev.lock"}
+LOCKS = {
+    "run": ROOT / "requirements.lock",
+    "dev": ROOT / "requirements-dev.lock",
+    "media": ROOT / "requirements-media.lock",  # beside either: films and sound
+}
 OLDEST = (3, 11)
 
 
@@ -85,15 +89,25 @@ def test(arguments: Sequence[str]) -> int:
 
 def lock(_: Sequence[str]) -> int:
     """Write the lock files anew from pyproject.toml (needs uv)."""
+    import tomllib  # noqa: PLC0415  needs a Python that `main` has accepted
+
     uv = shutil.which("uv", path=os.pathsep.join([str(BIN), os.environ.get("PATH", "")]))
     if uv is None:
         raise TaskFailed("This needs uv, see https://docs.astral.sh/uv/: pip install uv")
     # No addresses or paths of this machine may end up in the files.
     options = "--universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links"
-    for name, extra in (("run", []), ("dev", ["--group", "dev", "-c", LOCKS["run"].name])):
-        compiled = ["pip", "compile", "pyproject.toml", *options.split(), *extra]
-        compiled += ["--python-version", "3.11", "--quiet", "-o", LOCKS[name].name]
-        if subprocess.run([uv, *compiled], cwd=ROOT, check=False).returncode != 0:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    media = "\n".join(project["optional-dependencies"]["media"])  # alone: it comes on top
+    same = ["-c", LOCKS["run"].name]
+    for name, what, wanted in (
+        ("run", ["pyproject.toml"], ""),
+        ("dev", ["pyproject.toml", "--group", "dev", *same], ""),
+        ("media", ["-", *same], media),
+    ):
+        compiled = [uv, "pip", "compile", *what, *options.split(), "--python-version", "3.11"]
+        compiled += ["--quiet", "-o", LOCKS[name].name]
+        done = subprocess.run(compiled, cwd=ROOT, check=False, input=wanted, text=True)
+        if done.returncode != 0:
             raise TaskFailed("uv could not resolve the dependencies, see above.")
     return 0
 
@@ -129,6 +143,9 @@ def prepare(level: str) -> None:
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
     if run([*pip, "-r", str(LOCKS[level])]) != 0:
         raise TaskFailed("Installing failed, see above. Is the network there? Then try again.")
+    # Films and sound come as built files, which not every machine has; all else works without.
+    if run([*pip, "--only-binary", ":all:", "-r", str(LOCKS["media"])]) != 0:
+        print("Films and sound are left out: nothing to install for this machine.", file=sys.stderr)
     mark.write_text(f"{digest} {level}", encoding="utf-8")
 
 

@@ -5,14 +5,13 @@ seen through is told in `comfyui_attempts`.
 """
 
 import asyncio
-import re
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import ClassVar
 from uuid import UUID, uuid4
 
-from backends.comfyui_answers import Ended, Prompt, ServerFile, Stage
+from backends.comfyui_answers import Ended, Prompt, Stage
 from backends.comfyui_attempts import Attempts
 from backends.comfyui_errors import failure, is_loader, raise_if_failed
 from backends.comfyui_models import (
@@ -20,19 +19,21 @@ from backends.comfyui_models import (
     check_offered,
     choices_of,
     discovered,
+    input_of,
     lora_name,
     lora_named,
     read_templates,
 )
 from backends.comfyui_pictures import as_upload, blank
+from backends.comfyui_results import collected
 from backends.comfyui_server import Server
 from backends.http import Http
-from backends.metadata import without_metadata
 from backends.options import read_options
 from backends.workflow import Workflow
-from backends.workflow_fill import fill, fit_size, warm_up
+from backends.workflow_fill import TINY, fill, fit_size, warm_up
+from backends.workflow_limits import Limits, common, inputs_of, limits_in
 from queueing.catalog import BackendSpec, ModelSpec
-from queueing.errors import OutOfMemory, Rejected, Unavailable
+from queueing.errors import BadModel, OutOfMemory, Rejected, Unavailable
 from queueing.ports import Fetch, Report, ServerInfo
 from queueing.requests import Capability, File, Output, Record, TextToImage, Work
 
@@ -80,6 +81,7 @@ class ComfyUI:
         socket_url = f"ws{spec.url.removeprefix('http').rstrip('/')}/ws"
         self._attempts = Attempts(self._server, socket_url, headers, name=spec.name)
         self._known: dict[str, tuple[ModelSpec, Templates]] = {}
+        self._allowed: dict[tuple[str, str], Limits] = {}  # by type of node and input
         self._freed_after: str | None = None  # the prompt after which the memory was freed
 
     # ---------------------------------------------------------------- what it is and has
@@ -91,6 +93,10 @@ class ComfyUI:
     def options(self, model: ModelSpec) -> frozenset[str] | None:
         """Return what the placeholders of its templates take."""
         return self._templates(model).options
+
+    def weightless(self, model: ModelSpec) -> bool:
+        """Return whether its templates work without a model, as making larger can."""
+        return all(workflow.weightless for workflow in self._templates(model).all)
 
     def own_name(self, model: ModelSpec) -> str:
         """Return the name: a workflow loads what it likes, and only one stays."""
@@ -113,12 +119,33 @@ class ComfyUI:
             notes=tuple(notes),
         )
 
+    async def gone(self) -> None:
+        """Return when a silent connection breaks, or when the server forgot what it ran.
+
+        The latter shows a restart behind a proxy, whose connections outlast the server.
+        """
+        signs = [
+            asyncio.create_task(self._http.gone()),
+            asyncio.create_task(self._server.forgets()),
+        ]
+        try:
+            seen, _ = await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
+            for sign in seen:
+                sign.result()
+        finally:
+            for sign in signs:
+                sign.cancel()
+            await asyncio.gather(*signs, return_exceptions=True)
+
     async def verify(self, model: ModelSpec) -> None:
         """Raise `BadModel` if the server lacks a node type or a file of the model's templates."""
         for workflow in self._templates(model).all:
             for node_id, node in workflow.nodes.items():
                 offered = await self._server.node_type(node.class_type)
                 check_offered(workflow, node_id, offered)
+            seeds = await self._limits(workflow, "seed")
+            if seeds.least > seeds.most:
+                raise BadModel(f"{workflow.name}: no seed is allowed by all nodes that take it")
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         """Return a model for each other checkpoint, drawn by the shipped SDXL templates."""
@@ -148,6 +175,8 @@ class ComfyUI:
         picture = None
         if work.files:
             picture, request = await self._upload(work.files[0], request, workflow)
+        seed = (await self._limits(workflow, "seed")).wrapped(request.seed)
+        request = request.model_copy(update={"seed": seed})
         graph = fill(workflow, request, prefix=f"usher/{work.key}", picture=picture)
         ended = await self._attempts.run(work.key, graph, workflow, request, report)
         return self._fetch(model, work.key, workflow, ended)
@@ -159,10 +188,17 @@ class ComfyUI:
         if seen is Stage.UNKNOWN:
             return None
         if isinstance(seen, Ended):
+            if seen.interrupted:
+                return None
             raise_if_failed(workflow, seen)
             return self._fetch(model, work.key, workflow, seen)
         ended = await self._attempts.follow(work.key, workflow, report)
         return self._fetch(model, work.key, workflow, ended)
+
+    def leave(self) -> bool:
+        """Have prompts run on when their calls are cancelled; their keys find them again."""
+        self._attempts.leave()
+        return True
 
     async def aclose(self) -> None:
         """Finish stopping what was cancelled, then close connections. Idempotent."""
@@ -188,11 +224,8 @@ class ComfyUI:
             await self._attempts.give_way()
             if not made.files:
                 raise Rejected(f"attempt ended without a file ({model.name})", user_text=NO_PICTURE)
-            files = [
-                await self._download(file, f"{model.name}-{number}")
-                for number, file in enumerate(made.files, start=1)
-            ]
-            return Output(files=tuple(files))
+            keep = self._options.keep_metadata
+            return await collected(self._server, made.files, model.name, keep_metadata=keep)
 
         return fetch
 
@@ -204,31 +237,25 @@ class ComfyUI:
         raise_if_failed(workflow, seen)
         return seen
 
-    async def _download(self, file: ServerFile, name: str) -> File:
-        data, mime = await self._server.download(file)
-        ending = re.search(r"\.([a-z0-9]{1,8})$", file.filename.lower(), re.ASCII)
-        suffix = ending[1] if ending else "bin"  # nothing else of the server's name is taken
-        if not self._options.keep_metadata:
-            try:
-                data = await asyncio.to_thread(without_metadata, data)
-            except ValueError as error:
-                raise Unavailable(f"{file.filename[:200]!a}: {error}") from error
-        return File(name=f"{name}.{suffix}", mime=mime, data=data)
-
     # ---------------------------------------------------------------- memory
 
     async def load(self, model: ModelSpec) -> None:
         """Run the model's own template once: smallest size, one step, no file kept."""
         if await self.loaded([model]):
             return
+        self._allowed.clear()  # nodes may be others since
         workflow = self._templates(model).all[0]
+        limits = {word: await self._limits(workflow, word) for word in ("seed", *TINY)}
         picture = await self._server.upload(blank()) if workflow.takes_picture else None
-        graph = warm_up(workflow, seed=secrets.randbits(63), picture=picture)
+        seed = limits["seed"].wrapped(secrets.randbits(63))
+        graph = warm_up(workflow, seed=seed, picture=picture, limits=limits)
         nothing = TextToImage(prompt="")
         await self._attempts.run(str(uuid4()), graph, workflow, nothing, lambda _: None)
 
-    async def unload(self, model: ModelSpec) -> None:  # noqa: ARG002  # they leave together
+    async def unload(self, model: ModelSpec) -> None:
         """Free all models of this process; return when its memory is back, or after `FREE_S`."""
+        if self.weightless(model):
+            return
         newest = await self._server.newest()
         await self._server.free()
         self._freed_after = newest[0].id if newest else None
@@ -238,13 +265,18 @@ class ComfyUI:
                     await asyncio.sleep(0.1)
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
-        """Return the models whose files the server's newest prompt used, whoever sent it.
+        """Return the models that the server's newest prompt used, whoever sent it.
 
         People at the server's own page load what they ask for. An empty history after a restart
-        means an empty memory.
+        means an empty memory. What loads nothing is always there.
         """
+        always = frozenset(model.name for model in models if self.weightless(model))
+        weighing = [model for model in models if model.name not in always]
+        return always | await self._in_memory(weighing)
+
+    async def _in_memory(self, models: Sequence[ModelSpec]) -> frozenset[str]:
         running = await self._server.running()
-        if running is not None:
+        if running is not None and not running.weightless:
             return self._using(running, models)
         newest = await self._server.newest()
         if newest is None or newest[0].id == self._freed_after:
@@ -263,10 +295,19 @@ class ComfyUI:
         return frozenset(
             model.name
             for model in models
-            if any(workflow.files <= prompt.texts for workflow in self._templates(model).all)
+            if any(workflow.marks <= prompt.marks for workflow in self._templates(model).all)
         )
 
     # ---------------------------------------------------------------- requests and templates
+
+    async def _limits(self, workflow: Workflow, word: str) -> Limits:
+        """Return what the server allows for the placeholder of a word, asked once per load."""
+        places = list(inputs_of(workflow.nodes, word))
+        for place in places:
+            if place not in self._allowed:
+                offered = await self._server.node_type(place[0])
+                self._allowed[place] = limits_in(input_of(offered, *place)) or Limits()
+        return common(self._allowed[place] for place in places)
 
     def _templates(self, model: ModelSpec) -> Templates:
         """Return the model's templates, read once."""

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
 
+from backends.workflow_graph import Node
+from backends.workflow_memory import Marks, all_marks, is_plain
 from queueing.errors import Unavailable
 
 T = TypeVar("T")
@@ -53,10 +55,15 @@ class Ended:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prompt:
-    """A prompt the server ran or runs: its id, and every text set in its nodes, by input."""
+    """A prompt the server ran or runs: its id, and all marks of its graph."""
 
     id: str
-    texts: frozenset[tuple[str, str]]
+    marks: Marks
+
+    @property
+    def weightless(self) -> bool:
+        """Whether it loads nothing, and leaves what is in memory as it is."""
+        return is_plain(self.marks)
 
 
 class _Status(BaseModel):
@@ -64,6 +71,7 @@ class _Status(BaseModel):
 
 
 class _Node(BaseModel):
+    class_type: str = ""
     inputs: dict[str, JsonValue] = {}
 
 
@@ -159,11 +167,10 @@ def read_ended(body: JsonValue, key: str) -> Ended | None:
     return _ended(entry) if entry else None
 
 
-def read_newest(body: JsonValue) -> tuple[Prompt, Ended] | None:
-    """Return the prompt that ended last by the answer of /history?max_items=1."""
-    for entry in _read(_HISTORIES, body).values():
-        return _prompt(entry.prompt), _ended(entry)
-    return None
+def read_newest(body: JsonValue) -> list[tuple[Prompt, Ended]]:
+    """Return the prompts that ended last, the very last first, by the answer of /history."""
+    entries = reversed(_read(_HISTORIES, body).values())
+    return [(_prompt(entry.prompt), _ended(entry)) for entry in entries]
 
 
 def read_stats(body: JsonValue) -> Stats:
@@ -207,11 +214,8 @@ def _prompt(item: list[Any]) -> Prompt:
         raise Unavailable("the server's queue cannot be understood") from None
     return Prompt(
         id=key,
-        texts=frozenset(
-            (name, value)
-            for node in graph.values()
-            for name, value in node.inputs.items()
-            if isinstance(value, str)
+        marks=all_marks(
+            {k: Node(class_type=node.class_type, inputs=node.inputs) for k, node in graph.items()}
         ),
     )
 

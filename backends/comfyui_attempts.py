@@ -46,6 +46,7 @@ class Attempts:
         self._session: aiohttp.ClientSession | None = None
         self._stopped: dict[str, float] = {}  # not yet seen to end, by when stopped
         self._stops: set[asyncio.Task[None]] = set()
+        self._left = False  # what is cancelled from now on goes on at the server
         self._none_on_its_way = asyncio.Event()
         self._none_on_its_way.set()
 
@@ -66,6 +67,10 @@ class Attempts:
         async with self._watching(key, workflow.nodes, report) as watch:
             ended = await self._until_ended(key, watch)
         return _succeeded(workflow, ended)
+
+    def leave(self) -> None:
+        """Let everything run on from now on when nobody waits for it any more."""
+        self._left = True
 
     async def give_way(self) -> None:
         """Let a prompt on its way go first: until it arrives the server has nothing to do."""
@@ -101,7 +106,11 @@ class Attempts:
         try:
             async with watch.listening(self._session):
                 yield watch
-        except (asyncio.CancelledError, Unavailable):
+        except asyncio.CancelledError:
+            if not self._left:
+                await self._stop(key)
+            raise
+        except Unavailable:
             await self._stop(key)
             raise
 

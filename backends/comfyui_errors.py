@@ -11,8 +11,15 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from backends.comfyui_answers import Ended, NodeFailure
 from backends.http import HttpRefused, parse_json
 from backends.workflow import WORDS, Workflow, blame
-from backends.workflow_graph import files_of
-from queueing.errors import BackendError, BadModel, OutOfMemory, Rejected, Unavailable
+from backends.workflow_memory import loaded_by
+from queueing.errors import (
+    BackendError,
+    BadModel,
+    Interrupted,
+    OutOfMemory,
+    Rejected,
+    Unavailable,
+)
 from queueing.requests import TextToImage
 
 MISCONFIGURED = "This model is not set up right on its server; please tell the operator."
@@ -95,13 +102,13 @@ def raise_if_failed(workflow: Workflow, ended: Ended) -> None:
     if ended.failure is not None:
         raise failure(ended.failure, workflow)
     if ended.interrupted:
-        raise Unavailable("interrupted on the server by somebody else")
+        raise Interrupted("interrupted on the server by somebody else")
 
 
 def is_loader(workflow: Workflow, node_id: str) -> bool:
-    """Whether a node loads one of the template's model files."""
+    """Whether a node loads one of the template's models."""
     node = workflow.nodes.get(node_id)
-    return node is not None and not workflow.files.isdisjoint(files_of({node_id: node}))
+    return node is not None and not workflow.marks.isdisjoint(loaded_by(node))
 
 
 def _wish(word: str, request: TextToImage) -> str:

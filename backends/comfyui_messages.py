@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from pydantic import BaseModel, Field, ValidationError
 
-from backends.workflow_graph import Graph
+from backends.workflow_graph import Graph, upstream_of
 from queueing.requests import File, Progress
 
 HANDSHAKE = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
@@ -80,6 +80,7 @@ class Tracker:
 
     def __init__(self, key: str, graph: Graph) -> None:
         self._key = key
+        self._graph = graph
         self._weights = {
             node_id: _SAMPLER_WEIGHT if "latent_image" in node.inputs else 1
             for node_id, node in graph.items()
@@ -110,9 +111,13 @@ class Tracker:
                 return None
 
     def _enter(self, node: str | None) -> None:
-        if self._current is not None and node != self._current:
+        if node == self._current:
+            return
+        if self._current is not None:
             self._done.add(self._current)
         self._current = node
+        if node is not None:  # messages before the first one heard may be missing
+            self._done |= upstream_of(self._graph, node)
 
     def _progress(self, step: tuple[int, int] | None = None) -> Progress:
         within = min(step[0] / step[1], 1.0) if step else 0.0

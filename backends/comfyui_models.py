@@ -14,7 +14,8 @@ from pydantic import JsonValue
 from backends.naming import catalog_names
 from backends.options import read_options
 from backends.workflow import Workflow, parse_workflow, prepare
-from backends.workflow_graph import Graph, words_in
+from backends.workflow_graph import Graph, substituted, words_in
+from backends.workflow_limits import Limits, limits_in
 from queueing.catalog import ModelSpec
 from queueing.errors import BadModel, Rejected
 from queueing.requests import Capability, Record, TextToImage
@@ -107,6 +108,14 @@ def choices_of(offered: JsonValue, class_type: str, name: str) -> tuple[str, ...
     return tuple(_choices(inputs.get(name)) or ())
 
 
+def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
+    """Return what a server says of an input of a type of node, None where it says nothing."""
+    info = offered.get(class_type) if isinstance(offered, dict) else None
+    if not isinstance(info, dict):
+        return None
+    return dict((*_inputs(info, "required"), *_inputs(info, "optional"))).get(name)
+
+
 def lora_named(word: str, files: Sequence[str]) -> str:
     """Return the LoRA file a person means: by its path, or by its name without folder and ending.
 
@@ -143,10 +152,11 @@ def _base_name(file: str) -> str:
 def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
     """Raise `BadModel` unless a server's answer for the node's type fits the node.
 
-    The type must be there, its required inputs set, and every fixed choice (a model file, a
-    sampler) among those offered.
+    The type must be there, its required inputs set, every fixed choice (a model file, a sampler)
+    among those offered, and every number that is fixed or a default within its limits.
     """
     node = workflow.nodes[node_id]
+    filled = substituted({node_id: node}, _set(workflow.defaults))[node_id].inputs
     where = f"{workflow.name}: node {node_id} ({node.class_type})"
     info = offered.get(node.class_type) if isinstance(offered, dict) else None
     if not isinstance(info, dict):
@@ -156,9 +166,11 @@ def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
     if missing:
         raise BadModel(f"{where}: the server wants an input {min(missing)}, which is not set")
     for name, kind in {**required, **dict(_inputs(info, "optional"))}.items():
-        value, choices = node.inputs.get(name), _choices(kind)
+        value, choices, limits = filled.get(name), _choices(kind), limits_in(kind)
         if choices is not None and isinstance(value, str):
             _check_choice(f"{where}: {name}", value, choices)
+        if limits is not None and isinstance(value, int | float):
+            _check_number(f"{where}: {name}", value, limits)
 
 
 def discovered(
@@ -223,6 +235,18 @@ def _check_choice(where: str, value: str, choices: list[str]) -> None:
         return
     listed = ", ".join(choices[:_LISTED]) + (" …" if len(choices) > _LISTED else "")
     raise BadModel(f"{where}: the server does not have {value}; it has: {listed or 'none'}")
+
+
+def _check_number(where: str, value: float, limits: Limits) -> None:
+    if value < limits.least:
+        raise BadModel(f"{where}: {value} is less than {limits.least}, the least it takes")
+    if value > limits.most:
+        raise BadModel(f"{where}: {value} is more than {limits.most}, the most it takes")
+
+
+def _set(defaults: TextToImage) -> dict[str, JsonValue]:
+    """Return the values a request gets that asks for nothing else."""
+    return defaults.model_dump(exclude_none=True, exclude={"prompt", "seed", "count"})
 
 
 def _inputs(info: dict[str, JsonValue], part: str) -> Iterator[tuple[str, JsonValue]]:

@@ -4,6 +4,7 @@ Every method raises `Unavailable` for a server that cannot be reached or underst
 else but where it says so.
 """
 
+import asyncio
 from contextlib import suppress
 from urllib.parse import quote
 
@@ -29,6 +30,8 @@ from queueing.errors import Unavailable
 from queueing.requests import File
 
 FILE_LIMIT = 256 * 1024 * 1024
+FORGETS_S = 1.0  # between two looks for what it knew
+NEWEST = (1, 8, 64, 512)  # prompts of the history to look through, as far as it takes
 PREVIEWS = "latent2rgb"  # costs the card nothing; the server's own default is none
 
 
@@ -94,8 +97,36 @@ class Server:
         return read_running(await self._get("/queue"))
 
     async def newest(self) -> tuple[Prompt, Ended] | None:
-        """Return the prompt that ended last, or None since the server's start."""
-        return read_newest(await self._get("/history", {"max_items": "1"}))
+        """Return the prompt that ended last, or None since the server's start.
+
+        Those that load nothing are passed over.
+        """
+        for most in NEWEST:
+            ended = read_newest(await self._get("/history", {"max_items": str(most)}))
+            found = next((each for each in ended if not each[0].weightless), None)
+            if found or len(ended) < most:
+                return found
+        return None
+
+    async def forgets(self) -> None:
+        """Return when the server no longer knows a prompt that it knew: it was restarted."""
+        known: str | None = None
+        missed = 0  # once could be a look in the moment it moves between two lists
+        while missed < 2:
+            with suppress(Unavailable):  # that it does not answer is seen elsewhere
+                if known is None:
+                    known = await self._latest()
+                elif await self.look(known) is Stage.UNKNOWN:
+                    missed += 1
+                else:
+                    missed = 0
+            await asyncio.sleep(FORGETS_S)
+
+    async def _latest(self) -> str | None:
+        """Return the id of a prompt that the server knows until it ends, and for long after."""
+        newest = await self.newest()
+        prompt = newest[0] if newest else await self.running()
+        return prompt.id if prompt else None
 
     async def upload(self, file: File) -> str:
         """Store a picture under its own name and return the name for LoadImage."""

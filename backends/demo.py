@@ -85,6 +85,10 @@ class Demo:
         """Take every option but a LoRA where a model draws."""
         return TAKES if model.capabilities & DRAWS else frozenset()
 
+    def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
+        """Return False: every model stands for one that takes memory."""
+        return False
+
     def own_name(self, model: ModelSpec) -> str:
         """Return the name."""
         return model.name
@@ -97,6 +101,10 @@ class Demo:
                 "Pictures and texts are made without a model; use a real server for real ones.",
             ),
         )
+
+    async def gone(self) -> None:
+        """Never return."""
+        await asyncio.get_running_loop().create_future()
 
     async def verify(self, model: ModelSpec) -> None:
         """Accept every model whose options are right."""
@@ -152,6 +160,10 @@ class Demo:
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
         """Return None: a restart of Usher is one of the demo as well."""
         return None
+
+    def leave(self) -> bool:
+        """Return False: it ends with Usher."""
+        return False
 
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""

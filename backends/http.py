@@ -16,9 +16,11 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import JsonValue
 
+from backends import presence
 from queueing.errors import BadModel, Rejected, Unavailable
 from queueing.requests import File
 
+PORTS = {"http": 80, "https": 443}
 CONNECT_S = 5.0
 ANSWER_S = 30.0  # control calls: longer means that the server is stuck
 JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is some 10 MB
@@ -164,6 +166,11 @@ class Http:
         """
         async with self._open(self._post(path, body, headers), read_s) as response:
             yield _lines(response)
+
+    async def gone(self) -> None:
+        """Return when the server has gone away, however soon it is back."""
+        address = self._client.base_url
+        await presence.gone(address.host, address.port or PORTS[address.scheme])
 
     async def aclose(self) -> None:
         """Close all connections. Idempotent."""

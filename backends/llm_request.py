@@ -77,11 +77,11 @@ def merged(messages: Iterable[ChatMessage], system: str = "") -> tuple[ChatMessa
         elif turns and turns[-1].role == message.role:
             turns[-1] = ChatMessage(
                 role=message.role,
-                text=f"{turns[-1].text}\n\n{message.text}",
+                text=f"{turns[-1].text}\n\n{message.told}",
                 pictures=turns[-1].pictures + message.pictures,
             )
         elif turns or message.role == "user":
-            turns.append(message)
+            turns.append(message.model_copy(update={"text": message.told, "name": None}))
     front = [ChatMessage(role="system", text="\n\n".join(systems))] if systems else []
     return (*front, *turns)
 

@@ -95,6 +95,10 @@ class OpenAI:
         """Take none: text models draw nothing."""
         return frozenset()
 
+    def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
+        """Return False: a model that writes takes memory."""
+        return False
+
     def own_name(self, model: ModelSpec) -> str:
         """Return the option `model`, or else the name."""
         return _id(model)
@@ -104,6 +108,10 @@ class OpenAI:
         with classified():
             flavour, description = await self._recognise()
         return ServerInfo(description=description, notes=(flavour.note,) if flavour.note else ())
+
+    async def gone(self) -> None:
+        """Return when a silent connection breaks and the next is refused."""
+        await self._http.gone()
 
     async def verify(self, model: ModelSpec) -> None:
         """Look for the model in the server's list, and whether it sees where it should."""
@@ -184,6 +192,10 @@ class OpenAI:
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
         """Return None: these servers stop when the connection goes, and keep no answer."""
         return None
+
+    def leave(self) -> bool:
+        """Return False: these servers stop when the connection goes."""
+        return False
 
     async def aclose(self) -> None:
         """Close the connections. Idempotent."""

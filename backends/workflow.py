@@ -16,16 +16,15 @@ from backends.workflow_graph import (
     Graph,
     Node,
     bypass,
-    files_of,
     has_broken_placeholder,
     link_of,
     names_in,
     placeholders_in,
     substituted,
-    texts_by_input,
     texts_in,
     words_in,
 )
+from backends.workflow_memory import Marks, all_marks, is_plain, marks_of
 from queueing.errors import BadModel
 from queueing.requests import TextToImage
 
@@ -94,14 +93,14 @@ class Workflow:
         return max((_GRID.get(node.class_type, 16) for node in sized), default=16)
 
     @property
-    def files(self) -> frozenset[tuple[str, str]]:
-        """The model files it loads, as (input, file name): equal files mean equal memory.
+    def marks(self) -> Marks:
+        """What its prompts have that those of other models have not: equal marks, equal memory."""
+        return marks_of(self.nodes, self.saves)
 
-        Where no name looks like a file: all texts set in it.
-        """
-        return files_of(self.nodes) or frozenset(
-            pair for pair in texts_by_input(self.nodes) if not names_in(pair[1])
-        )
+    @property
+    def weightless(self) -> bool:
+        """Whether it loads nothing."""
+        return is_plain(all_marks(self.nodes))
 
 
 def parse_workflow(text: str, *, name: str) -> Graph:

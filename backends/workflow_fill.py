@@ -1,15 +1,17 @@
 """Fills a ComfyUI template from a request: options, pictures, LoRAs, and the warm-up. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pydantic import JsonValue
 
 from backends.workflow import WORDS, Workflow
 from backends.workflow_graph import Graph, Node, bypass, link_of, names_in, substituted
+from backends.workflow_limits import Limits
 from queueing.errors import Rejected
 from queueing.requests import TextToImage
 
-_WARM_UP_PIXELS = 64  # the smallest side every model tried could draw
+TINY = {"width": 64, "height": 64, "steps": 1}  # every model tried could draw that small
 
 
 def fill(
@@ -35,13 +37,17 @@ def fill(
     }
 
 
-def warm_up(workflow: Workflow, *, seed: int, picture: str | None = None) -> Graph:
+def warm_up(
+    workflow: Workflow, *, seed: int, picture: str | None = None, limits: Mapping[str, Limits]
+) -> Graph:
     """Return the cheapest graph that loads everything the template uses and keeps no file.
 
     A new `seed` each time: an identical graph is answered from the server's cache and loads
-    nothing.
+    nothing. `limits` are what the server allows, by word.
     """
-    tiny = {"width": _WARM_UP_PIXELS, "height": _WARM_UP_PIXELS, "steps": 1}
+    tiny = {word: limits.get(word, Limits()).nearest(least) for word, least in TINY.items()}
+    for side in ("width", "height"):
+        tiny[side] = -(-tiny[side] // workflow.grid) * workflow.grid
     request = TextToImage.model_validate(
         {"prompt": "", "seed": seed, **{k: v for k, v in tiny.items() if k in workflow.options}}
     )

@@ -87,6 +87,19 @@ def link_of(value: JsonValue) -> tuple[str, int] | None:
             return None
 
 
+def upstream_of(graph: Graph, key: str) -> frozenset[str]:
+    """Return the nodes that one depends on: they have run when it begins."""
+    found: set[str] = set()
+    todo = [key]
+    while todo:
+        node = graph.get(todo.pop())
+        links = map(link_of, node.inputs.values()) if node else ()
+        new = {link[0] for link in links if link} - found
+        found |= new
+        todo += new
+    return frozenset(found - {key})
+
+
 def bypass(node: Node) -> tuple[str, ...]:
     """Return the linked inputs that stand for the node's outputs when it is taken out."""
     sources = PASSES_ON.get(node.class_type, ())
@@ -123,6 +136,12 @@ def placeholders_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[re.M
     """Yield the placeholders in a value: group 1 is the name, group 2 the default or None."""
     for text in texts_in(value):
         yield from _PLACEHOLDER.finditer(text)
+
+
+def whole_placeholder(value: JsonValue) -> str | None:
+    """Return the name of the placeholder a value consists of, None for any other value."""
+    found = _PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
+    return found[1] if found else None
 
 
 def names_in(value: JsonValue | Mapping[str, JsonValue]) -> frozenset[str]:

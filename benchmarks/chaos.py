@@ -1,4 +1,4 @@
-r"""Kills the program again and again while many people use it, and counts what they lose.
+r"""Kills and stops the program again and again while many people use it; counts what they lose.
 
     python -m benchmarks.chaos --kills 500 --json
 
@@ -28,6 +28,9 @@ def main() -> int:
     """Run a trial and print its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=25)
+    parser.add_argument(
+        "--stops", type=int, help="orderly stops among the kills (default: as many)"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--keep", type=Path, help="a folder for the database and the log")
@@ -54,7 +57,8 @@ def main() -> int:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         house = RealHouse(*options.comfyui, *options.llama_server) if options.comfyui else None
-        trial = Trial(folder, kills=options.kills, seed=options.seed, house=house)
+        stops = options.kills if options.stops is None else options.stops
+        trial = Trial(folder, kills=options.kills, stops=stops, seed=options.seed, house=house)
         verdict = asyncio.run(trial.run())
     for breach in verdict.breaches:
         print(breach, file=sys.stderr)

@@ -102,6 +102,10 @@ class TraceServer:
         """Offer none."""
         return ()
 
+    def weightless(self, _model: ModelSpec) -> bool:
+        """Let every model take memory."""
+        return False
+
     def own_name(self, model: ModelSpec) -> str:
         """Return the name."""
         return model.name
@@ -164,6 +168,14 @@ class TraceServer:
     async def loaded(self, _models: Sequence[ModelSpec]) -> frozenset[str] | None:
         """Tell what is in memory."""
         return frozenset(self._memory)
+
+    def leave(self) -> bool:
+        """Keep nothing for a next start."""
+        return False
+
+    async def gone(self) -> None:
+        """Never return: it stays."""
+        await asyncio.get_running_loop().create_future()
 
     async def aclose(self) -> None:
         """Have nothing to close."""

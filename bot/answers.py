@@ -6,25 +6,28 @@ from collections.abc import Mapping
 from functools import partial
 
 from bot.commands.context import Answer, Asked, Placed, Removed, Reply, Shown, Working
-from bot.delivery import Courier
-from bot.desks import Desks
-from bot.parcels import Packer, first_page
+from bot.delivery import Again, Courier
+from bot.parcels import Packer, first_page, in_words
+from bot.patience import Patience, Terms
 from bot.platforms.base import (
     ChatError,
     ChatGone,
     ChatPlatform,
     Content,
     ContentRefused,
+    Form,
     Invocation,
     MessageRef,
-    SlowDown,
+    ShowForm,
+    TooLarge,
 )
 from bot.records import Prompt, Records
+from bot.texts import language_of, say
 
 log = logging.getLogger(__name__)
 
 _NOTING_S = 2.0
-_PATIENCE_S = 60.0  # an answer that may only come later is of no use any more
+_FORM_PATIENCE_S = 2.0
 
 
 class Answers:
@@ -35,13 +38,13 @@ class Answers:
         *,
         platforms: Mapping[str, ChatPlatform],
         records: Records,
-        desks: Desks,
+        patience: Patience,
         packer: Packer,
         courier: Courier,
     ) -> None:
         self._platforms = platforms
         self._records = records
-        self._desks = desks
+        self._patience = patience
         self._packer = packer
         self._courier = courier
         self._asking: dict[tuple[str, str], asyncio.Event] = {}
@@ -81,46 +84,61 @@ class Answers:
     async def _respond(
         self, call: Invocation, content: Content, *, private: bool
     ) -> MessageRef | None:
-        """Answer within the chat's budget; a penalty is waited out, as nothing was sent."""
+        """Answer a call. Repeated until it succeeds: better twice than not at all."""
         limits = self._platforms[call.platform].limits
-        pace = self._desks.at(call.platform, call.chat).pace
         content = first_page(content, limits)
-        if not limits.free_answers or call.request is not None:
-            await self._desks.turn(call.platform, call.chat, burst=True)
-        try:
-            return await call.respond(content, private)
-        except SlowDown as slow:
-            if slow.retry_after_s > _PATIENCE_S:
-                raise
-            pace.slow_down(self._desks.now(), slow.retry_after_s)
-            await asyncio.sleep(slow.retry_after_s)
-            return await call.respond(content, private)
+        free = limits.free_answers and call.request is None
+        terms = Terms(burst=True, free=free)
+        for words in dict.fromkeys((content, in_words(content), _neutral(call))):
+            try:
+                return await self._patience.ask(
+                    call.platform, call.chat, partial(call.respond, words, private), terms
+                )
+            except (ContentRefused, TooLarge) as refusal:
+                log.warning("the answer to call %s was refused: %s", call.key, refusal)
+        return None
 
     async def _show_again(self, call: Invocation, shown: Shown) -> None:
-        platform = self._platforms[call.platform]
-        turn = partial(self._desks.turn, call.platform, call.chat)
-        parcel = await self._packer.pack(shown.job, shown.origin, platform.limits)
-        await self._courier.send_again(call, platform, parcel, shown.job, turn)
+        limits = self._platforms[call.platform].limits
+        parcel = await self._packer.pack(shown.job, shown.origin, limits)
+        respond = partial(self._respond, call, private=False)
+        again = Again(respond=respond, send=partial(self._send, call), edit=self._edit)
+        await self._courier.send_again(again, parcel, shown.job)
 
     async def _work(self, call: Invocation, work: Working) -> None:
-        platform = self._platforms[call.platform]
         try:
             ref = await self._respond(call, work.content, private=False)
         except ChatError as error:
             log.warning("call %s of %s not answered: %s", call.key, call.user, error)
             ref = None
         content = await work.later()
-        await self._desks.turn(call.platform, call.chat)
         if ref is not None:
-            await platform.edit(ref, content)
+            await self._edit(ref, content)
         else:
-            await platform.send(call.chat, content, reply_to=call.request)
+            await self._send(call, content)
+
+    async def _send(
+        self, call: Invocation, content: Content, reply_to: MessageRef | None = None
+    ) -> MessageRef:
+        """Post a further message; what may be there already is not posted again."""
+        platform = self._platforms[call.platform]
+        chat = call.chat if reply_to is None else reply_to.chat
+        return await self._patience.ask(
+            call.platform,
+            chat,
+            lambda: platform.send(chat, content, reply_to=reply_to or call.request),
+            Terms(upload=bool(content.files), repeat=False),
+        )
+
+    async def _edit(self, ref: MessageRef, content: Content) -> None:
+        platform = self._platforms[ref.platform]
+        terms = Terms(upload=bool(content.files))
+        await self._patience.ask(ref.platform, ref.chat, lambda: platform.edit(ref, content), terms)
 
     async def _ask(self, call: Invocation, asked: Asked) -> None:
         """Show a form; where there is none, ask for a reply and remember what it is meant for."""
         form = asked.form
-        if call.show_form is not None:
-            await call.show_form(form)
+        if call.show_form is not None and await self._show_form(call, call.show_form, form):
             return
         if form.job_id is None:
             await self._respond(call, asked.content, private=False)
@@ -137,6 +155,16 @@ class Answers:
             if self._asking.get(place) is noted:
                 del self._asking[place]
 
+    async def _show_form(self, call: Invocation, show: ShowForm, form: Form) -> bool:
+        """Open a form; return whether it is open. A platform takes one for some seconds only."""
+        terms = Terms(free=True, patience_s=_FORM_PATIENCE_S)
+        try:
+            await self._patience.ask(call.platform, call.chat, lambda: show(form), terms)
+        except ChatError as error:
+            log.info("call %s: its form was not opened: %s", call.key, error)
+            return False
+        return True
+
     async def _remove(self, call: Invocation, removed: Removed) -> None:
         for ref in removed.refs:
             try:
@@ -149,9 +177,12 @@ class Answers:
     async def _delete(self, ref: MessageRef, instead: Content) -> None:
         """Delete a message; one that may not be deleted any more (Telegram's old ones) is emptied."""
         platform = self._platforms[ref.platform]
-        await self._desks.turn(ref.platform, ref.chat)
         try:
-            await platform.delete(ref)
+            await self._patience.ask(ref.platform, ref.chat, lambda: platform.delete(ref), Terms())
         except (ContentRefused, ChatGone):
-            await self._desks.turn(ref.platform, ref.chat)
-            await platform.edit(ref, instead)
+            await self._edit(ref, instead)
+
+
+def _neutral(call: Invocation) -> Content:
+    """Return what is said where a chat takes nothing else."""
+    return Content(body=say(language_of(call.language), "refused.internal"))

@@ -47,6 +47,7 @@ class Parts:
     """A running bot's parts, for those who look inside: the demo and tests."""
 
     queue: JobQueue
+    database: Database
     store: SqliteStore
     gate: Gate
     presenter: Presenter
@@ -145,6 +146,7 @@ class App:
         queue.subscribe(enhancer.notice)
         return Parts(
             queue=queue,
+            database=database,
             store=store,
             gate=Gate(self._context(queue, books, rooms), presenter),
             presenter=presenter,
@@ -220,6 +222,7 @@ class App:
             styles={name: style.style() for name, style in self._config.styles.items()},
             chat_logs={"web": books.chat_log},
             invites=books.invites,
+            idle_s=self._config.conversation.idle,
         )
 
 

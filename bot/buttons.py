@@ -6,6 +6,7 @@ Every button carries its job's id and nothing else, so it works on every old mes
 from dataclasses import dataclass
 
 from bot.platforms.base import Button
+from bot.records import Origin
 from bot.texts import word
 from queueing.catalog import Catalog
 from queueing.jobs import Job
@@ -47,7 +48,10 @@ def after_end(job: Job, language: str) -> Rows:
 def of_result(job: Job, language: str, abilities: Abilities, *, pictures: int) -> Rows:
     """Return the buttons of a result; each of several pictures has its own to vary and enlarge."""
     if isinstance(job.request, Chat):
-        return (_always(job, language, "button.regenerate"),)
+        rows = (_always(job, language, "button.regenerate"),)
+        return (
+            (*rows, (_button("new-topic", job, language),)) if _went_on(job.request, job) else rows
+        )
     if job.request.upscale:
         return ((_button("delete", job, language),),)
     rows = (_always(job, language, "button.again"),)
@@ -61,6 +65,12 @@ def of_result(job: Job, language: str, abilities: Abilities, *, pictures: int) -
         *(_filled(vary) if abilities.vary else ()),
         *(_filled(upscale) if abilities.upscale else ()),
     )
+
+
+def _went_on(request: Chat, job: Job) -> bool:
+    """Return whether an answer belongs to a conversation that goes on without replies."""
+    several = sum(turn.role == "user" for turn in request.messages) > 1
+    return several and not Origin.model_validate_json(job.reply_to).group
 
 
 def _of_one(job: Job, language: str, abilities: Abilities) -> tuple[Button, ...]:
@@ -101,4 +111,5 @@ _LABELS = {
     "vary-subtle": "button.vary_subtle",
     "upscale": "button.upscale",
     "delete": "button.delete",
+    "new-topic": "button.new_topic",
 }

@@ -6,37 +6,58 @@ Nothing here sends.
 import math
 from dataclasses import dataclass, replace
 
-from bot.pacer import Pace, patience_s, stretch
+from bot.pacer import Pace, stretch
 from bot.parcels import Rung
-from bot.platforms.base import Content, MessageRef, Respond
+from bot.platforms.base import Content, MessageRef, Moment, Respond
 from bot.records import Origin
-from queueing.jobs import Job, JobState
+from queueing.calm import PASSES_S
+from queueing.jobs import Job
 from queueing.reports import Standing
 from queueing.requests import Progress
-from queueing.world import Blocked
+from queueing.world import Blocked, Reason
 
-Why = tuple[Blocked, str | None] | None
-"""What makes the reason of a wait another one; its moments only tick on."""
+Kind = tuple[Blocked, str | None, str | None] | None
+"""What a wait is put down to, on which host, to which other model; counts and moments tick on."""
 
 _GOES_ON = frozenset({Blocked.IN_LINE, Blocked.STARTING})  # come and go with every job
-_REASON_PATIENCE_S = 30.0
-_STEADY_S = 10.0
-_STEADY_SHARE = 0.2
+_OTHERS_TURN = frozenset({Blocked.ROOM_BUSY, Blocked.RESERVED, Blocked.GATED})
+_NEWS = frozenset(  # of which a person is told at once, whatever their message said before
+    {
+        Blocked.LOADING,
+        Blocked.OFFLINE,
+        Blocked.LOAD_PAUSE,
+        Blocked.RETRY_PAUSE,
+        Blocked.PAUSED,
+        Blocked.SUSPECT,
+    }
+)
 
 
-def _wandered(old: float, new: float, now: float) -> bool:
-    return abs(new - old) > max(_STEADY_S, _STEADY_SHARE * (old - now))
+def kind_of(reason: Reason | None) -> Kind:
+    """Return what a reason says apart from numbers; None where others of the line are ahead."""
+    if reason is None or reason.why in _GOES_ON:
+        return None
+    why = Blocked.ROOM_BUSY if reason.why in _OTHERS_TURN else reason.why
+    return (why, reason.host, reason.other)
+
+
+def _expires(content: Content, now: float) -> float:
+    """Return when the first of the moments ahead that a message names has clearly passed."""
+    moments = [part.at + PASSES_S for part in content.body if isinstance(part, Moment)]
+    ahead = [moment for moment in moments if moment > now]
+    return min(ahead, default=math.inf)
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Card:
     """One job's status message. Mutable, and touched by the presenter alone.
 
-    `changed` asks for an edit soon (a new state, a new reason), `advanced` as often as its chat
-    and the crowd allow (a step), `moved` when convenient (a place in line).
+    `changed` asks for an edit at once (a new state, a reason that has ended, a moment that has
+    passed), `advanced` as often as its chat and the crowd allow (a step), `moved` when convenient
+    (a place in line). `expires` is when the first moment its message names has passed.
     `written` is as far as an answer has come; a stopped one stays to be read. `muted`: its message
     was deleted, only its end makes a new one. `rung` is how far a refused result was cut down.
-    `dropped`: nothing more is to be shown.
+    `telling`: the edit being made was asked for at once. `dropped`: nothing more is to be shown.
     """
 
     job: Job
@@ -48,9 +69,10 @@ class Card:
     shown: Content | None = None
     edited_at: float = -math.inf
     position: int | None = None
-    why: Why = None
-    why_shown: Why = None
-    moment: float | None = None
+    stood: bool = False
+    kind: Kind = None
+    kind_shown: Kind = None
+    expires: float = math.inf
     progress: Progress | None = None
     written: str = ""
     changed: bool = True
@@ -58,6 +80,7 @@ class Card:
     moved: bool = False
     muted: bool = False
     dropped: bool = False
+    telling: bool = False
     rung: Rung = Rung.WHOLE
     hold_until: float = 0.0
     failures: int = 0
@@ -65,6 +88,7 @@ class Card:
     def take_marks(self) -> tuple[bool, bool, bool]:
         """Return what asks for an edit, and clear it: what comes from now on asks anew."""
         marks = (self.changed, self.advanced, self.moved)
+        self.telling = self.changed
         self.changed = self.advanced = self.moved = False
         return marks
 
@@ -93,33 +117,36 @@ class Card:
         if self.free(pace):
             return self.hold_until
         urgent = self.job.state.final or (self.ref is None and self.shown is None)
-        at = max(self.hold_until, pace.earliest(now, urgent=urgent))
+        at = max(self.hold_until, pace.earliest(now, urgent=urgent, soon=self.changed))
         if urgent:
             return at
         age = None if self.sent_at is None else now - self.sent_at
-        least_s = pace.edit_gap_s(age)
-        if not self.changed:
-            least_s = max(self._gap_s(least_s, crowd), turn_s)
-        return max(at, self.edited_at + least_s)
+        if self.changed:
+            return max(at, self.edited_at + pace.news_gap_s(age))
+        return max(at, self.edited_at + self._gap_s(pace, age, turn_s, crowd))
 
-    def _gap_s(self, least_s: float, crowd: int) -> float:
+    def _gap_s(self, pace: Pace, age: float | None, turn_s: float, crowd: int) -> float:
         """Return the time between two edits; an answer that is being written is read along."""
-        if self.advanced and self.written:
-            return least_s
-        if self.advanced:
-            return least_s * stretch(crowd)
-        if self.why != self.why_shown:
-            return max(least_s, min(_REASON_PATIENCE_S, patience_s(self.position, crowd)))
-        return max(least_s, patience_s(self.position, crowd))
+        least_s = pace.edit_gap_s(age)
+        if not self.advanced:
+            return max(least_s, pace.patience_s(self.position, crowd))
+        return max(least_s if self.written else least_s * stretch(crowd), turn_s)
 
     def stand(self, standing: Standing) -> None:
         """Take where the job stands now."""
-        reason = standing.reason
-        self.position = standing.position
-        if reason is None or reason.why in _GOES_ON:
-            self.why = None
-        else:
-            self.why = (reason.why, reason.host)
+        self.position, self.kind = standing.position, kind_of(standing.reason)
+        self.stood = True
+
+    def show(self, content: Content, kind: Kind, now: float) -> None:
+        """Note what the message shows from now on, and what kind of wait it speaks of."""
+        self.shown, self.kind_shown = content, kind
+        self.edited_at, self.expires = now, _expires(content, now)
+
+    def outdated(self, now: float) -> bool:
+        """Tell whether what is shown is no longer so, rather than only not quite up to date."""
+        if self.kind == self.kind_shown:
+            return self.expires <= now
+        return self.kind_shown is not None or (self.kind is not None and self.kind[0] in _NEWS)
 
     def advance(self, progress: Progress) -> None:
         """Take a progress; the last preview stays until there is a newer one."""
@@ -129,7 +156,7 @@ class Card:
         self.written = progress.text or self.written
 
     def urgency(self) -> tuple[int, float]:
-        """Order cards of a chat: calls, ends, first messages, running jobs, then by place in line.
+        """Order cards of a chat: calls, ends, first messages, news, then the longest unedited.
 
         A call that is not answered within seconds is lost on some platforms, so it comes first.
         """
@@ -139,16 +166,4 @@ class Card:
             return (1, self.job.id)
         if self.ref is None:
             return (2, self.job.id)
-        if self.job.state is JobState.PROCESSING:
-            return (3, self.edited_at)
-        return (4, self.position or math.inf)
-
-    def steady(self, moment: float | None, now: float) -> float | None:
-        """Return the moment to show: the old one while it is still about right.
-
-        A moment that wanders by a second with every look would cost an edit each time.
-        """
-        old = self.moment
-        if moment is None or old is None or old <= now or _wandered(old, moment, now):
-            self.moment = moment
-        return self.moment
+        return (3 if self.changed else 4, self.edited_at)

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from backends import connect
+from backends import connect, films
 from backends.memory import NvmlProbe
 from bot import heartbeat
 from bot.clock import SystemClock
@@ -96,7 +96,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
             _try_chats(config, running=running, try_s=try_s),
         ]
         findings = [finding for found in await asyncio.gather(*tries) for finding in found]
-    return [*findings, *_missing_defaults(config.defaults, catalog, offered)]
+    return [*findings, *_films(catalog), *_missing_defaults(config.defaults, catalog, offered)]
 
 
 async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -> Finding:
@@ -112,6 +112,19 @@ async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -
         _log.exception("checking %s %s failed", what, name)
         text = f"unexpected: {error!r}"
     return Finding(what=what, name=name, works=False, text=text)
+
+
+# ---------------------------------------------------------------- films
+
+
+def _films(catalog: Catalog) -> Iterator[Finding]:
+    """Tell whether films and sound can be given out, where a server may make any."""
+    if all(spec.kind != "comfyui" for spec in catalog.backends.values()):
+        return
+    text = "their workflow is taken out, and what is too large for a chat is made to fit"
+    if not films.available():
+        text = "kept back, unless keep_metadata is true: install usher-bot[media] for them"
+    yield Finding(what="films", name="PyAV", works=films.available() or None, text=text)
 
 
 # ---------------------------------------------------------------- database and hosts

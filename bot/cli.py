@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from bot import heartbeat, logs, process
+from bot import heartbeat, logs
 from bot.arguments import parser
 from bot.config import Config, ConfigError, load
 from bot.demo_options import DemoOptions
@@ -65,7 +65,7 @@ def version() -> str:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from bot import demo  # noqa: PLC0415  its libraries are no business of the other commands
+    from bot import demo, process  # noqa: PLC0415  its libraries are no business of the others
 
     process.settle()
     options = {name: getattr(arguments, name) for name in DemoOptions.__dataclass_fields__}
@@ -78,6 +78,8 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             (f"{arguments.config}: chats: none is set, so nobody could ask anything",)
         )
+    from bot import process  # noqa: PLC0415  as above
+
     process.settle()
     return run_until_signal(_serve(config))
 
@@ -87,12 +89,16 @@ async def _serve(config: Config) -> None:
 
     # The sign of life begins when the database is ours: a second bot must not end the first one's.
     async with build(config).running() as parts, asyncio.TaskGroup() as group:
-        beating = group.create_task(heartbeat.beat(config.database))
+        beating = group.create_task(heartbeat.beat(config.database, parts.database.look_at_file))
         chats = ", ".join(platform.name for platform in parts.platforms)
         models = ", ".join(config.models) or "what its servers offer"
         _log.info("usher %s serves %s to %s", version(), models, chats)
-        await parts.queue.run()
-        beating.cancel()
+        try:
+            await parts.queue.run()
+        finally:
+            beating.cancel()
+            if parts.database.damage is not None:  # a stop in order, but not a good end
+                raise StoreError(parts.database.damage)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -103,9 +109,9 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _health(arguments: argparse.Namespace) -> int:
-    alive = heartbeat.is_alive(load(arguments.config).database)
-    print("alive" if alive else "no sign of life")
-    return 0 if alive else BROKEN
+    wrong = heartbeat.health(load(arguments.config).database)
+    print(wrong or "alive")
+    return BROKEN if wrong else 0
 
 
 def _backup(arguments: argparse.Namespace) -> int:

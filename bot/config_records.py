@@ -22,9 +22,11 @@ from bot.access import Limits, Role
 from bot.busy import BUSY_AFTER_S
 from bot.config_values import (
     ChatId,
+    Duration,
     Limit,
     Megabytes,
     Name,
+    Network,
     Quota,
     Seconds,
     Secret,
@@ -38,6 +40,7 @@ from bot.config_values import (
     megabytes_or_auto,
     person,
 )
+from bot.conversation import IDLE_S
 from queueing.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.requests import Capability
 from queueing.world import Rules
@@ -154,12 +157,14 @@ class WebConfig(Section):
     """The web chat; beyond this machine it needs a token.
 
     `url` is the address people reach it by, `names` are further host names, such as a proxy's.
+    `proxies` are the proxies before it that are believed about where a request comes from.
     """
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
     url: Url | None = None
     names: tuple[str, ...] = ()
+    proxies: tuple[Network, ...] = ()
     token: Annotated[Secret, AfterValidator(long_enough)] = None
 
     def all_names(self) -> tuple[str, ...]:
@@ -249,6 +254,12 @@ class SchedulingConfig(Section):
     def rules(self) -> Rules:
         """Return the planner's rules."""
         return Rules(**self.model_dump())
+
+
+class ConversationConfig(Section):
+    """How long a private chat goes on with its last exchange without a reply; 0: it never does."""
+
+    idle: Duration = IDLE_S
 
 
 class RetentionConfig(Section):

@@ -1,6 +1,7 @@
 """The kinds of values settings have: sizes, seconds, addresses, names; and the group of settings."""
 
 import re
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, get_args
 from urllib.parse import urlsplit
@@ -34,6 +35,14 @@ def _megabytes(value: object) -> object:
 def megabytes_or_auto(value: object) -> object:
     """Read "auto" as None: to be measured."""
     return None if value == "auto" else _megabytes(value)
+
+
+def _duration(value: object) -> object:
+    """Read "30min" as 1800 seconds."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)?\s*", str(value))
+    if match is None or isinstance(value, bool):
+        raise ValueError("must be a time with its unit, such as 30min, 90s or 2h")
+    return float(match[1]) * {None: 1, "s": 1, "min": 60, "h": 3600}[match[2]]
 
 
 def _none(value: object) -> object:
@@ -72,6 +81,7 @@ def beside(value: Path, info: ValidationInfo) -> Path:
 Megabytes = Annotated[int, BeforeValidator(_megabytes)]
 Seconds = Annotated[float, Field(gt=0, le=1e9)]
 Limit = Annotated[Seconds | None, BeforeValidator(_none)]
+Duration = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=1e9)]
 Whole = Annotated[int, Field(ge=1)]
 Quota = Annotated[Whole | None, BeforeValidator(_none)]
 Url = Annotated[str, AfterValidator(_web_address)]
@@ -87,6 +97,19 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:
         return False
+
+
+def _network(text: str) -> str:
+    """Refuse what is neither an address nor a network."""
+    try:
+        ip_network(text)
+    except ValueError:
+        raise ValueError("must be an address or a network, such as 10.0.0.0/8") from None
+    return text
+
+
+Network = Annotated[str, AfterValidator(_network)]
+"""An IP address or a network of them."""
 
 
 def long_enough(token: SecretStr | None) -> SecretStr | None:

@@ -14,6 +14,7 @@ from bot.config_presets import RoomConfig, RoomKey, StyleConfig
 from bot.config_records import (
     BackendConfig,
     ChatsConfig,
+    ConversationConfig,
     DefaultsConfig,
     HostConfig,
     LimitsConfig,
@@ -46,6 +47,7 @@ class Config(Section):
     styles: dict[Name, StyleConfig] = Field(default_factory=dict)
     admins: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
     limits: LimitsConfig = LimitsConfig()
+    conversation: ConversationConfig = ConversationConfig()
     roles: dict[str, RoleConfig] = Field(default_factory=dict)
     scheduling: SchedulingConfig = SchedulingConfig()
     retention: RetentionConfig = RetentionConfig()

@@ -11,6 +11,7 @@ from queueing.requests import ChatMessage, File
 CHARS_PER_TOKEN = 3.5
 ANSWER_SHARE = 0.25  # of the context, kept free for the answer
 USUAL_CHARS = 24_000  # where nobody knows how much the model keeps in mind
+IDLE_S = 1800.0  # how long a private chat goes on with its last exchange, unless it is set
 PICTURES = 4  # the newest ones; each takes about a thousand tokens
 
 
@@ -36,10 +37,10 @@ def continued(earlier: Talk, asked: Talk, *, system: str, room: int, sees: bool)
     The oldest turns go first, in pairs of question and answer; the system prompt and the question
     always stay. Pictures of earlier turns come along for a model that sees, the newest ones.
     """
-    room -= len(system) + sum(len(turn.text) for turn in asked.turns)
+    room -= len(system) + sum(len(turn.told) for turn in asked.turns)
     kept: list[ChatMessage] = []
     for turn in reversed([turn for turn in earlier.turns if turn.role != "system"]):
-        room -= len(turn.text)
+        room -= len(turn.told)
         if room < 0:
             break
         kept.insert(0, turn)

@@ -5,7 +5,9 @@ Each part is noted before it is sent and never blindly sent twice.
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from bot.parcels import Parcel, in_words
 from bot.platforms.base import (
@@ -14,7 +16,6 @@ from bot.platforms.base import (
     ChatUnavailable,
     Content,
     ContentRefused,
-    Invocation,
     MessageRef,
     TooLarge,
 )
@@ -29,16 +30,43 @@ _PING = "ping"
 _PING_AFTER_S = 60.0
 
 
+class Turn(Protocol):
+    """Waits until the chat's budget has room for one more request, which the block sends."""
+
+    def __call__(self, *, upload: bool = False) -> AbstractAsyncContextManager[object]:
+        """Return the turn; an `upload` may take long."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where further messages go: beneath a status message.
-
-    `turn` returns when the chat's budget has room for one more request, and takes it.
-    """
+    """Where further messages go: beneath a status message."""
 
     platform: ChatPlatform
     ref: MessageRef
-    turn: Callable[[], Awaitable[None]]
+    turn: Turn
+
+
+class Reply(Protocol):
+    """Answers a call with a message; None where the message cannot be edited."""
+
+    async def __call__(self, content: Content) -> MessageRef | None:
+        """Answer. Raises `ChatError`."""
+
+
+class Post(Protocol):
+    """Posts a message beneath another, by default beneath the caller's."""
+
+    async def __call__(self, content: Content, reply_to: MessageRef | None = None) -> MessageRef:
+        """Post. Raises `ChatError`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Again:
+    """How an ended job is brought back where somebody asked for it."""
+
+    respond: Reply
+    send: Post
+    edit: Callable[[MessageRef, Content], Awaitable[None]]
 
 
 class Courier:
@@ -58,30 +86,20 @@ class Courier:
             await self._send_once(place, job, f"part-{number}", content)
         return not (await self._records.unclear_parts(job.id) - {_PING})
 
-    async def send_again(
-        self,
-        call: Invocation,
-        platform: ChatPlatform,
-        parcel: Parcel,
-        job: Job,
-        turn: Callable[[], Awaitable[None]],
-    ) -> None:
+    async def send_again(self, place: Again, parcel: Parcel, job: Job) -> None:
         """Answer a call with an ended job: fresh messages with its result and buttons.
 
         Raises `ChatError`; what has been sent by then stays.
         """
         first = replace(parcel.content, files=())
-        ref = await call.respond(first, False)
+        ref = await place.respond(first)
         if ref is None:
-            await turn()
-            ref = await platform.send(call.chat, first, reply_to=call.request)
+            ref = await place.send(first)
         await self._records.note_again(job.id, ref, self._clock.now())
         if parcel.content.files:
-            await turn()
-            await platform.edit(ref, parcel.content)
+            await place.edit(ref, parcel.content)
         for content in parcel.rest:
-            await turn()
-            await platform.send(ref.chat, content, reply_to=ref)
+            await place.send(content, ref)
 
     async def ping(self, place: Place, job: Job, origin: Origin) -> None:
         """Tell a person who waited long that the job has ended; a lost ping is not repeated."""
@@ -96,35 +114,47 @@ class Courier:
             log.info("job %s: no ping: %s", job.id, error)
 
     async def _send_once(self, place: Place, job: Job, part: str, content: Content) -> None:
-        await place.turn()
-        if not await self._records.begin_part(job.id, part, self._clock.now()):
-            return
+        """Send a part; one that is refused goes as bare words, or not at all where it has none."""
+        async with place.turn(upload=bool(content.files)):
+            if not await self._records.begin_part(job.id, part, self._clock.now()):
+                return
+            refused = await self._attempt(place, job, part, content)
+        words = in_words(content)
+        if refused and words.body and words != content:
+            async with place.turn():
+                refused = await self._attempt(place, job, part, words, nonce="-words")
+        if refused:
+            await self._end(job, part, None)
+
+    async def _attempt(
+        self, place: Place, job: Job, part: str, content: Content, *, nonce: str = ""
+    ) -> bool:
+        """Send a part and note what came of it; return whether it was refused."""
         try:
-            message = await self._send(place, job, part, content)
+            sent = await place.platform.send(
+                place.ref.chat,
+                content,
+                reply_to=place.ref,
+                nonce=f"job-{job.id}-{part}{nonce}",
+            )
+        except (ContentRefused, TooLarge) as refusal:
+            log.warning("job %s: %s was refused: %s", job.id, part, refusal)
+            return True
         except ChatUnavailable as error:
             if not error.unclear:
                 await self._records.drop_part(job.id, part)
                 raise
-            now = self._clock.now()
-            await self._records.end_part(job.id, part, now, message=None, unclear=True)
+            await self._end(job, part, None, unclear=True)
             log.warning("job %s: %s may or may not have been sent", job.id, part)
-            return
         except ChatError:
             await self._records.drop_part(job.id, part)
             raise
-        await self._records.end_part(job.id, part, self._clock.now(), message=message)
+        else:
+            await self._end(job, part, sent.message)
+        return False
 
-    async def _send(self, place: Place, job: Job, part: str, content: Content) -> str | None:
-        """Send a part; one that is refused goes as bare words, or not at all where it has none."""
-        nonce = f"job-{job.id}-{part}"
-        chat, ref = place.ref.chat, place.ref
-        try:
-            sent = await place.platform.send(chat, content, reply_to=ref, nonce=nonce)
-        except (ContentRefused, TooLarge) as refusal:
-            log.warning("job %s: %s was refused: %s", job.id, part, refusal)
-            words = in_words(content)
-            if not words.body or words == content:
-                return None
-            await place.turn()
-            sent = await place.platform.send(chat, words, reply_to=ref, nonce=f"{nonce}-words")
-        return sent.message
+    async def _end(
+        self, job: Job, part: str, message: str | None, *, unclear: bool = False
+    ) -> None:
+        now = self._clock.now()
+        await self._records.end_part(job.id, part, now, message=message, unclear=unclear)

@@ -87,7 +87,7 @@ class Transcript:
     async def edit(self, ref: MessageRef, content: Content) -> None:
         """Print a message's new state, if it looks different from the one before."""
         saved = [await self._save(ref, file.name, file.data) for file in content.files]
-        text = "\n".join([plain(content.body), *saved]).strip()
+        text = "\n".join([plain(content.body, local=True), *saved]).strip()
         if self._last.get(ref.message) == text:
             return
         self._last[ref.message] = text

@@ -4,7 +4,8 @@ Which card of a chat is served next, and when, is decided here; nothing here sen
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bot.cards import Card
@@ -31,13 +32,15 @@ def paused_until(since: float, tries: int) -> float:
 class Desk:
     """The cards of one chat and their common budget.
 
-    A chat that cannot be reached is tried with one card at a time, at growing pauses.
+    A chat that cannot be reached is tried with one card at a time, at growing pauses. `line` is for
+    everybody who wants to send there, first come, first served.
     """
 
     pace: Pace
     cards: dict[int, Card] = field(default_factory=dict)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     line: asyncio.Lock = field(default_factory=asyncio.Lock)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
     served: bool = False
     failures: int = 0
     paused_until: float = 0.0
@@ -84,6 +87,15 @@ class Desk:
         self.wake.set()
 
 
+@dataclass(eq=False, slots=True)
+class Whole:
+    """The common budget of all chats of a platform."""
+
+    budget: Overall
+    line: asyncio.Lock = field(default_factory=asyncio.Lock)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class Desks:
     """All chats, and the budget of each platform's bot as a whole."""
 
@@ -92,8 +104,9 @@ class Desks:
         self._clock = clock
         self._desks: dict[tuple[str, str], Desk] = {}
         self._most = _MOST
-        self._overall = {
-            name: Overall(platform.limits.overall_per_s) for name, platform in platforms.items()
+        self._wholes = {
+            name: Whole(Overall(platform.limits.overall_per_s))
+            for name, platform in platforms.items()
         }
 
     def now(self) -> float:
@@ -129,22 +142,57 @@ class Desks:
         self._desks = {at: desk for at, desk in self._desks.items() if not desk.at_rest(now)}
         self._most = max(_MOST, 2 * len(self._desks))
 
-    async def admit(self, platform: str) -> None:
-        """Wait for a request's place among all of that platform's."""
-        await asyncio.sleep(self._overall[platform].reserve(self._clock.now()))
+    @asynccontextmanager
+    async def turn(
+        self, platform: str, chat: str, *, burst: bool = False, upload: bool = False
+    ) -> AsyncIterator[bool]:
+        """Wait for the right to send one request to a chat, which is then sent in the block.
 
-    async def turn(self, platform: str, chat: str, *, burst: bool = False) -> None:
-        """Wait for an urgent request's place in the chat's budget, and take it.
-
-        With `burst` it follows others at once, as long as the chat bears it.
+        Turns are taken in the order they were asked for, by answers and updates alike. Provides
+        whether it had to be waited for. With `burst` it follows others at once, as far as the chat
+        bears it; an `upload` is not waited for by the next turn. Turns do not nest.
         """
-        desk = self.at(platform, chat)
+        desk, whole = self.at(platform, chat), self._wholes[platform]
+        asked_at = self.now()
         async with desk.line:
-            now = self._clock.now()
-            at = desk.pace.earliest(now, urgent=True, burst=burst)
-            while at > now:
-                await asyncio.sleep(at - now)
-                now = self._clock.now()
-                at = desk.pace.earliest(now, urgent=True, burst=burst)
-            desk.pace.spend(now)
-        await self.admit(platform)
+            began_at = await self._begin(desk, whole, burst=burst, upload=upload)
+        try:
+            yield began_at > asked_at
+        finally:
+            now = self.now()
+            desk.pace.end(now, upload=upload)
+            whole.budget.end(now, upload=upload)
+            desk.answered.set()
+            whole.answered.set()
+            desk.wake.set()
+
+    async def _begin(self, desk: Desk, whole: Whole, *, burst: bool, upload: bool) -> float:
+        """Take a request's place in both budgets at the moment it is sent; return that moment."""
+
+        def earliest(now: float) -> float:
+            return desk.pace.earliest(now, urgent=True, burst=burst)
+
+        while True:
+            await self._until(earliest, desk.answered)
+            async with whole.line:
+                now = await self._until(whole.budget.earliest, whole.answered)
+                if earliest(now) <= now:  # no penalty came meanwhile
+                    desk.pace.begin(now, upload=upload)
+                    whole.budget.begin(now, upload=upload)
+                    return now
+
+    async def _until(self, earliest: Callable[[float], float], answered: asyncio.Event) -> float:
+        """Wait for the moment a budget allows a request, and return it."""
+        while (at := earliest(now := self.now())) > now:
+            answered.clear()
+            await wait(answered, at - now)
+        return now
+
+
+async def wait(event: asyncio.Event, timeout_s: float) -> None:
+    """Wait for an event, at most that long."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+    except TimeoutError:
+        pass

@@ -4,10 +4,12 @@ Whatever a person does wrong becomes one sentence for them; whatever we do wrong
 its cause and becomes a neutral sentence. A call never takes the platform down.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from bot.commands import attached, late
 from bot.commands.context import (
     Answer,
     Call,
@@ -17,6 +19,7 @@ from bot.commands.context import (
     reply,
     unknown_command,
 )
+from bot.commands.meant import meant
 from bot.commands.parse import SHAPES, Args, BadCall, check, options, parse, usage
 from bot.commands.registry import HANDLERS
 from bot.commands.table import Command, Param, ParamKind
@@ -50,7 +53,10 @@ _SAYS_ENOUGH = frozenset(
         "problem.job",
         "problem.too_long",
         "problem.not_picture",
+        "problem.attached",
+        "problem.file_alone",
         "problem.too_many_pictures",
+        "problem.too_many_texts",
         "problem.picture_bytes",
         "problem.picture_pixels",
         "problem.picture_unreadable",
@@ -67,24 +73,26 @@ class Gate:
     def __init__(self, context: Context, presenter: Presenter) -> None:
         self.commands: Sequence[Command] = context.commands
         self._by_name: Mapping[str, Command] = {c.name: c for c in context.commands}
+        self._typed = frozenset(c.name for c in context.commands if not c.hidden)
         self._context = context
         self._presenter = presenter
         self._closed = False
 
     def close(self) -> None:
-        """Accept nothing more: an orderly stop has begun."""
+        """Carry out nothing more: an orderly stop has nearly ended."""
         self._closed = True
 
     async def call(self, invocation: Invocation) -> None:
         """Carry out a call; what it accepts is durable when this returns."""
         language = language_of(invocation.language)
         if self._closed:
+            await _left_to_next_process(invocation)
             answer: Answer = _words(language, "refused.not_accepting")
             self._presenter.answer(invocation, answer)
             return
         self._presenter.expect(invocation)
         try:
-            invocation = await self._completed(invocation)
+            invocation = meant(await self._completed(invocation), self._typed)
             person = await self._context.people.get(invocation.user)
             language = person.language or language
             answer = await self._answer(invocation, person, language)
@@ -93,6 +101,8 @@ class Gate:
         except CallRefused as refused:
             answer = _words(language, refused.key, **refused.values)
         except StoreError as error:
+            if self._closed:
+                await _left_to_next_process(invocation)
             log.error("call %s of %s: %s", invocation.key, invocation.user, error)  # noqa: TRY400  no bug of ours
             answer = _words(language, "refused.not_accepting")
         except Exception:
@@ -113,6 +123,25 @@ class Gate:
         return replace(invocation, command=prompt.command, text=text, quoted="")
 
     async def _answer(self, invocation: Invocation, person: Person, language: str) -> Answer:
+        earlier = await late.asked_with_album(self._context, invocation)
+        if earlier is None and invocation.album is not None and not invocation.album.asks:
+            return None
+        command = self._allowed(invocation, person, language)
+        try:
+            files = attached.used(command, invocation, language)
+            invocation = replace(invocation, files=files)
+            if earlier is not None:
+                call = Call(invocation=invocation, args={}, person=person, language=language)
+                return await late.join(self._context, call, command, earlier)
+            late.refuse_incomplete(invocation)
+            args = self._args(command, invocation)
+            call = Call(invocation=invocation, args=args, person=person, language=language)
+            return await HANDLERS[command.name](self._context, call)
+        except BadCall as bad:
+            return _misread(language, command, bad)
+
+    def _allowed(self, invocation: Invocation, person: Person, language: str) -> Command:
+        """Return the command that is called. Raises `CallRefused` for those who may not call it."""
         if not self._context.access.lets_in(invocation.platform, _places(invocation)):
             raise CallRefused("refused.chat", chat=_places(invocation)[0])
         if person.is_banned(self._context.clock.now()):
@@ -122,12 +151,7 @@ class Gate:
             raise self._unknown(invocation.command, language)
         if command.admin and not self._context.access.is_admin(invocation.user):
             raise CallRefused("refused.admin_only", command=command.name)
-        try:
-            args = self._args(command, invocation)
-            call = Call(invocation=invocation, args=args, person=person, language=language)
-            return await HANDLERS[command.name](self._context, call)
-        except BadCall as bad:
-            return _misread(language, command, bad)
+        return command
 
     def _unknown(self, name: str, language: str) -> CallRefused:
         return unknown_command(name, [c.name for c in self.commands if not c.hidden], language)
@@ -194,6 +218,12 @@ class Gate:
 def _places(call: Invocation) -> tuple[str, ...]:
     """Return the ids a chat can be allowed by: what it is part of, the chat of a thread, itself."""
     return (*call.within, call.chat.partition("/")[0], call.chat)
+
+
+async def _left_to_next_process(invocation: Invocation) -> None:
+    """Never return for a call that comes again."""
+    if invocation.comes_again:
+        await asyncio.get_running_loop().create_future()
 
 
 def _banned(person: Person) -> CallRefused:

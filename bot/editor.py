@@ -5,7 +5,8 @@ raised as a `ChatError`; who waits how long for another try is not decided here.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -27,6 +28,7 @@ from bot.platforms.base import (
     Markdown,
     MessageGone,
     MessageRef,
+    SlowDown,
     TooLarge,
 )
 from bot.records import Records
@@ -67,7 +69,6 @@ class Editor:
 
     def draw(self, card: Card, standing: Standing) -> Content:
         """Return what the message of an open job should show."""
-        standing = replace(standing, done_at=card.steady(standing.done_at, self._clock.now()))
         limits = self._platform(card).limits
         content = status.open_message(
             standing, card.progress, card.origin.language, previews=limits.previews
@@ -103,18 +104,25 @@ class Editor:
     # ------------------------------------------------------------ open jobs
 
     async def _update(self, card: Card) -> None:
+        content = await self._drawn(card)
+        if content is None:
+            return
+        try:
+            await self._show(card, content, again=partial(self._drawn, card))
+        except (ContentRefused, TooLarge) as refusal:
+            log.warning("job %s: a passing state was refused: %s", card.job.id, refusal)
+            card.show(content, card.kind, self._clock.now())  # not again; the next state may do
+
+    async def _drawn(self, card: Card) -> Content | None:
+        """Return what the message should show now; None where the job ended just now."""
         standing = (await self._queue.standings([card.job])).get(card.job.id)
         if standing is None or standing.job.state.final:
-            return  # it ended just now: that event serves this card again
+            return None  # that event serves this card again
         card.stand(standing)
         content = self.draw(card, standing)
         if card.ref is None and card.sent_at is None:
             content = replace(content, body=join((*self._busy(card, standing), *content.body)))
-        try:
-            await self._show(card, content)
-        except (ContentRefused, TooLarge) as refusal:
-            log.warning("job %s: a passing state was refused: %s", card.job.id, refusal)
-            card.shown = content  # not again; the next state may do
+        return content
 
     def _busy(self, card: Card, standing: Standing) -> Body:
         """Return what comes first in the answer to a request whose line is long."""
@@ -125,49 +133,82 @@ class Editor:
         language = card.origin.language
         return busy.notice(card.job.model, wait_s, models, catalog, language)
 
-    async def _show(self, card: Card, content: Content) -> None:
-        """Make the card's message show this; the first time, send it."""
-        if card.dropped:
-            return  # forgotten while its content was made
+    async def _show(
+        self,
+        card: Card,
+        content: Content,
+        *,
+        again: Callable[[], Awaitable[Content | None]] | None = None,
+    ) -> None:
+        """Make the card's message show this; the first time, send it.
+
+        What had to wait for its turn is drawn `again`, so that nothing outdated is sent.
+        """
         if content == card.shown and card.ref is not None:
             return
-        pace = self._desks.of(card).pace
-        if not card.free(pace):
-            pace.spend(self._clock.now())
+        async with self._turn(card, content) as waited:
+            drawn = await again() if waited and again is not None else content
+            if drawn is None or card.dropped or (drawn == card.shown and card.ref is not None):
+                return  # it ended, was forgotten, or became true again, while its turn came
+            if card.ref is not None and not (card.telling or card.job.state.final):
+                self._desks.of(card).pace.updated(self._clock.now())
+            kind = card.kind
+            put = await self._put(card, drawn)
+        if card.ref is None:
+            await self._show(card, drawn, again=again)  # as a message, as no call can be answered
+            return
+        if put != drawn:
+            async with self._turn(card, drawn):
+                await self._platform(card).edit(card.ref, drawn)
+        card.show(drawn, kind, self._clock.now())
+
+    def _turn(self, card: Card, content: Content) -> AbstractAsyncContextManager[bool]:
+        """Return the turn of the card's next request, which may need none."""
+        if card.free(self._desks.of(card).pace):
+            return nullcontext(enter_result=False)
+        upload = bool(content.files)
+        return self._desks.turn(card.origin.platform, card.origin.chat, upload=upload)
+
+    async def _put(self, card: Card, content: Content) -> Content:
+        """Make one request that shows a content or its beginning, and return what it showed."""
         if card.ref is not None:
             await self._platform(card).edit(card.ref, content)
-        else:
-            await self._begin(card, content)
-        card.shown, card.edited_at, card.why_shown = content, self._clock.now(), card.why
+            return content
+        first = _beginning(card, content)
+        ref = await (self._answer(card, first) if card.respond else self._send(card, first))
+        if ref is not None:
+            now = self._clock.now()
+            await self._records.note_message(card.job.id, ref, now)
+            card.ref, card.sent_at = ref, now
+        return first
 
-    async def _begin(self, card: Card, content: Content) -> None:
-        """Send the message; a result comes as an edit, which unlike a send may be repeated."""
-        first = _announced(content) if card.job.state is JobState.COMPLETED else content
-        first = replace(first, files=())
-        ref = await self._first(card, first)
-        now = self._clock.now()
-        await self._records.note_message(card.job.id, ref, now)
-        card.ref, card.sent_at = ref, now
-        if content != first:
-            await self._desks.turn(card.origin.platform, card.origin.chat)
-            await self._platform(card).edit(ref, content)
-
-    async def _first(self, card: Card, content: Content) -> MessageRef:
-        respond, card.respond = card.respond, None
-        if respond is not None:
-            try:
-                ref = await respond(content, False)
-            except (ChatUnavailable, MessageGone) as error:
-                log.info("job %s: the call could not be answered (%s)", card.job.id, error)
-            else:
-                if ref is not None:
-                    return ref
+    async def _send(self, card: Card, content: Content) -> MessageRef:
         return await self._platform(card).send(
             card.origin.chat,
             content,
             reply_to=card.origin.request_ref(),
             nonce=card.origin.key + ("" if card.sent_at is None else " afresh"),
         )
+
+    async def _answer(self, card: Card, content: Content) -> MessageRef | None:
+        """Answer the call; None where that cannot be done, or not any more.
+
+        What was surely not answered can still be: then the call is kept for the next try.
+        """
+        respond, card.respond = card.respond, None
+        if respond is None:
+            return None
+        try:
+            return await respond(content, False)
+        except (SlowDown, ContentRefused, TooLarge):
+            card.respond = respond
+            raise
+        except (ChatUnavailable, MessageGone) as error:
+            if isinstance(error, ChatUnavailable) and not error.unclear:
+                card.respond = respond
+                raise
+            log.info("job %s: the call could not be answered (%s)", card.job.id, error)
+            return None
 
     # ------------------------------------------------------------ ended jobs
 
@@ -182,7 +223,6 @@ class Editor:
         turn = partial(self._desks.turn, platform, chat)
         place = Place(platform=self._platform(card), ref=card.ref, turn=turn)
         if not await self._courier.send_rest(place, card.job, parcel):
-            await turn()
             await self._show(card, _with_send_again(card, parcel.content))
         await self._queue.acknowledge(card.job)
         if self._platform(card).limits.pings:
@@ -212,7 +252,12 @@ class Editor:
                 card.rung = Rung.WORDS
             else:
                 return parcel
-            await self._desks.turn(card.origin.platform, card.origin.chat)
+
+
+def _beginning(card: Card, content: Content) -> Content:
+    """Return what a message begins with; a result then comes as an edit, which may be repeated."""
+    first = _announced(content) if card.job.state is JobState.COMPLETED else content
+    return replace(first, files=())
 
 
 def _announced(content: Content) -> Content:

@@ -4,21 +4,25 @@ Numbers come from the platforms' `Limits`; what they are worth and where they we
 documents of each platform. A final state needs less room than an update, so it always gets through.
 """
 
+import math
 from collections import deque
 
 from bot.platforms.base import Limits
 
+_SECOND_S = 1.0
 _MINUTE_S = 60.0
-_FOR_UPDATES = 0.6  # of a group's minute; the rest is kept for what is urgent
+_FOR_UPDATES = 0.6  # of a group's minute; the rest is kept for news and for what is urgent
+_FOR_NEWS = 0.75
 _FOR_ALL = 0.9  # the last requests are left to what nobody here counts
 _CALM_S = 120.0  # after so long without a penalty, a chat is trusted again
 _SLOWEST = 8.0
 _OLD_MESSAGE_S = 300.0  # between updates of a message the platform no longer edits freely
 
-_HEAD = 11  # the first ten of a line, and the one about to join them
-_HEAD_PATIENCE_S = 8.0
+HEAD = 11  # the first ten of a line, and the one about to join them
+_HEAD_PATIENCE_S = 4.0
 _FURTHER_S = 0.8  # for each open job
 _LONGEST_PATIENCE_S = 600.0
+_FREE_EVERY_S = 0.1  # a chat that takes requests so close together bears any number of edits
 _CROWD = 200  # open jobs from which on steps are shown less often
 
 
@@ -29,7 +33,7 @@ def patience_s(position: int | None, crowd: int) -> float:
     moment the message names stays true, so all of these together cost about one edit a second,
     however many of the `crowd` of open jobs they are.
     """
-    if position is None or position <= _HEAD:
+    if position is None or position <= HEAD:
         return _HEAD_PATIENCE_S
     return min(max(crowd * _FURTHER_S, _HEAD_PATIENCE_S), _LONGEST_PATIENCE_S)
 
@@ -39,18 +43,63 @@ def stretch(crowd: int) -> float:
     return max(1.0, crowd / _CROWD)
 
 
+class Sent:
+    """The requests of one budget: those on their way, and when the answers to others came.
+
+    A request counts as of its answer, for by then it has arrived, however long it was on its way
+    and whatever kept this process from sending it. An upload may take minutes, so others need not
+    wait for its answer: it counts twice instead, when it begins and when it is answered.
+    """
+
+    def __init__(self) -> None:
+        self.under_way = 0
+        self.answered: deque[float] = deque()
+
+    def begin(self, now: float, *, upload: bool) -> None:
+        """Note a request that is sent now."""
+        if upload:
+            self.answered.append(now)
+        else:
+            self.under_way += 1
+
+    def end(self, now: float, *, upload: bool) -> None:
+        """Note that the answer to a request came, or that none will."""
+        self.answered.append(now)
+        if not upload:
+            self.under_way -= 1
+
+    def room_at(self, now: float, most: int, per_s: float) -> float:
+        """Return when at the soonest one more request keeps to `most` in any `per_s` seconds."""
+        free = most - self.under_way
+        if free <= 0:
+            return now + per_s
+        return now if len(self.answered) < free else max(now, self.answered[-free] + per_s)
+
+    def forget(self, before: float) -> None:
+        """Let go of what was answered by then; the last one always stays."""
+        while len(self.answered) > 1 and self.answered[0] < before:
+            self.answered.popleft()
+
+
 class Overall:
-    """Spaces the requests of a whole bot, all chats together."""
+    """The budget of a whole bot, all chats together."""
 
     def __init__(self, per_s: float) -> None:
-        self._gap_s = 1.0 / per_s
-        self._free_at = 0.0
+        self._most = max(1, int(per_s))
+        self._sent = Sent()
 
-    def reserve(self, now: float) -> float:
-        """Take the next free moment and return how long to wait for it, in seconds."""
-        at = max(now, self._free_at)
-        self._free_at = at + self._gap_s
-        return at - now
+    def earliest(self, now: float) -> float:
+        """Return the first moment the budget allows a request."""
+        return self._sent.room_at(now, self._most, _SECOND_S)
+
+    def begin(self, now: float, *, upload: bool = False) -> None:
+        """Note a request that is sent now."""
+        self._sent.begin(now, upload=upload)
+
+    def end(self, now: float, *, upload: bool = False) -> None:
+        """Note that its answer came."""
+        self._sent.end(now, upload=upload)
+        self._sent.forget(now - _SECOND_S)
 
 
 class Pace:
@@ -59,7 +108,8 @@ class Pace:
     def __init__(self, limits: Limits, *, group: bool) -> None:
         self._limits = limits
         self._per_minute = limits.group_per_minute if group else None
-        self._sent: deque[float] = deque()
+        self._sent = Sent()
+        self._updated_at = -math.inf
         self._held_until = 0.0
         self._slowness = 1.0
         self._penalised_at = 0.0
@@ -69,28 +119,45 @@ class Pace:
         """Whether first answers to calls are on nobody's account."""
         return self._limits.free_answers
 
-    def earliest(self, now: float, *, urgent: bool, burst: bool = False) -> float:
+    def earliest(
+        self, now: float, *, urgent: bool, burst: bool = False, soon: bool = False
+    ) -> float:
         """Return the first moment the budget allows a request.
 
-        Ends and first answers are urgent: a part of a group's minute is kept for them. What a
-        person has just asked for may come in a `burst`, which the platforms bear when it is short.
+        Ends and first answers are urgent: a part of a group's minute is kept for them, and another
+        for what is to be told `soon`; other updates are spread over the rest. What a person has
+        just asked for may come in a `burst`, as long as the platform bears it.
         """
-        at = max(now, self._held_until)
-        if self._sent and not burst:
-            at = max(at, self._sent[-1] + self._limits.chat_every_s * self._slow(now))
-        if self._per_minute is not None:
-            share = _FOR_ALL if urgent else _FOR_UPDATES
-            room = max(1, int(self._per_minute * share))
-            self._forget(now)
-            if len(self._sent) >= room:
-                at = max(at, self._sent[-room] + _MINUTE_S)
+        gap_s, most = self._limits.chat_every_s * self._slow(now), self._limits.burst
+        at = max(now, self._held_until, self._sent.room_at(now, most, most * gap_s))
+        if not burst:
+            at = max(at, self._sent.room_at(now, 1, gap_s))
+        if self._per_minute is None:
+            return at
+        share = _FOR_ALL if urgent else _FOR_NEWS if soon else _FOR_UPDATES
+        room = max(1, int(self._per_minute * share))
+        at = max(at, self._sent.room_at(now, room, _MINUTE_S))
+        if not (urgent or soon):
+            at = max(at, self._updated_at + self.turn_s(1))
         return at
+
+    def news_gap_s(self, age_s: float | None) -> float:
+        """Return the least time before a message of that age tells news, in seconds."""
+        return _OLD_MESSAGE_S if self._old(age_s) else self._limits.chat_every_s
+
+    def patience_s(self, position: int | None, crowd: int) -> float:
+        """Return how long a waiting job's message may lag behind the truth, in seconds."""
+        if self._limits.chat_every_s > _FREE_EVERY_S:
+            return patience_s(position, crowd)
+        return 0.0 if position is None or position <= HEAD else _HEAD_PATIENCE_S
 
     def edit_gap_s(self, age_s: float | None) -> float:
         """Return the least time between two updates of one message of that age, in seconds."""
-        if age_s is not None and self._limits.free_edit_s and age_s > self._limits.free_edit_s:
-            return _OLD_MESSAGE_S
-        return self._limits.edit_every_s
+        return _OLD_MESSAGE_S if self._old(age_s) else self._limits.edit_every_s
+
+    def _old(self, age_s: float | None) -> bool:
+        free_s = self._limits.free_edit_s
+        return age_s is not None and free_s is not None and age_s > free_s
 
     def turn_s(self, messages: int) -> float:
         """Return how often each of a chat's messages may be edited so that all get their turn.
@@ -103,13 +170,22 @@ class Pace:
 
     def at_rest(self, now: float) -> bool:
         """Return whether the whole budget is there, as in a chat never written to."""
-        quiet = not self._sent or self._sent[-1] < now - _MINUTE_S
-        return quiet and self._held_until <= now and self._slow(now) == 1
+        sent = self._sent
+        quiet = not sent.answered or sent.answered[-1] < now - _MINUTE_S
+        return quiet and not sent.under_way and self._held_until <= now and self._slow(now) == 1
 
-    def spend(self, now: float) -> None:
-        """Note a request that is being sent."""
-        self._sent.append(now)
-        self._forget(now)
+    def begin(self, now: float, *, upload: bool = False) -> None:
+        """Note a request that is sent now."""
+        self._sent.begin(now, upload=upload)
+
+    def end(self, now: float, *, upload: bool = False) -> None:
+        """Note that its answer came."""
+        self._sent.end(now, upload=upload)
+        self._sent.forget(now - _MINUTE_S)
+
+    def updated(self, now: float) -> None:
+        """Note that a request could have waited."""
+        self._updated_at = now
 
     def slow_down(self, now: float, retry_after_s: float) -> None:
         """Wait out a penalty, and go slower for a while after it."""
@@ -121,7 +197,3 @@ class Pace:
         if self._slowness > 1 and now > self._penalised_at + _CALM_S:
             self._slowness = 1.0
         return self._slowness
-
-    def _forget(self, now: float) -> None:
-        while len(self._sent) > 1 and self._sent[0] < now - _MINUTE_S:
-            self._sent.popleft()

@@ -21,7 +21,7 @@ NO_LIMIT = -1
 class Person:
     """One person; None where nothing was set. Moments are UNIX seconds.
 
-    `image_model` to `style` are their own defaults. `lane`, `max_open` and `per_hour` override
+    `image_model` to `style` are their own defaults, `ask_model_at` is when `ask_model` was set. `lane`, `max_open` and `per_hour` override
     what their role gives them. `banned_until` is None for a ban without end.
     """
 
@@ -37,6 +37,7 @@ class Person:
     banned_at: float | None = None
     banned_until: float | None = None
     ban_reason: str | None = None
+    ask_model_at: float | None = None
 
     def is_banned(self, now: float) -> bool:
         """Return whether a ban holds at that moment."""

@@ -17,10 +17,11 @@ from bot.busy import BUSY_AFTER_S
 from bot.cards import Card
 from bot.commands.context import Answer, Placed
 from bot.delivery import Courier
-from bot.desks import Desk, Desks
+from bot.desks import Desk, Desks, wait
 from bot.editor import Editor
 from bot.lookout import Lookout
 from bot.parcels import Packer
+from bot.patience import Patience
 from bot.people import People
 from bot.platforms.base import (
     ChatError,
@@ -79,7 +80,7 @@ class Presenter:
         self._answers = Answers(
             platforms=platforms,
             records=records,
-            desks=self._desks,
+            patience=Patience(platforms, self._desks),
             packer=packer,
             courier=courier,
         )
@@ -88,7 +89,11 @@ class Presenter:
         )
         self._cards: dict[int, Card] = {}
         self._lookout = Lookout(
-            queue=queue, cards=self._cards.values(), draw=self._editor.draw, stale=self._serve
+            queue=queue,
+            cards=self._cards.values(),
+            draw=self._editor.draw,
+            stale=self._serve,
+            clock=clock,
         )
         self._expected: dict[str, Invocation] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -108,8 +113,8 @@ class Presenter:
                     self._serve(card)
             case Forgotten(job_ids=job_ids):
                 self._forget(job_ids)
-            case LinesMoved(models=models):
-                self._lookout.moved(models)
+            case LinesMoved():
+                self._lookout.moved(event)
 
     def expect(self, invocation: Invocation) -> None:
         """Remember how a call is answered, should it become a job."""
@@ -192,7 +197,7 @@ class Presenter:
         elif job.version < card.job.version:
             return
         if job.state is not card.job.state:
-            card.progress = card.moment = None
+            card.progress = None
             if job.state is JobState.PENDING:
                 card.written = ""  # it begins anew
             elif job.state.final:
@@ -240,10 +245,8 @@ class Presenter:
                 desk.wake.clear()
                 wait_s = due - self._clock.now()
                 if wait_s > 0:
-                    await _wait(desk.wake, wait_s)
+                    await wait(desk.wake, wait_s)
                     continue
-                if not card.free(desk.pace):
-                    await self._desks.admit(platform)
                 await self._refresh(desk, card)
         finally:
             desk.served = False
@@ -314,18 +317,10 @@ class Presenter:
 
     async def _show_forgotten(self, card: Card, ref: MessageRef) -> None:
         try:
-            await self._desks.turn(ref.platform, ref.chat)
             content = status.forgotten(card.origin.language)
-            await self._platforms[ref.platform].edit(ref, content)
+            async with self._desks.turn(ref.platform, ref.chat):
+                await self._platforms[ref.platform].edit(ref, content)
         except ChatError as error:
             log.info("job %s: deleted, but its message was not reached: %s", card.job.id, error)
         except Exception:
             log.exception("job %s: deleted, but its message was not reached", card.job.id)
-
-
-async def _wait(event: asyncio.Event, timeout_s: float) -> None:
-    try:
-        async with asyncio.timeout(timeout_s):
-            await event.wait()
-    except TimeoutError:
-        pass

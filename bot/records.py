@@ -35,6 +35,7 @@ class Origin(Record):
     key: str
     request: str | None = None  # the caller's own message, to reply to
     near: NearModel | None = None
+    parts: tuple[str, ...] = ()  # of the album it was asked with, those that belong to it
 
     @classmethod
     def of(cls, call: Invocation, language: str, near: NearModel | None = None) -> "Origin":
@@ -49,6 +50,7 @@ class Origin(Record):
             key=call.key,
             request=call.request.message if call.request else None,
             near=near,
+            parts=tuple(file.part for file in call.files if file.part),
         )
 
     def request_ref(self) -> MessageRef | None:
@@ -273,6 +275,40 @@ class Records:
             return Unreachable(since=row[0], tries=row[1], given_up=bool(row[2]))
 
         return await self._database.write(change)
+
+    async def begin_afresh(
+        self, platform: str, chat: str, user: str, now: float, *, idle_s: float
+    ) -> None:
+        """Begin a person's conversation in a chat anew; older beginnings matter no more."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM fresh_starts WHERE since < ?", (now - idle_s,))
+            connection.execute(
+                "INSERT OR REPLACE INTO fresh_starts VALUES (?, ?, ?, ?)",
+                (platform, chat, user, now),
+            )
+
+        await self._database.write(change)
+
+    async def afresh_since(self, platform: str, chat: str, user: str) -> float:
+        """Return since when a person's conversation in a chat is a new one, in UNIX seconds."""
+
+        def query(connection: sqlite3.Connection) -> float:
+            row = connection.execute(
+                "SELECT since FROM fresh_starts WHERE platform = ? AND chat = ? AND user = ?",
+                (platform, chat, user),
+            ).fetchone()
+            return 0.0 if row is None else float(row[0])
+
+        return await self._database.read(query)
+
+    async def forget(self, user: str) -> None:
+        """Delete what is noted of a person."""
+        await self._database.write(
+            lambda connection: connection.execute(
+                "DELETE FROM fresh_starts WHERE user = ?", (user,)
+            )
+        )
 
     async def note(self, name: str, value: str) -> None:
         """Keep a small fact across restarts."""

@@ -42,7 +42,9 @@ class Setbacks:
     def slow_down(self, desk: Desk, card: Card, slow: SlowDown) -> None:
         """Wait out a penalty: the whole chat, or only a message that is too old."""
         now = self._clock.now()
-        if not slow.old_message:
+        if card.free(desk.pace):
+            card.hold_until = now + slow.retry_after_s  # the answer to a call, on no chat's account
+        elif not slow.old_message:
             desk.pace.slow_down(now, slow.retry_after_s)
         elif card.job.state.final:
             card.ref = None  # its end comes as a fresh message

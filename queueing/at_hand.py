@@ -56,7 +56,7 @@ def _fits(
     host = fleet.catalog.host_of[backend]
     here = fleet.copies_on(host)
     if server.max_models is not None and server.max_models <= sum(
-        copy.backend == backend for copy in here
+        copy.backend == backend and copy.vram_mb > 0 for copy in here
     ):
         return False
     coming = [

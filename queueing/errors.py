@@ -5,12 +5,13 @@ QueueError
 │  ├─ UnknownModel     no such model; carries the nearest names
 │  ├─ NotCapable       the model exists but cannot do this
 │  ├─ LimitReached     too many open jobs of this person, or the line is full
-│  └─ NotAccepting     the queue takes no new jobs (full disk, orderly stop)
+│  └─ NotAccepting     the queue takes no new jobs (full or damaged disk)
 ├─ StaleJob            somebody was faster; drop the change
 ├─ StoreError          the database cannot be used; the text is for the operator
 └─ BackendError        an inference server could not do it
    ├─ Rejected         the request is wrong for this server; fail at once
    ├─ Unavailable      server or network; retry, and mark the backend down for a while
+   ├─ Interrupted      somebody stopped the attempt there; retry, the server is well
    ├─ OutOfMemory      retry after an eviction
    ├─ NotLoaded        somebody else unloaded the model; the job goes back to its place
    └─ BadModel         configuration; stop at start with the setting's path
@@ -98,6 +99,10 @@ class Unavailable(BackendError):
 
     `alone` is False where several jobs ran there when it died, so none can be blamed.
     """
+
+
+class Interrupted(BackendError):
+    """Somebody stopped the attempt on the server itself, which is well."""
 
 
 class OutOfMemory(BackendError):

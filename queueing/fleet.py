@@ -54,6 +54,7 @@ class Fleet:
         self._slots: dict[int, Slot] = {}
         self._left_at: dict[str, float] = {}
         self.budget = Budget()
+        self._weightless: dict[str, bool] = {}  # models that take no memory anywhere
 
     # ------------------------------------------------------------ copies
 
@@ -112,16 +113,17 @@ class Fleet:
             for other in self.copies
             if other.backend == copy.backend
             and (other.model == copy.model or other.residency is not Residency.LOADING)
+            and (other.vram_mb or other.model == copy.model)
         )
 
     def may_leave(self, copy: Copy) -> bool:
         """Return whether an unload of this copy would disturb neither a job nor a load."""
-        if any(other.running for other in self.leaving_with(copy)):
-            return False
-        return not self._backends[copy.backend].unloads_together or not any(
-            other.residency is Residency.LOADING
+        if not self._backends[copy.backend].unloads_together:
+            return not copy.running
+        return not any(
+            other.running or (other.residency is Residency.LOADING and other.model != copy.model)
             for other in self.copies
-            if other.backend == copy.backend and other.model != copy.model
+            if other.backend == copy.backend
         )
 
     def loading(self, spec: ModelSpec, backend: str, *, expected_s: float) -> None:
@@ -297,7 +299,7 @@ class Fleet:
 
     def vram_mb(self, spec: ModelSpec) -> int:
         """Return what a copy takes; one of unknown size takes a whole host until it is measured."""
-        known_mb = self.budget.known_mb(spec)
+        known_mb = self.known_vram_mb(spec)
         if known_mb is not None:
             return known_mb
         hosts = (self.catalog.hosts[self.catalog.host_of[name]] for name in self.serving(spec))
@@ -305,4 +307,12 @@ class Fleet:
 
     def known_vram_mb(self, spec: ModelSpec) -> int | None:
         """Return what a copy takes, None until it is measured."""
-        return self.budget.known_mb(spec)
+        return 0 if self._is_weightless(spec) else self.budget.known_mb(spec)
+
+    def _is_weightless(self, spec: ModelSpec) -> bool:
+        known = self._weightless.get(spec.name)
+        if known is None:
+            servers = [self._backends[name] for name in spec.backends if name in self._backends]
+            known = bool(servers) and all(server.weightless(spec) for server in servers)
+            self._weightless[spec.name] = known
+        return known

@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 EVERY_S = 10.0
 ANSWER_S = 5.0  # a server that needs longer to say who it is counts as not answering
 FIRST_DOWN_S = 1.0
+LONGEST_DOWN_S = 4.0  # people who wait for it read that it is away: not for long after its return
 FORGET_S = 30.0
 
 
@@ -34,6 +35,7 @@ class Health:
         self._clock = clock
         self.first_looked = asyncio.Event()  # every server has been asked once
         self._noted: dict[str, frozenset[str]] = {}
+        self._attended: dict[str, asyncio.Task[None]] = {}  # wedged servers' ends
         self._again = {name: asyncio.Event() for name in backends}
         fleet.vitals.went_down = lambda name: self._again[name].set()
 
@@ -51,13 +53,20 @@ class Health:
     async def watch(self, name: str) -> None:
         """Look at one server for ever; while it is down soon at first, then less often."""
         pause_s = EVERY_S
-        while True:
-            if await self._woken(name, pause_s):
-                pause_s = FIRST_DOWN_S
-                await asyncio.sleep(pause_s)
-            await self.look(name)
-            up = self._fleet.vitals.of(name).up
-            pause_s = EVERY_S if up else min(pause_s * 2, EVERY_S)
+        try:
+            while True:
+                if await self._woken(name, pause_s):
+                    pause_s = FIRST_DOWN_S
+                    await self._attend(name)
+                    await asyncio.sleep(pause_s)
+                await self.look(name)
+                await self._attend(name)
+                health = self._fleet.vitals.of(name)
+                pause_s = EVERY_S if health.up else min(pause_s * 2, LONGEST_DOWN_S)
+                if health.wedged_until is not None:
+                    pause_s = FIRST_DOWN_S  # a proxy may hide all of a restart but a moment
+        finally:
+            await self._leave(name)
 
     async def _woken(self, name: str, pause_s: float) -> bool:
         """Rest, but not longer than until the server is seen to go down; tell which it was."""
@@ -68,6 +77,33 @@ class Health:
             return False
         self._again[name].clear()
         return True
+
+    # ------------------------------------------------------------ restarts between two looks
+
+    async def _attend(self, name: str) -> None:
+        """Have a task wait for the end of a server's process while it is wedged, and only then."""
+        if self._fleet.vitals.of(name).wedged_until is None:
+            await self._leave(name)
+        elif name not in self._attended:
+            self._attended[name] = asyncio.create_task(self._until_gone(name))
+
+    async def _leave(self, name: str) -> None:
+        task = self._attended.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _until_gone(self, name: str) -> None:
+        try:
+            await self._backends[name].gone()
+        except Exception:
+            log.exception("waiting for the end of %s failed; its pause goes on", name)
+            return
+        log.info("%s has gone away", name)
+        self._fleet.vitals.down(name, "it has gone away")
+        self._again[name].set()
+
+    # ------------------------------------------------------------ looks
 
     async def look(self, name: str) -> None:
         """Ask one server how it is and note the answer; never raises but `CancelledError`."""

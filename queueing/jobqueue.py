@@ -9,7 +9,7 @@ from queueing.assembly import assemble
 from queueing.at_hand import is_at_hand
 from queueing.catalog import Catalog, ModelSpec
 from queueing.erasure import Erasure
-from queueing.errors import NotAccepting, Refused, StaleJob, Unavailable
+from queueing.errors import Refused, StaleJob, Unavailable
 from queueing.events import Event, JobChanged, Listener
 from queueing.jobs import Job, JobEvent, NewJob
 from queueing.paused import Paused
@@ -42,7 +42,6 @@ class JobQueue:
         self._clock = clock
         self._grace_s = grace_s
         self._listeners: list[Listener] = []
-        self._stopping = False
         self._parts = parts = assemble(
             store=store,
             catalog=catalog,
@@ -81,9 +80,8 @@ class JobQueue:
         """Accept a job durably. Raises `Refused`. A known key returns the job it made before.
 
         The model may be given by an alias; its own bound on waiting jobs is added to the limits.
+        What comes during a stop waits for the next start.
         """
-        if self._stopping:
-            raise NotAccepting("the queue is stopping")
         spec = self._able(new)
         if limits.max_waiting is None or limits.max_waiting > spec.max_waiting:
             limits = replace(limits, max_waiting=spec.max_waiting)
@@ -113,13 +111,20 @@ class JobQueue:
             break
         return job
 
-    async def amend(self, job_id: int, request: TextToImage | Chat) -> Job | None:
+    async def amend(
+        self,
+        job_id: int,
+        request: TextToImage | Chat,
+        *,
+        files: Sequence[File] = (),
+        reply_to: str | None = None,
+    ) -> Job | None:
         """Give a job that never started another request and let it start at once.
 
-        It keeps its place; its hold ends. Returns it as it is then, None when it was faster: it has
+        `files` join its inputs, `reply_to` replaces its own. It keeps its place; its hold ends. Returns it as it is then, None when it was faster: it has
         started or ended. Durable.
         """
-        job = await self._store.amend(job_id, request)
+        job = await self._store.amend(job_id, request, files=files, reply_to=reply_to)
         if job is not None:
             self._publish(JobChanged(job=job, event=None))
         return job
@@ -213,6 +218,10 @@ class JobQueue:
     async def get(self, job_id: int) -> Job | None:
         """Return a job, or None."""
         return await self._store.get(job_id)
+
+    async def find(self, key: str) -> Job | None:
+        """Return the job accepted under an idempotency key, or None."""
+        return await self._store.find(key)
 
     async def open_jobs(self, owner: str | None = None) -> list[Job]:
         """Return the open jobs of an owner, or of everybody, oldest first."""
@@ -319,15 +328,14 @@ class JobQueue:
     async def run(self) -> None:
         """Recover, then route until cancelled; then give running jobs their grace and stop."""
         async with asyncio.TaskGroup() as work:
-            await recover(self._store, self._parts, work)
             try:
+                await recover(self._store, self._parts, work)
                 async with asyncio.TaskGroup() as services:
                     services.create_task(self._router.run(work), name="router")
                     for name in self._backends:
                         watch = self._parts.health.watch(name)
                         services.create_task(watch, name=f"health of {name}")
             finally:
-                self._stopping = True
                 self._parts.loader.stop()
                 await self._processor.stop(self._grace_s)
 

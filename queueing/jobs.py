@@ -34,7 +34,7 @@ FINAL = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED})
 class JobEvent(StrEnum):
     """What can happen to a job."""
 
-    START = "start"  # attempt + 1; runner and backend noted
+    START = "start"  # attempt + 1, sendings + 1; runner and backend noted
     COMPLETE = "complete"  # output stored in the same transaction
     RETRY = "retry"  # not_before set; keeps its place
     RELEASE = "release"  # attempt - 1: an orderly stop or an eviction is not the job's fault
@@ -93,7 +93,8 @@ class Job:
     """One stored request and its life; a change makes a new value.
 
     Moments are UNIX seconds. `seq` is the place in its line, None while it waits in its owner's
-    back row. `attempt` counts starts; `backend` names where the newest attempt runs or ran.
+    back row. `attempt` counts the starts the job is charged for, `sendings` all of them, and never
+    goes back: no id made of it is used twice. `backend` names where the newest attempt runs or ran.
     `suspect` marks a job that ran when its server died: it runs again alone.
     """
 
@@ -116,6 +117,7 @@ class Job:
     suspect: bool
     error: str | None
     acknowledged: bool
+    sendings: int
 
 
 _NOTHING = TextToImage(prompt="")
@@ -148,4 +150,5 @@ def stand_in(
         suspect=suspect,
         error=None,
         acknowledged=False,
+        sendings=0,
     )

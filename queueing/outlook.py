@@ -110,13 +110,20 @@ class Outlook:
         return None if free_at is None else free_at + usual_s
 
     def _after_the_last(self, world: World, view: ModelView) -> float | None:
-        if self._world is None or world.now - self._world.now >= FRESH_S:
-            self._look_at(world)
         line = max(view.waiting, key=lambda waiting: waiting.count)
         if not line.heads:
             return None
+        if self._outdated(world, line.heads[0]):
+            self._look_at(world)
         expected = self.of_waiting(line.heads[0], line.count + 1)
         return None if expected is None else expected.done_at
+
+    def _outdated(self, world: World, head: Job) -> bool:
+        """Whether a newer look at the world may say more of this one's line."""
+        if self._forecast is None or self._world is None:
+            return True
+        old = world.now - self._world.now >= FRESH_S
+        return old or self._forecast.stands(head) or self._surprised(self._world)
 
     def _free_at(self, spec: ModelSpec) -> float | None:
         """Return when a model nobody waits for could start a job: now, or after work or a load."""

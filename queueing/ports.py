@@ -176,10 +176,18 @@ class Store(Protocol):
         owner's back row enters the line so. None when there is no such job, or it waits no longer.
         """
 
-    async def amend(self, job_id: int, request: TextToImage | Chat) -> Job | None:
+    async def amend(
+        self,
+        job_id: int,
+        request: TextToImage | Chat,
+        *,
+        files: Sequence[File] = (),
+        reply_to: str | None = None,
+    ) -> Job | None:
         """Give a job that never started another request, let it start at once and return it.
 
-        It keeps its place; its hold, if any, ends. None when it has started or ended, or there is
+        `files` join its inputs, after those it has; `reply_to` replaces its own. It keeps its place;
+        its hold, if any, ends. None when it has started or ended, or there is
         no such job.
         """
 
@@ -262,7 +270,8 @@ class ServerInfo:
 class Backend(Protocol):
     """An inference server. Failures are `BackendError`s only; calls may overlap.
 
-    Cancelling any call stops its work on the server as far as the server can, then re-raises.
+    Cancelling any call stops its work on the server as far as the server can, then re-raises;
+    after `leave` the attempts of `run` and `resume` go on instead.
     """
 
     capabilities: frozenset[Capability]  # what servers of this kind can do at all
@@ -278,6 +287,9 @@ class Backend(Protocol):
         The prompt is not named. Empty for models that draw nothing. The model has passed `check`.
         """
 
+    def weightless(self, model: ModelSpec) -> bool:
+        """Return whether the model takes no memory here: always at hand, in nobody's way."""
+
     def own_name(self, model: ModelSpec) -> str:
         """Return what the server itself calls what a model takes into memory.
 
@@ -286,6 +298,13 @@ class Backend(Protocol):
 
     async def probe(self) -> ServerInfo:
         """Ask the server who it is; raise `Unavailable` when it does not answer."""
+
+    async def gone(self) -> None:
+        """Return once the server has gone away since the call, however soon it is back.
+
+        It is asked of a server that answers but does not work, whose restart between two probes
+        must be seen. It may return early, and never returns where there is nothing to see.
+        """
 
     async def verify(self, model: ModelSpec) -> None:
         """Ask the server whether it has what the model needs; raise `BadModel` when not."""
@@ -309,7 +328,15 @@ class Backend(Protocol):
         """Go on with an attempt sent before a crash, under the same `work.key`.
 
         Still running: watch it to its end. Finished: return its `Fetch` at once. Unknown to the
-        server: return None, soon. Fails as `run` does when the attempt failed.
+        server, or stopped before its end: return None, soon. Fails as `run` does when the attempt
+        failed.
+        """
+
+    def leave(self) -> bool:
+        """Let the server go on with what runs when its calls are cancelled, from now on.
+
+        Called once, before an orderly stop: `resume` finds the attempts at the next start. False
+        where the server stops when nobody listens, or keeps nothing.
         """
 
     async def load(self, model: ModelSpec) -> None:

@@ -34,6 +34,7 @@ class _Attempt:
     """An attempt under way: `finished` by its server, `crowded` when that went away."""
 
     task: asyncio.Task[None]
+    backend: str | None = None  # where it runs; None for one that only gives its job back
     finished: bool = False  # only its output is still to be fetched and stored
     crowded: bool = False  # others ran beside it when their server went away
     stored: bool = False  # its output is; the slot was free before
@@ -67,6 +68,7 @@ class Processor:
         self._wake = wake
         self._runner = runner
         self._attempts: dict[int, _Attempt] = {}
+        self._left = frozenset[str]()  # servers that go on with what runs while we are away
 
     # ------------------------------------------------------------ the way in
 
@@ -78,7 +80,7 @@ class Processor:
         """
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._fleet.occupy(start.job, start.backend, ends_at)
-        task = self._spawn(start.job, lambda: self._process(start, started), work)
+        task = self._spawn(start.job, lambda: self._process(start, started), work, start.backend)
         task.add_done_callback(lambda _task: _resolve(started))
         return started
 
@@ -94,7 +96,7 @@ class Processor:
         self._fleet.found(spec, backend)
         self._fleet.occupy(job, backend, self._clock.now() + spec.service_s)
         attempt = partial(self._sending.take_up, job, backend)
-        self._spawn(job, lambda: self._run(job, backend, attempt), work)
+        self._spawn(job, lambda: self._run(job, backend, attempt), work, backend)
 
     def cancel(self, job_id: int) -> None:
         """Stop the work on a job whose end is already written down. Idempotent."""
@@ -108,19 +110,28 @@ class Processor:
         return self._attempts.keys()
 
     async def stop(self, grace_s: float) -> None:
-        """Give running jobs that long to end; then stop the rest and return them to their place."""
+        """Give running jobs that long to end; then leave the rest to their servers.
+
+        Where a server cannot be asked for them later they are stopped, and return to their place.
+        """
         tasks = [attempt.task for attempt in self._attempts.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
+        self._left = self._sending.leave()
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
     def _spawn(
-        self, job: Job, steps: Callable[[], Awaitable[None]], work: asyncio.TaskGroup
+        self,
+        job: Job,
+        steps: Callable[[], Awaitable[None]],
+        work: asyncio.TaskGroup,
+        backend: str | None = None,
     ) -> asyncio.Task[None]:
-        attempt = _Attempt(work.create_task(self._guarded(job, steps), name=f"job {job.id}"))
+        task = work.create_task(self._guarded(job, steps), name=f"job {job.id}")
+        attempt = _Attempt(task, backend)
         self._attempts[job.id] = attempt
         # As a callback, because a task cancelled before its first step never enters its body.
         attempt.task.add_done_callback(lambda _task: self._leave(job.id))
@@ -136,8 +147,10 @@ class Processor:
         try:
             await steps()
         except asyncio.CancelledError:
-            # What the server has finished stays in state processing: the next run fetches it.
-            if not self._attempts[job.id].finished:
+            # What the server has finished, or goes on with, stays in state processing: the next
+            # run fetches it or watches it again.
+            attempt = self._attempts[job.id]
+            if not attempt.finished and attempt.backend not in self._left:
                 await self._outcomes.give_back(job, JobEvent.RELEASE)
             raise
         except Exception:
@@ -246,11 +259,8 @@ class Processor:
         return True
 
     async def _lost(self, job: Job) -> None:
-        """Return a job whose attempt ended with our last run: not its fault, so not charged.
-
-        Each start and each return is a version of the job, so the version tells how often.
-        """
-        if job.version >= 2 * LOST_MOST:
+        """Return a job whose attempt ended with our last run: not its fault, so not charged."""
+        if job.sendings >= LOST_MOST:
             await self._outcomes.conclude(job, JobEvent.FAIL, error=LOST_TEXT)
         else:
             await self._outcomes.conclude(job, JobEvent.RELEASE, not_before=self._clock.now())

@@ -1,9 +1,10 @@
 """Reports: where jobs, models, servers and hosts stand, in the terms people read; changes nothing."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from queueing.calm import Calm, Expectation
 from queueing.catalog import ModelSpec
 from queueing.fleet import Fleet
 from queueing.forecast import Expected
@@ -132,6 +133,7 @@ class Reports:
         self._times = times
         self._clock = clock
         self._weights = weights
+        self._calm = Calm()
 
     # ------------------------------------------------------------ jobs
 
@@ -181,25 +183,30 @@ class Reports:
         return self._timed(standing, expected)
 
     def _timed(self, standing: Standing, expected: Expected | None) -> Standing:
-        """Return a standing with what is expected, as far as that is still to come."""
-        if expected is None:
-            return standing
-        now = self._clock.now()
-        if standing.job.state is JobState.PENDING and expected.start_at >= now:
+        """Return a standing with what people are told of its times: only what is still to come."""
+        now, stage = self._clock.now(), (standing.job.id, standing.job.state)
+        start = done = None
+        if expected is not None:
+            if standing.job.state is JobState.PENDING:
+                start = _expectation(expected.start_at, expected.start_spread_s)
+            done = _expectation(expected.done_at, expected.spread_s)
+        start = self._calm.of((*stage, "start"), start, now)
+        done = self._calm.of((*stage, "done"), done, now)
+        if start is not None:
             standing = replace(
                 standing,
-                starts_at=expected.start_at,
-                starts_from=max(now, expected.start_at - expected.start_spread_s),
-                starts_until=expected.start_at + expected.start_spread_s,
+                starts_at=start.at,
+                starts_from=max(now, start.earliest),
+                starts_until=start.latest,
             )
-        if expected.done_at < now:
+        if done is None:
             return standing
         return replace(
             standing,
-            done_at=expected.done_at,
-            done_from=max(now, expected.done_at - expected.spread_s),
-            done_until=expected.done_at + expected.spread_s,
-            done_spread_s=expected.spread_s,
+            done_at=done.at,
+            done_from=max(now, done.earliest),
+            done_until=done.latest,
+            done_spread_s=done.latest - done.at,
         )
 
     def _place(self, job: Job, turn: Turn | None) -> int | None:
@@ -215,7 +222,25 @@ class Reports:
             return Reason(why=Blocked.STARTING, model=job.model)
         if job.model not in self._fleet.catalog.models:  # it left the configuration, or its server
             return Reason(why=Blocked.OFFLINE, model=job.model)
-        return self._router.plan.reasons.get(job.model)
+        return self._current(job.model)
+
+    def _current(self, model: str) -> Reason | None:
+        """Return the plan's reason, its moments as people were told of them."""
+        reason = self._router.plan.reasons.get(model)
+        if reason is None or reason.until is reason.turn_at is None:
+            return reason
+        about = (model, reason.why, reason.host, reason.other)
+        return replace(
+            reason,
+            until=self._told((*about, "until"), reason.until),
+            turn_at=self._told((*about, "turn"), reason.turn_at),
+        )
+
+    def _told(self, key: Hashable, moment: float | None) -> float | None:
+        """Return the moment that a sentence names, None once it has passed."""
+        expected = None if moment is None else _expectation(moment, 0.0)
+        told = self._calm.of(key, expected, self._clock.now())
+        return None if told is None else told.at
 
     def _shown(self, model: str, reason: Reason | None) -> str:
         if any(copy.residency is Residency.READY for copy in self._fleet.copies_of(model)):
@@ -244,7 +269,7 @@ class Reports:
                 )
                 for copy in self._fleet.copies_of(spec.name)
             ),
-            reason=self._router.plan.reasons.get(spec.name),
+            reason=self._current(spec.name),
             service_s=self._times.durations.typical_service(spec, "").median_s,
             next_done_at=self._outlook.of_next(spec),
             vram_mb=self._fleet.known_vram_mb(spec),
@@ -276,3 +301,7 @@ class Reports:
             )
             for host in self._fleet.catalog.hosts.values()
         ]
+
+
+def _expectation(at: float, spread_s: float) -> Expectation:
+    return Expectation(at=at, earliest=at - spread_s, latest=at + spread_s)

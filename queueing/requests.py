@@ -54,11 +54,20 @@ class TextToImage(Record):
 
 
 class ChatMessage(Record):
-    """One turn of a conversation; `pictures` are indexes into the job's files."""
+    """One turn of a conversation; `pictures` are indexes into the job's files.
+
+    `name` is who said it, where several people talk with a model.
+    """
 
     role: Literal["system", "user", "assistant"]
     text: str
     pictures: tuple[int, ...] = ()
+    name: str | None = None
+
+    @property
+    def told(self) -> str:
+        """What a model is told: the words, after the name of who said them where there is one."""
+        return self.text if self.name is None else f"{self.name}: {self.text}"
 
 
 class Chat(Record):

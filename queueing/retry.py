@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from queueing.catalog import ModelSpec
-from queueing.errors import BackendError, NotLoaded, OutOfMemory, Unavailable
+from queueing.errors import BackendError, Interrupted, NotLoaded, OutOfMemory, Unavailable
 from queueing.jobs import Job
 
 FIRST_PAUSE_S = 5.0
@@ -11,6 +11,7 @@ LONGEST_PAUSE_S = 120.0
 
 NEUTRAL_TEXT = "Something went wrong on our side, and the operator has been told."
 UNAVAILABLE_TEXT = "The server stopped working while it ran this."
+INTERRUPTED_TEXT = "Somebody stopped it on the server."
 MEMORY_TEXT = "The card ran out of memory for this request; a smaller one may work."
 LATE_TEXT = "The server took too long."
 UNLOADED_TEXT = "Something else on that machine keeps unloading this model."
@@ -90,6 +91,7 @@ _TEXTS: tuple[tuple[type[Exception], str], ...] = (
     (TimeoutError, LATE_TEXT),
     (OutOfMemory, MEMORY_TEXT),
     (Unavailable, UNAVAILABLE_TEXT),
+    (Interrupted, INTERRUPTED_TEXT),
     (NotLoaded, UNLOADED_TEXT),
     (BackendError, REFUSED_TEXT),
 )

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid5
 
-from queueing.errors import Unavailable
+from queueing.errors import BackendError, Unavailable
 from queueing.fleet import Fleet
 from queueing.jobs import Job
 from queueing.ports import Backend, Clock, Fetch, Report, Store
@@ -50,14 +50,8 @@ class Sending:
         if isinstance(files, BaseException):
             raise files
         spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
-        work = self._work(job, files)
-        if job.suspect:
-            # Its attempt was given back, so it has the same key: perhaps only the connection
-            # broke, and the server is at it still or has long finished.
-            fetch = await server.resume(spec, work, report)
-            if fetch is not None:
-                return fetch
-        return await server.run(spec, work, report)
+        fetch = await self._found_before(job, files, backend, report)
+        return fetch or await server.run(spec, self._work(job, files), report)
 
     async def take_up(self, job: Job, backend: str, report: Report) -> Fetch:
         """Go on with an attempt that was sent before a crash; return when its server is done.
@@ -66,20 +60,38 @@ class Sending:
         is asked again for `RESUME_PATIENCE_S`.
         """
         spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
-        work = self._work(job, await self._store.inputs(job))
+        files = await self._store.inputs(job)
         give_up_at = self._clock.now() + RESUME_PATIENCE_S
         while True:
             try:
-                fetch = await server.resume(spec, work, report)
+                fetch = await server.resume(spec, self._work(job, files), report)
             except Unavailable as error:
                 self._fleet.vitals.down(backend, str(error))
                 if self._clock.now() >= give_up_at:
                     raise
                 await asyncio.sleep(2.0)
             else:
+                fetch = fetch or await self._found_before(job, files, backend, report)
                 if fetch is None:
                     raise Lost
                 return fetch
+
+    async def _found_before(
+        self, job: Job, files: tuple[File, ...], backend: str, report: Report
+    ) -> Fetch | None:
+        """Go on with the attempt before the newest one, where that is of use.
+
+        Perhaps only the connection broke under a suspect, and the server is at it still or has
+        long finished.
+        """
+        if not job.suspect:
+            return None
+        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
+        try:
+            return await server.resume(spec, self._work(job, files, ago=1), report)
+        except BackendError as error:  # has been answered for
+            log.info("job %d: its attempt before is of no use: %s", job.id, error)
+            return None
 
     async def fetch(self, fetch: Fetch, job: Job) -> Output:
         """Bring the output; a broken connection is no reason to generate it again."""
@@ -108,8 +120,13 @@ class Sending:
         except Exception as error:  # noqa: BLE001 - a courtesy to the server; nobody waits for it
             log.info("job %d was cancelled: %s: %s", job.id, job.backend, error)
 
-    def _work(self, job: Job, files: tuple[File, ...]) -> Work:
-        key = uuid5(self._store.database_id, f"{job.id}:{job.attempt}")
+    def leave(self) -> frozenset[str]:
+        """Have servers go on with what runs, once nobody waits for it; return those that do."""
+        return frozenset(name for name, server in self._backends.items() if server.leave())
+
+    def _work(self, job: Job, files: tuple[File, ...], *, ago: int = 0) -> Work:
+        """Return the attempt at a job that was sent last, or so many before it."""
+        key = uuid5(self._store.database_id, f"{job.id}:{job.sendings - ago}")
         return Work(key=str(key), request=job.request, files=files)
 
 

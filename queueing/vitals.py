@@ -86,6 +86,7 @@ class Vitals:
             wedged_until=now + pause_s,
         )
         self._changed()
+        self.went_down(backend)
 
     def worked(self, backend: str) -> None:
         """Note that a backend finished a job: it is not wedged."""

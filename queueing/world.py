@@ -83,7 +83,8 @@ class BackendView:
     """A backend as the planner sees it.
 
     `busy` counts everything that occupies it: running jobs and, on a serial one, its load.
-    `max_models` bounds how many models it keeps at once (1 for a plain ComfyUI process).
+    `max_models` bounds how many models it keeps at once (1 for a plain ComfyUI process); those that
+    take no memory do not count.
     """
 
     name: str

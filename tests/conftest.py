@@ -1,9 +1,12 @@
 """What every test finds as the one before it found it."""
 
 import logging
+import sqlite3
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -29,3 +32,34 @@ def log_as_before() -> Iterator[None]:
     logging.captureWarnings(capture=False)
     for name, before in levels.items():
         logging.getLogger(name).setLevel(before)
+
+
+@pytest.fixture(autouse=True)
+def databases_closed() -> Iterator[None]:
+    """Fail the test that leaves a connection to a database open, whichever Python runs it.
+
+    Python 3.13 and later warn of one when they happen to collect it, in the middle of another test.
+    """
+    opened: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        opened.append(connect(*args, **kwargs))
+        return opened[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", noted)
+        yield
+    left = [connection for connection in opened if _is_open(connection)]
+    for connection in left:
+        with suppress(sqlite3.ProgrammingError):  # it belongs to another thread
+            connection.close()
+    assert not left, f"{len(left)} of {len(opened)} connections to a database are still open"
+
+
+def _is_open(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.total_changes  # noqa: B018 - asked for what it raises
+    except sqlite3.ProgrammingError:
+        return False
+    return True

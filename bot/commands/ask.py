@@ -1,15 +1,15 @@
 """`/ask [model] <question>`: a streamed answer; a reply to an answer continues its conversation."""
 
-from bot.commands import place
-from bot.commands.context import Answer, Call, Context, Placed, bounded, usual_model
-from bot.commands.jobs import replied_job
+from bot.attachments import AttachmentKind
+from bot.commands import place, talks
+from bot.commands.context import Answer, Call, CallRefused, Context, Placed, bounded, usual_model
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.conversation import PICTURES, Talk, continued, room_chars
-from bot.text_files import is_text_file
 from queueing.jobs import Job
 from queueing.requests import Capability, Chat, ChatMessage, File
 
 QUESTION_LIMIT = 20_000
+TEXTS = 10
 
 COMMAND = Command(
     name="ask",
@@ -17,6 +17,7 @@ COMMAND = Command(
     topic=Topic.MAKE,
     example="example.ask",
     prose=True,
+    takes={AttachmentKind.PICTURE: PICTURES, AttachmentKind.TEXT: TEXTS},
     params=(
         Param(
             name="model",
@@ -40,33 +41,36 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     question = bounded(call.text("prompt"), QUESTION_LIMIT)
-    texts = [file for file in call.invocation.files if is_text_file(file.name, file.mime)]
-    files = await place.pictures(call, most=PICTURES, apart_from=texts)
-    read = await place.words(texts, QUESTION_LIMIT)
-    earlier = await _conversation(context, call)
-    model = call.text("model") or (earlier.model if earlier else None)
-    about = call.text("about") or (call.invocation.quoted if earlier is None else "")
-    if about := "\n\n".join(each for each in (read, about) if each):
-        question = f"{_quoted(about[:QUESTION_LIMIT])}\n\n{question}"
-    return await ask(context, call, model, asked(question, files), await _talk(context, earlier))
+    files = await place.pictures(call)
+    read = await place.words(call, QUESTION_LIMIT)
+    earlier = await talks.earlier_job(context, call)
+    goes_on = earlier is not None and call.invocation.replied_to is not None
+    subject = call.text("about") or ("" if goes_on else call.invocation.quoted)
+    question = about("\n\n".join(each for each in (read, subject) if each), question)
+    turn = asked(question, files, name=talks.name_of(call))
+    return await ask(context, call, call.text("model"), turn, earlier)
 
 
-def asked(question: str, files: tuple[File, ...]) -> Talk:
-    """Return a question with all its pictures."""
-    turn = ChatMessage(role="user", text=question, pictures=tuple(range(len(files))))
+def about(subject: str, question: str) -> str:
+    """Return a question with what it is about quoted before it, if anything."""
+    return f"{_quoted(subject[:QUESTION_LIMIT])}\n\n{question}" if subject else question
+
+
+def asked(question: str, files: tuple[File, ...], *, name: str | None = None) -> Talk:
+    """Return a question with all its pictures; `name` is who asks, where the model is told."""
+    pictures = tuple(range(len(files)))
+    turn = ChatMessage(role="user", text=question, pictures=pictures, name=name)
     return Talk(turns=(turn,), files=files)
 
 
 async def ask(
-    context: Context, call: Call, model: str | None, question: Talk, earlier: Talk
+    context: Context, call: Call, named: str | None, question: Talk, earlier: Job | None = None
 ) -> Placed:
-    """Accept a question with what was said before it. Raises `Refused` or `CallRefused`."""
-    if model is None:
-        able = Capability.VISION if question.files else Capability.TEXT_TO_TEXT
-        model = usual_model(context, call.person, able)
+    """Accept a question that goes on with an earlier one. Raises `Refused` or `CallRefused`."""
+    model = named or _model(context, call, question, earlier)
     spec = context.catalog.find(model)
     talk = continued(
-        earlier,
+        await talks.talk_of(context, earlier),
         question,
         system=context.rooms.of(call.invocation.platform, call.invocation.chat).system,
         room=room_chars(spec),
@@ -76,22 +80,22 @@ async def ask(
     return Placed(job=await place.place(context, call, model, request, talk.files))
 
 
-async def _conversation(context: Context, call: Call) -> Job | None:
-    """Return the job whose answer this is a reply to, whoever asked it: they read it here."""
-    job = await replied_job(context, call)
-    answered = job is not None and job.state.final and isinstance(job.request, Chat)
-    return job if answered else None
+def _model(context: Context, call: Call, question: Talk, earlier: Job | None) -> str:
+    """Return the model a conversation goes on with, or else the person's usual one.
 
-
-async def _talk(context: Context, job: Job | None) -> Talk:
-    """Return what was said up to a job's answer; one that was stopped has said nothing."""
-    if job is None or not isinstance(job.request, Chat):
-        return Talk()
-    output = await context.queue.output(job)
-    said = job.request.messages
-    if output is not None:
-        said = (*said, ChatMessage(role="assistant", text=output.text))
-    return Talk(turns=said, files=await context.queue.inputs(job))
+    Pictures need a model that sees; a usual model chosen since then comes first. Raises
+    `CallRefused`.
+    """
+    able = Capability.VISION if question.files else Capability.TEXT_TO_TEXT
+    names = context.catalog.able(able)
+    if question.files and not names:
+        raise CallRefused("refused.cannot_see")
+    if earlier is not None and (spec := context.catalog.find(earlier.model)) is not None:
+        replies = call.invocation.replied_to is not None
+        chosen_since = earlier.queued_at <= (call.person.ask_model_at or 0.0)
+        if spec.name in names and (replies or not chosen_since):
+            return spec.name
+    return usual_model(context, call.person, able)
 
 
 def _quoted(text: str) -> str:

@@ -1,6 +1,9 @@
-"""The menu entry "Ask about this": a form for the question, or at once for a picture alone."""
+"""The menu entry "Ask about this": a form for the question, or at once where there are files.
 
-from bot.commands import describe
+A form cannot take files along, so what hangs on the message is looked at without one.
+"""
+
+from bot.commands import ask, place
 from bot.commands.context import Answer, Asked, Call, CallRefused, Context
 from bot.commands.edit import FORM_TEXT_MOST
 from bot.commands.table import Command
@@ -13,13 +16,14 @@ COMMAND = Command(
     menu="menu.ask_about",
     hidden=True,
     opens_form=True,
+    takes=ask.COMMAND.takes,
 )
 
 
 async def handle(context: Context, call: Call) -> Answer:
+    if call.invocation.files:
+        return await _at_once(context, call)
     quoted = call.invocation.quoted[:FORM_TEXT_MOST]
-    if not quoted and call.invocation.files:
-        return await describe.handle(context, call)
     if not quoted:
         raise CallRefused("refused.nothing_to_ask")
     language = call.language
@@ -35,3 +39,13 @@ async def handle(context: Context, call: Call) -> Answer:
         send=word(language, "form.send"),
     )
     return Asked(form=form, content=Content(body=(question,)))
+
+
+async def _at_once(context: Context, call: Call) -> Answer:
+    """Say what the message's files and words are about."""
+    files = await place.pictures(call)
+    said = await place.words(call, ask.QUESTION_LIMIT)
+    about = "\n\n".join(each for each in (said, call.invocation.quoted) if each)
+    key = "ask_about.question" if about else "describe.question"
+    question = ask.about(about, word(call.language, key))
+    return await ask.ask(context, call, None, ask.asked(question, files))

@@ -12,6 +12,7 @@ from bot.access import Access
 from bot.audit import Act, AuditLog
 from bot.commands.parse import Args, BadCall
 from bot.commands.table import Command
+from bot.conversation import IDLE_S
 from bot.invites import Invites
 from bot.people import People, Person
 from bot.platforms.base import Body, Button, Content, Form, Invocation, MessageRef
@@ -40,7 +41,8 @@ class Context:
     """Everything a handler may use.
 
     `chat_logs` are, by platform, the chats that no service keeps but we ourselves. `invites` is
-    None where the web chat has no token, so that everybody there is the same person.
+    None where the web chat has no token, so that everybody there is the same person. `idle_s` is how long
+    a chat without others goes on with the last exchange.
     """
 
     queue: JobQueue
@@ -55,6 +57,7 @@ class Context:
     rooms: Rooms = field(default_factory=Rooms)
     styles: Mapping[str, Style] = field(default_factory=dict)
     invites: Invites | None = None
+    idle_s: float = IDLE_S
 
     @property
     def catalog(self) -> Catalog:

@@ -1,10 +1,12 @@
 """`/describe [model]` with a picture: a model that sees says what is in it."""
 
+from bot.attachments import AttachmentKind
 from bot.commands import place
 from bot.commands.ask import QUESTION_LIMIT, ask, asked
 from bot.commands.context import Answer, Call, Context, bounded
 from bot.commands.table import Command, Param, ParamKind, Topic
-from bot.conversation import PICTURES, Talk
+from bot.commands.talks import earlier_job, name_of
+from bot.conversation import PICTURES
 from bot.texts import word
 from queueing.requests import Capability
 
@@ -14,6 +16,7 @@ COMMAND = Command(
     topic=Topic.MAKE,
     prose=True,
     menu="menu.describe",
+    takes={AttachmentKind.PICTURE: PICTURES},
     params=(
         Param(
             name="model",
@@ -32,4 +35,6 @@ async def handle(context: Context, call: Call) -> Answer:
     files = await place.meant_pictures(context, call, most=PICTURES)
     question = call.text("prompt") or word(call.language, "describe.question")
     question = bounded(question, QUESTION_LIMIT)
-    return await ask(context, call, call.text("model"), asked(question, files), Talk())
+    turn = asked(question, files, name=name_of(call) if call.text("prompt") else None)
+    earlier = await earlier_job(context, call)
+    return await ask(context, call, call.text("model"), turn, earlier)

@@ -31,6 +31,7 @@ async def handle(context: Context, call: Call) -> Answer:
         return await _forget_conversation(context, call)
     user, chat = call.invocation.user, call.invocation.chat
     await context.people.forget(user)
+    await context.records.forget(user)
     count = await context.queue.forget(user)
     log = context.chat_logs.get(call.invocation.platform)
     if log is not None:

@@ -1,6 +1,7 @@
 """`/image [model] <prompt>`: draw a picture, from words or from an attached picture."""
 
 from bot import enhance
+from bot.attachments import AttachmentKind
 from bot.commands import drawing, place
 from bot.commands.context import Answer, Call, Context, bounded, usual_model
 from bot.commands.parse import BadCall, size
@@ -13,6 +14,7 @@ COMMAND = Command(
     help="command.image",
     topic=Topic.MAKE,
     example="example.image",
+    takes={AttachmentKind.PICTURE: 1},
     params=(
         Param(
             name="model",
@@ -34,7 +36,7 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     prompt = bounded(call.text("prompt"), drawing.PROMPT_LIMIT)
-    files = await place.pictures(call, most=1)
+    files = await place.pictures(call)
     if "strength" in call.args and not files:
         raise BadCall("problem.no_picture")
     capability = Capability.IMAGE_TO_IMAGE if files else Capability.TEXT_TO_IMAGE

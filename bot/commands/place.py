@@ -1,9 +1,10 @@
 """Places a request in the queue: the pictures it came with, its limits, its origin."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bot.access import free_again_at
+from bot.attachments import AttachmentKind
 from bot.commands.context import Call, CallRefused, Context
 from bot.commands.jobs import drawn_pictures, replied_job
 from bot.commands.misspelt import near_model
@@ -23,20 +24,14 @@ _NAME_SHOWN = 80
 PICTURE_MB = 20  # what Telegram lets a bot download; the same everywhere
 
 
-async def pictures(
-    call: Call, *, most: int, apart_from: Collection[Attachment] = ()
-) -> tuple[File, ...]:
-    """Return the attached pictures, checked. Raises `BadCall`; more than `most` are not passed over.
-
-    Every file counts as one but those it is told to leave alone.
+async def pictures(call: Call, of: Sequence[Attachment] | None = None) -> tuple[File, ...]:
+    """Return the attached pictures, or those `of` them, checked. Raises `BadCall`.
 
     The size is checked before anything is downloaded, the format and the number of pixels before
     anything is decoded.
     """
-    attached = [file for file in call.invocation.files if file not in apart_from]
-    if len(attached) > most:
-        command = call.invocation.command
-        raise BadCall("problem.too_many_pictures", count=len(attached), command=command, most=most)
+    files = call.invocation.files if of is None else of
+    attached = [file for file in files if file.kind is AttachmentKind.PICTURE]
     return tuple([await _picture(each) for each in attached])
 
 
@@ -45,7 +40,7 @@ async def meant_pictures(context: Context, call: Call, *, most: int) -> tuple[Fi
 
     Raises `BadCall` for unusable ones and where there is none.
     """
-    files = await pictures(call, most=most)
+    files = await pictures(call)
     if not files and (job := await replied_job(context, call)) is not None:
         files = (await drawn_pictures(context, job))[:most]
     if not files:
@@ -53,10 +48,15 @@ async def meant_pictures(context: Context, call: Call, *, most: int) -> tuple[Fi
     return files
 
 
-async def words(files: Sequence[Attachment], limit: int) -> str:
-    """Return what text files say, each under its name, within `limit` characters. Raises `BadCall`."""
+async def words(call: Call, limit: int) -> str:
+    """Return what the attached text files say, each under its name, within `limit` characters.
+
+    Raises `BadCall`.
+    """
     texts = []
-    for attached in files:
+    for attached in call.invocation.files:
+        if attached.kind is not AttachmentKind.TEXT:
+            continue
         name = clean(attached.name)[:_NAME_SHOWN]
         if attached.size > MOST_BYTES:
             raise BadCall("problem.text_bytes", name=name, limit=MOST_BYTES // 1000)

@@ -30,11 +30,12 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    changes: dict[str, str | None] = {}
+    changes: dict[str, str | float | None] = {}
     if (image := call.text("image")) is not None:
         changes["image_model"] = _model(context, image, _DRAWS)
     if (ask := call.text("ask")) is not None:
         changes["ask_model"] = _model(context, ask, _WRITES)
+        changes["ask_model_at"] = context.clock.now()
     if (size := call.text("size")) is not None:
         changes["size"] = None if size == _RESET else size
     if (style := call.text("style")) is not None:

@@ -26,18 +26,28 @@ class Source:
 
 
 async def meant_source(context: Context, call: Call) -> Source:
-    """Return the picture of the job named, of the result replied to, or the one attached.
+    """Return the picture attached, of the job named, or of the result replied to.
 
     Who replies to a result, or opens the menu on it, sees it and may build on it; who names a job
     by its number or presses its button must own it. Raises `BadCall` and `CallRefused`.
     """
     job_id = call.whole("id")
+    own = any(not each.replied for each in call.invocation.files)
+    if own and job_id is not None:
+        raise CallRefused("refused.picture_or_job", job=job_id)
+    if own:
+        return await _attached(call)
     if job_id is not None:
         return await _of(context, call, await own_job(context, call, job_id))
     job = await replied_job(context, call)
     if job is not None and isinstance(job.request, TextToImage):
         return await _of(context, call, job)
-    attached = await place.pictures(call, most=1)
+    return await _attached(call)
+
+
+async def _attached(call: Call) -> Source:
+    """Return the one attached picture. Raises `BadCall` where there is none."""
+    attached = await place.pictures(call)
     if not attached:
         raise BadCall("problem.no_picture")
     return Source(file=attached[0])

@@ -1,9 +1,10 @@
 """What a command is: a name, parameters and help, from which every platform builds its own form."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bot.attachments import AttachmentKind
 from queueing.requests import Capability
 
 
@@ -61,7 +62,8 @@ class Command:
     `opens_form` tells that without values it answers with a form, which Discord takes only as a
     call's very first answer. `/help` lists commands by `topic`, and shows the `example` (a text key)
     where a call cannot be understood. A command of `prose` leaves in its text what is no option of
-    its own: questions are full of words such as `--amend`.
+    its own: questions are full of words such as `--amend`. `takes` says how many attachments of
+    which kind it uses at most; a call with any other is refused in a sentence.
     """
 
     name: str
@@ -74,3 +76,4 @@ class Command:
     topic: Topic = Topic.HERE
     example: str | None = None
     prose: bool = False
+    takes: Mapping[AttachmentKind, int] = field(default_factory=dict)

@@ -1,5 +1,6 @@
 """`/upscale` and the button of that name: the same picture, larger."""
 
+from bot.attachments import AttachmentKind
 from bot.commands.context import Answer, Call, CallRefused, Context, usual_model
 from bot.commands.drawing import draw
 from bot.commands.source import meant_source
@@ -13,6 +14,7 @@ COMMAND = Command(
     name="upscale",
     help="command.upscale",
     topic=Topic.MAKE,
+    takes={AttachmentKind.PICTURE: 1},
     params=(
         Param(
             name="model",

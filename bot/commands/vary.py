@@ -1,5 +1,6 @@
 """`/vary` and the buttons of that name: a new picture from an old one, close to it or further away."""
 
+from bot.attachments import AttachmentKind
 from bot.commands.context import Answer, Call, Context, bounded, usual_model
 from bot.commands.drawing import PROMPT_LIMIT, draw, new_seed
 from bot.commands.source import Source, meant_source
@@ -13,6 +14,7 @@ COMMAND = Command(
     help="command.vary",
     topic=Topic.MAKE,
     menu="menu.vary",
+    takes={AttachmentKind.PICTURE: 1},
     params=(
         Param(name="id", kind=ParamKind.JOB, help="param.job"),
         Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from bot.attachments import AttachmentKind
 from bot.commands.table import Command, Param
 from queueing.requests import File
 
@@ -18,9 +19,15 @@ from queueing.requests import File
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point in time (UNIX seconds), shown in the reader's own time or as a live countdown."""
+    """A point in time (UNIX seconds), shown in the reader's own time or as a live countdown.
+
+    `spread_s` is about how far off it may be, `clock` asks for the time of day alone, as within a
+    sentence.
+    """
 
     at: float
+    spread_s: float = 0.0
+    clock: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +121,8 @@ class Limits:
 
     `edit_every_s` is the least time between two edits of one message, `chat_every_s` between two
     requests of any kind in one chat, `group_per_minute` bounds requests a minute in a group (None:
-    no such bound), `overall_per_s` the whole bot. Messages older than `free_edit_s` are edited
+    no such bound), `overall_per_s` the whole bot. `burst` requests in a chat may follow one another
+    at once, as long as there are no more of them in `burst` times `chat_every_s`. Messages older than `free_edit_s` are edited
     only for their final state (None: no such rule). `previews` tells whether pictures may be shown
     while a job runs. An edit carries at most `files_per_edit` files. `pings` tells that people get
     no notification of an edit, so a short message follows after a long wait. `free_answers` tells
@@ -130,6 +138,7 @@ class Limits:
     chat_every_s: float
     overall_per_s: float
     group_per_minute: int | None = None
+    burst: int = 1
     free_edit_s: float | None = None
     previews: bool = False
     files_per_edit: int = 10
@@ -142,12 +151,34 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attachment:
-    """A file a person attached; `read` downloads it (raises `ChatError`), `size` is known first."""
+    """What a person attached; `read` downloads it (raises `ChatError`), `size` is known first.
 
+    Every platform hands on everything that came with a message, whatever kind it is: the dispatch
+    decides what is used. `replied` tells that it hangs on the message that is replied to, or whose
+    menu was opened. `name` is "" where the chat knows none. `part` names it among the parts of an album.
+    """
+
+    kind: AttachmentKind
     name: str
     mime: str
     size: int
     read: Callable[[], Awaitable[bytes]]
+    replied: bool = False
+    part: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Album:
+    """What is known of an album whose parts arrive one by one; see `Invocation.album`.
+
+    `asks` is False for parts that ask for nothing by themselves: they are a call only where the
+    album was one. `begun` tells that earlier parts were handed on before; `partial`, that the
+    service keeps the other parts to itself.
+    """
+
+    asks: bool = True
+    begun: bool = False
+    partial: bool = False
 
 
 Respond = Callable[[Content, bool], Awaitable[MessageRef | None]]
@@ -176,7 +207,11 @@ class Invocation:
 
     `show_form` shows a form to the caller alone and is None where the platform has none, or where
     this kind of call cannot open one. It raises `ChatError`. `form` tells that the values come from
-    one: a field that is missing from the options was emptied.
+    one: a field that is missing from the options was emptied. `comes_again` tells that the platform
+    delivers a call once more that `Door.call` has not returned from, after a restart at the latest.
+
+    `album` is set for pictures that arrive one by one: `key` is then the album's, the same for
+    parts that come late.
     """
 
     key: str
@@ -199,6 +234,8 @@ class Invocation:
     quoted: str = ""
     show_form: ShowForm | None = None
     form: bool = False
+    comes_again: bool = True
+    album: Album | None = None
 
 
 class Door(Protocol):
@@ -209,6 +246,7 @@ class Door(Protocol):
     async def call(self, invocation: Invocation) -> None:
         """Carry out a call. When it returns, whatever it accepts is durable.
 
+        It does not return for a call that comes again, once a stop has begun.
         Never raises but `CancelledError`, and never waits for an answer to be sent: answers go
         out through `invocation.respond` from the bot's own tasks.
         """

@@ -8,12 +8,14 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import discord
+from discord import app_commands
 
+from bot.commands.table import Command
 from bot.platforms.base import (
     ChatRefused,
     ChatUnavailable,
@@ -24,7 +26,7 @@ from bot.platforms.base import (
     MessageRef,
 )
 from bot.platforms.discord_client import Client, Notes
-from bot.platforms.discord_commands import Describe
+from bot.platforms.discord_commands import Describe, missing_commands
 from bot.platforms.discord_errors import (
     ARCHIVED_THREAD,
     CONNECTION_ERRORS,
@@ -43,6 +45,18 @@ STEADY_AFTER_S = 600.0  # a connection that held this long starts the pauses ane
 REQUEST_TIMEOUT_S = 20.0  # discord.py repeats a failing request for 25 s, with the text of before
 UPLOAD_BYTES_PER_S = 100_000  # the slowest uplink that is waited for
 
+# https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway
+_FINAL: Mapping[int, str] = {
+    4004: "it does not accept the bot token: make a new one in the portal",
+    4010: "it does not accept how the servers are shared among connections: restart Usher",
+    4011: "the bot is in too many servers for one connection: restart Usher",
+    4012: "it no longer speaks this version of its API: update Usher",
+    4013: "it does not know what Usher wants to receive: update Usher",
+    4014: "it does not allow what Usher wants to receive: update Usher",
+}
+_SHARDING = frozenset({4010, 4011})
+_SHARDING_TRIES = 3
+
 _log = logging.getLogger(__name__)
 
 
@@ -51,7 +65,8 @@ class Discord:
 
     A chat is written as its channel's id, with "@" before it for a direct message. `describe` gives
     help texts by key and language. `notes` keeps across restarts which commands Discord knows;
-    without it they are sent at every start, which Discord tolerates. The bot needs no privileged
+    without it they are sent at every start, which Discord tolerates. `commands` are those that
+    `check` looks for. The bot needs no privileged
     intent and receives nothing but interactions.
     """
 
@@ -62,7 +77,8 @@ class Discord:
         picture=10 * MEBIBYTE,
         download=25 * MEBIBYTE,
         edit_every_s=5.0,
-        chat_every_s=1.2,  # of 5 in 5 s; what is sent evenly does not arrive evenly
+        chat_every_s=1.05,  # 5 in 5 s
+        burst=5,
         overall_per_s=45.0,  # of 50
         free_edit_s=3300.0,  # from one hour on, edits have a small budget of their own (30046)
         previews=True,
@@ -76,12 +92,14 @@ class Discord:
         name: str = "discord",
         describe: Describe = lambda key, _language: key,
         notes: Notes | None = None,
+        commands: Sequence[Command] = (),
     ) -> None:
         self.name = name
         self.connected = asyncio.Event()
         self._token = token
         self._describe = describe
         self._notes = notes
+        self._commands = commands
         self._client: Client | None = None
 
     # ------------------------------------------------------------ incoming
@@ -96,6 +114,7 @@ class Discord:
         """Connect again and again; return why it makes no sense any more."""
         loop = asyncio.get_running_loop()
         pauses = restart_pauses_s()
+        closed: list[int] = []  # why connections of late were closed
         while True:
             began_at = loop.time()
             try:
@@ -104,12 +123,17 @@ class Discord:
                 _log.warning("%s: the connection was closed", self.name)
             except (discord.LoginFailure, discord.PrivilegedIntentsRequired) as error:
                 return _refusal(error)
+            except discord.ConnectionClosed as error:
+                _log.warning("%s: the connection was closed: %s", self.name, error)
+                closed.append(error.code)
+                if (refusal := _closed_for_good(closed)) is not None:
+                    return refusal
             except CONNECTION_ERRORS as error:
                 _log.warning("%s: no connection: %s: %s", self.name, type(error).__name__, error)
             except Exception:  # noqa: BLE001 - discord.py lets an event it cannot read end the connection
                 _log.exception("%s: the connection broke", self.name)
             if loop.time() - began_at > STEADY_AFTER_S:
-                pauses = restart_pauses_s()
+                pauses, closed = restart_pauses_s(), []
             await asyncio.sleep(next(pauses))
 
     @asynccontextmanager
@@ -151,7 +175,14 @@ class Discord:
                     " bot: remove it in the developer portal"
                 )
             servers = application.approximate_guild_count if application else 0
-            return f"logged in as {client.user}, in {servers} servers"
+            with chat_errors():
+                known = await app_commands.CommandTree(client).fetch_commands()
+            told = f"logged in as {client.user}, in {servers} servers"
+            missing = missing_commands(self._commands, self._describe, known)
+            if not missing:
+                return told
+            names = "none of the commands" if not known else ", ".join(missing)
+            return f"{told}; Discord does not have {names} yet: the next start registers them"
 
     # ------------------------------------------------------------ outgoing
 
@@ -266,6 +297,17 @@ def _nonce(text: str) -> str:
     if len(text) <= NONCE_MOST:
         return text
     return hashlib.sha256(text.encode()).hexdigest()[:NONCE_MOST]
+
+
+def _closed_for_good(codes: Sequence[int]) -> ChatRefused | None:
+    """Return why a connection closed like that can never be had; None where another may hold.
+
+    How many connections there must be is asked at every start, so only a repetition is final.
+    """
+    code = codes[-1]
+    if code not in _FINAL or (code in _SHARDING and codes.count(code) < _SHARDING_TRIES):
+        return None
+    return ChatRefused(f"Discord closed the connection for good ({code}): {_FINAL[code]}")
 
 
 def _refusal(error: discord.DiscordException) -> ChatRefused:

@@ -6,17 +6,20 @@ nothing here outlives that: what is returned is an ordinary message, edited by t
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import aiohttp
 import discord
 from discord.utils import MISSING
 
+from bot.attachments import AttachmentKind
 from bot.platforms.base import (
+    Attachment,
     ChatError,
     ChatUnavailable,
     Content,
+    ContentRefused,
     Door,
     Form,
     Invocation,
@@ -27,10 +30,11 @@ from bot.platforms.discord_errors import (
     EXPIRED_INTERACTION,
     chat_errors,
 )
-from bot.platforms.discord_files import attachment_of, pictures_of
+from bot.platforms.discord_files import attachment_of, attachments_of
 from bot.platforms.discord_render import modal_of, outgoing
 
 CONFIRM_AFTER_S = 2.0  # of the three that Discord gives; the rest is for the way there
+CONFIRM_AGAIN_S = 0.4  # later, should the first try be refused
 
 _log = logging.getLogger(__name__)
 
@@ -99,8 +103,9 @@ class Call:
             command=command,
             respond=self.respond,
             options={name: value for name, value in given.items() if name not in files},
-            files=tuple(
-                attachment_of(file, limit) for file in (*files.values(), *pictures_of(self._about))
+            files=(
+                *(attachment_of(file, limit) for file in files.values()),
+                *self._about_files(limit),
             ),
             language=interaction.locale.value,
             roles=roles_of(interaction.user),
@@ -110,7 +115,18 @@ class Call:
             quoted=self._about.content if self._about else "",
             show_form=None if self._form else self.show_form,
             form=self._form,
+            comes_again=False,
         )
+
+    def _about_files(self, limit: int) -> Iterator[Attachment]:
+        """Yield what hangs on the message whose menu was opened; our own long answers do not."""
+        about = self._about
+        if about is None:
+            return
+        ours = self._source() is not None
+        for file in attachments_of(about, limit, replied=True):
+            if not (ours and file.kind is AttachmentKind.TEXT):
+                yield file
 
     def _source(self) -> MessageRef | None:
         """Return the message of ours that was pressed or whose menu was opened."""
@@ -125,17 +141,22 @@ class Call:
             async with asyncio.timeout(CONFIRM_AFTER_S):
                 await self._answered.wait()
         except TimeoutError:
-            await self._confirm()
+            if not await self._confirm():
+                await asyncio.sleep(CONFIRM_AGAIN_S)
+                await self._confirm()
 
-    async def _confirm(self) -> None:
+    async def _confirm(self) -> bool:
+        """Tell Discord that an answer will come, unless it has one; return whether it knows now."""
         async with self._lock:
-            if self._acknowledged:
-                return
+            if self._acknowledged or self._answered.is_set():
+                return True
             try:
                 with chat_errors():
                     await self._defer(thinking=not self._button, private=False)
             except ChatError as error:
                 _log.warning("interaction %s was not confirmed: %s", self._interaction.id, error)
+                return False
+        return True
 
     async def _defer(self, *, thinking: bool, private: bool) -> None:
         try:
@@ -147,25 +168,35 @@ class Call:
         self._thinking = private if thinking else None
 
     async def respond(self, content: Content, private: bool) -> MessageRef | None:
-        """Answer; see `bot.platforms.base.Respond`."""
+        """Answer; see `bot.platforms.base.Respond`.
+
+        An answer that fails leaves the call to be confirmed in time, and may be given again.
+        """
         async with self._lock:
             try:
                 with chat_errors(unclear=True):
-                    return await self._respond_or_post(content, private=private)
-            finally:
-                self._answered.set()
+                    given = await self._respond_or_post(content, private=private)
+            except ChatUnavailable as error:
+                if error.unclear and self._repeatable:
+                    raise ChatUnavailable(str(error)) from error
+                raise
+            self._answered.set()
+            return given
+
+    @property
+    def _repeatable(self) -> bool:
+        """Whether a repeated answer takes the place of one that may have arrived."""
+        return not self._acknowledged or self._thinking is not None
 
     async def show_form(self, form: Form) -> None:
         """Open a form; Discord takes it only as the very first answer."""
         async with self._lock:
-            try:
-                if self._acknowledged:
-                    raise ChatUnavailable("too late for a form")
-                with chat_errors(unclear=True):
-                    await self._interaction.response.send_modal(modal_of(form))
-                self._acknowledged = True
-            finally:
-                self._answered.set()
+            if self._acknowledged:
+                raise ContentRefused("too late for a form")
+            with chat_errors():
+                await self._interaction.response.send_modal(modal_of(form))
+            self._acknowledged = True
+            self._answered.set()
 
     async def _respond_or_post(self, content: Content, *, private: bool) -> MessageRef | None:
         try:

@@ -10,7 +10,13 @@ from discord import app_commands
 
 from bot.platforms.base import Door, Invocation
 from bot.platforms.discord_calls import Call
-from bot.platforms.discord_commands import Describe, HelpTexts, command_tree, digest
+from bot.platforms.discord_commands import (
+    Describe,
+    HelpTexts,
+    command_tree,
+    digest,
+    missing_commands,
+)
 from bot.platforms.discord_errors import refuse_to_wait
 from bot.platforms.discord_messages import PostReply, Spoken
 from bot.platforms.discord_render import filled_in, pressed
@@ -34,8 +40,11 @@ class Notes(Protocol):
         """Keep a text, in place of an earlier one of that name."""
 
 
-class Client(discord.Client):
-    """Receives interactions, and messages that are meant for the bot."""
+class Client(discord.AutoShardedClient):
+    """Receives interactions, and messages that are meant for the bot.
+
+    Opens as many connections as Discord asks for: from 2500 servers on it wants more than one.
+    """
 
     def __init__(
         self,
@@ -63,6 +72,7 @@ class Client(discord.Client):
         self._download_limit = download_limit
         self._post = post
         self._connected = connected
+        self._describe = describe
         self._texts = HelpTexts(describe)
         self.tree = command_tree(self, platform, door, describe, self._take)
         self.tree.error(self._on_outdated_command)
@@ -85,9 +95,14 @@ class Client(discord.Client):
         await self.tree.set_translator(self._texts)
         name = f"{self._platform}.commands.{self.application_id}"
         wanted = await digest(self.tree, self._texts)
-        if self._notes is not None and await self._notes.noted(name) == wanted:
-            return
+        noted = await self._notes.noted(name) if self._notes is not None else None
         try:
+            known = await self.tree.fetch_commands()
+            missing = missing_commands(self._door.commands, self._describe, known)
+            if noted == wanted and not missing:
+                return
+            if noted == wanted:
+                _log.warning("%s: Discord lost commands: %s", self._platform, ", ".join(missing))
             await self.tree.sync()
         except discord.DiscordServerError:
             raise

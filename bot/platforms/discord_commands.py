@@ -246,3 +246,13 @@ async def digest(tree: "app_commands.CommandTree[discord.Client]", texts: HelpTe
     commands: Sequence[Any] = tree.get_commands()
     payload = [await command.get_translated_payload(tree, texts) for command in commands]
     return hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()
+
+
+def missing_commands(
+    commands: Sequence[Command], describe: Describe, known: Sequence[app_commands.AppCommand]
+) -> Sequence[str]:
+    """Return the names of our commands and menu entries that Discord does not know."""
+    there = {command.name for command in known}
+    ours = [command.name for command in commands if not command.hidden]
+    ours += [describe(each.menu, "en")[:MENU_MOST] for each in commands if each.menu is not None]
+    return [name for name in ours if name not in there]

@@ -1,30 +1,37 @@
 """Files people attach on Discord: seen at once, downloaded only when they are read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import aiohttp
 import discord
 
-from bot.platforms.base import Attachment, ChatUnavailable, TooLarge
+from bot.attachments import AttachmentKind, kind_of
+from bot.platforms.base import Attachment, ChatError, ChatUnavailable, TooLarge
 from bot.platforms.discord_errors import chat_errors
-from bot.text_files import is_text_file
 
 DOWNLOAD_TIMEOUT_S = 60.0
 
 
-def pictures_of(message: discord.Message | None) -> Sequence[discord.Attachment]:
-    """Return the pictures attached to a message."""
-    attached = message.attachments if message is not None else ()
-    return [file for file in attached if (file.content_type or "").startswith("image/")]
+def attachments_of(
+    message: discord.Message, limit: int, *, replied: bool = False
+) -> Iterator[Attachment]:
+    """Yield everything that hangs on a message, and on those forwarded with it."""
+    voice = message.flags.voice
+    for file in message.attachments:
+        yield attachment_of(file, limit, replied=replied, voice=voice)
+    for snapshot in message.message_snapshots:
+        for file in snapshot.attachments:
+            yield attachment_of(file, limit, replied=replied, voice=snapshot.flags.voice)
+    stickers = [*message.stickers, *_stickers_of(message)]
+    for sticker in stickers:
+        yield _thing(AttachmentKind.STICKER, sticker.name, replied=replied)
+    if message.poll is not None:
+        yield _thing(AttachmentKind.POLL, "", replied=replied)
 
 
-def text_files_of(message: discord.Message | None) -> Sequence[discord.Attachment]:
-    """Return the text files attached to a message."""
-    attached = message.attachments if message is not None else ()
-    return [file for file in attached if is_text_file(file.filename, file.content_type or "")]
-
-
-def attachment_of(file: discord.Attachment, limit: int) -> Attachment:
+def attachment_of(
+    file: discord.Attachment, limit: int, *, replied: bool = False, voice: bool = False
+) -> Attachment:
     """Return a person's file, downloaded only when it is read and never beyond `limit` bytes."""
 
     async def read() -> bytes:
@@ -33,7 +40,28 @@ def attachment_of(file: discord.Attachment, limit: int) -> Attachment:
         return await _download(file.url, limit)
 
     mime = (file.content_type or "application/octet-stream").partition(";")[0].strip()
-    return Attachment(name=file.filename, mime=mime, size=file.size, read=read)
+    return Attachment(
+        kind=AttachmentKind.VOICE if voice else kind_of(file.filename, file.content_type or ""),
+        name=file.filename,
+        mime=mime,
+        size=file.size,
+        read=read,
+        replied=replied,
+    )
+
+
+def _stickers_of(message: discord.Message) -> Iterator[discord.StickerItem]:
+    for snapshot in message.message_snapshots:
+        yield from snapshot.stickers
+
+
+def _thing(kind: AttachmentKind, name: str, *, replied: bool) -> Attachment:
+    """Return what is no file, so that it can be named."""
+
+    async def read() -> bytes:
+        raise ChatError("there is no file to download")
+
+    return Attachment(kind=kind, name=name, mime="", size=0, read=read, replied=replied)
 
 
 async def _download(url: str, limit: int) -> bytes:

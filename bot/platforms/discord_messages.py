@@ -4,6 +4,7 @@ Of all other messages Discord keeps the words to itself, because the bot asks fo
 intent; here they are passed over unread.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,19 +12,25 @@ from typing import Protocol
 
 import discord
 
+from bot.attachments import AttachmentKind
 from bot.platforms.base import Attachment, Content, Invocation, MessageRef
 from bot.platforms.discord_calls import chat_of, roles_of
-from bot.platforms.discord_files import attachment_of, pictures_of, text_files_of
+from bot.platforms.discord_files import attachments_of
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
-_COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)")
+_COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)", re.IGNORECASE | re.ASCII)
 
 
 class PostReply(Protocol):
     """Posts an ordinary message that quotes another."""
 
     async def __call__(
-        self, chat: str, content: Content, *, reply_to: MessageRef | None = None
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,
+        nonce: str | None = None,
     ) -> MessageRef:
         """Post. Raises `ChatError`."""
 
@@ -58,23 +65,24 @@ class Spoken:
             command=command,
             respond=self.respond,
             text=text,
-            files=tuple(
-                attachment_of(file, self.download_limit)
-                for each in (message, replied)
-                for file in pictures_of(each)
-            )
-            + self._text_files(command, replied if not ours else None),
+            files=tuple(self._files(replied, ours=ours)),
             language=message.guild.preferred_locale.value if message.guild else None,
             roles=roles_of(message.author),
             within=tuple(self._within()),
             request=self._ref(message.id),
             replied_to=self._ref(replied.id) if replied is not None and ours else None,
-            quoted=replied.content if replied is not None else "",
+            quoted=self._quoted(replied),
         )
 
     async def respond(self, content: Content, private: bool) -> MessageRef:  # noqa: ARG002
-        """Answer with a reply; Discord hides only the answers to commands from others."""
-        return await self.post(self._chat(), content, reply_to=self._ref(self.message.id))
+        """Answer with a reply; Discord hides only the answers to commands from others.
+
+        The same words are posted once, however often this is repeated within some minutes.
+        """
+        request = self._ref(self.message.id)
+        words = "".join(str(part) for part in content.body)
+        nonce = f"{self.message.id} {hashlib.sha256(words.encode()).hexdigest()}"
+        return await self.post(self._chat(), content, reply_to=request, nonce=nonce)
 
     def _is_for_us(self) -> bool:
         """Return whether a message speaks to us.
@@ -86,7 +94,8 @@ class Spoken:
             return True
         replied = self._replied()
         to_us = replied is not None and replied.author.id == self.me
-        return to_us and bool(self.message.content) and not (replied and replied.attachments)
+        speaks = self.message.content or any(attachments_of(self.message, self.download_limit))
+        return to_us and bool(speaks) and not (replied and replied.attachments)
 
     def _names_us(self) -> bool:
         return re.search(rf"<@!?{self.me}>", self.message.content) is not None
@@ -95,18 +104,23 @@ class Spoken:
         """Return the command and its text; our bare name asks what there is."""
         text = re.sub(rf"\s*<@!?{self.me}>\s*", " ", self.message.content).strip()
         if (named := _COMMAND.match(text)) is not None:
-            return named[1], text[named.end() :].strip()
-        if text:
-            return "ask", text
-        has_picture = bool(pictures_of(self.message) or pictures_of(self._replied()))
-        return ("describe" if has_picture else "help"), ""
+            return named[1].lower(), text[named.end() :].strip()
+        shows = any(self._files(self._replied(), ours=False))
+        return ("ask" if text or shows or self.message.message_snapshots else "help"), text
 
-    def _text_files(self, command: str, replied: discord.Message | None) -> tuple[Attachment, ...]:
-        """Return the text files a question is about; other commands have no use for any."""
-        if command != "ask":
-            return ()
-        found = (*text_files_of(self.message), *text_files_of(replied))
-        return tuple(attachment_of(file, self.download_limit) for file in found)
+    def _files(self, replied: discord.Message | None, *, ours: bool) -> Iterator[Attachment]:
+        """Yield what the message comes with, and what hangs on the one it replies to."""
+        yield from attachments_of(self.message, self.download_limit)
+        if replied is None:
+            return
+        for file in attachments_of(replied, self.download_limit, replied=True):
+            if not (ours and file.kind is AttachmentKind.TEXT):
+                yield file  # our own long answers are no new words
+
+    def _quoted(self, replied: discord.Message | None) -> str:
+        """Return the words replied to, and those of messages that are forwarded to us."""
+        forwarded = (each.content for each in self.message.message_snapshots)
+        return "\n\n".join(filter(None, (replied.content if replied else "", *forwarded)))
 
     def _replied(self) -> discord.Message | None:
         """Return the message replied to; None where there is none or it was deleted."""

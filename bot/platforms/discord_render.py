@@ -12,6 +12,7 @@ from typing import Any
 import discord
 
 from bot.platforms.base import Body, Button, Content, Form, Markdown, Moment, Part
+from bot.texts import give_or_take
 from bot.texts.split import utf16_length
 from queueing.requests import File
 
@@ -89,8 +90,8 @@ def fit(body: Body, most: int) -> str:
 
 def _shown(part: Part) -> str:
     match part:
-        case Moment(at):
-            return f"<t:{int(at)}:R>"
+        case Moment(at, spread_s, clock):
+            return f"<t:{int(at)}:{'t' if clock else 'R'}>{give_or_take(spread_s)}"
         case Markdown(text):
             closing = "\n" + _FENCE if text.count(_FENCE) % 2 else ""
             return _UNSENDABLE.sub("", text) + closing

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from bot.access import Access
+from bot.commands.registry import COMMANDS
 from bot.config_records import ChatsConfig
 from bot.platforms.base import ChatPlatform
 from bot.platforms.discord import Discord
@@ -41,7 +42,7 @@ def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
     if chats.discord is None:
         return None
     token = chats.discord.token.get_secret_value()
-    return Discord(token, describe=describe, notes=fittings.records)
+    return Discord(token, describe=describe, notes=fittings.records, commands=COMMANDS)
 
 
 def _telegram(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
@@ -65,6 +66,7 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         host=chats.web.host,
         port=chats.web.port,
         names=chats.web.all_names(),
+        proxies=chats.web.proxies,
         token=token.get_secret_value() if token else None,
         people=fittings.web_people,
         log=fittings.chat_log,

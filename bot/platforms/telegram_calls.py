@@ -6,12 +6,13 @@ what a command does.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from telegram import Bot, CallbackQuery, Chat, Message, Update, User
 
 from bot.platforms.base import (
+    Album,
     Attachment,
     ChatError,
     ChatGone,
@@ -20,16 +21,17 @@ from bot.platforms.base import (
     MessageGone,
     MessageRef,
 )
+from bot.platforms.telegram_albums import Begun, in_order
 from bot.platforms.telegram_commands import Typed, typed
 from bot.platforms.telegram_errors import chat_errors
-from bot.platforms.telegram_files import pictures_of, text_file_of
+from bot.platforms.telegram_files import attachment_of, attachments_of
 from bot.platforms.telegram_render import ALERT_MOST, outgoing, pressed
 from bot.texts.split import utf16_length
 
 CONFIRM_AFTER_S = 0.7  # a pressed button spins so long at most, unless its answer comes first
 GENERAL_TOPIC = 1  # a forum's first topic; Telegram refuses its id when sending
 
-_DESCRIBE = Typed(command="describe", addressee=None, text="")
+_NOTHING = Typed(command="ask", addressee=None, text="")
 
 _log = logging.getLogger(__name__)
 
@@ -56,19 +58,39 @@ class Reception:
     bot: Bot
     known: frozenset[str]
     post: Post
+    albums: Begun = field(default_factory=Begun)
 
-    def call_of(self, update: Update) -> "MessageCall | Press | None":
-        """Return the call an update is, None where it is none for us."""
-        query = update.callback_query
+    def call_of(self, updates: Sequence[Update]) -> "MessageCall | Press | None":
+        """Return the call an update is, or all parts of an album; None where it is none for us."""
+        query = updates[0].callback_query
         if query is not None:
             return Press(self, query)
-        message = update.message
-        if message is None:
+        messages = in_order(updates)
+        if not messages or _is_bot(messages[0]):
             return None
-        if message.from_user is not None and message.from_user.is_bot and not message.sender_chat:
-            return None  # bots that answer each other would never end
-        asked = self._asked(message)
-        return MessageCall(self, message, asked) if asked else None
+        if (album := messages[0].media_group_id) is not None:
+            return self._album_call(messages, album)
+        asked = self._asked(messages[0])
+        return MessageCall(self, messages[0], asked) if asked else None
+
+    def _album_call(self, messages: tuple[Message, ...], album: str) -> "MessageCall":
+        """Return the call an album is; whether late parts belong to one is known to the door."""
+        chat = messages[0].chat
+        found = ((message, self._asked(message)) for message in messages)
+        asking = [(message, asked) for message, asked in found if asked is not None]
+        spoken = [each for each in asking if each[0].caption]
+        main, asked = next(iter(spoken or asking), (messages[0], _NOTHING))
+        captions = (each.caption or "" for each in messages if each is not main)
+        asked = replace(asked, text="\n".join(filter(None, (asked.text, *captions))))
+        asks, before = bool(asking), self.albums.asked(chat.id, album)
+        self.albums.note(chat.id, album, asked=asks)
+        hidden = not is_private(chat) and not self.bot.can_read_all_group_messages
+        about = Album(
+            asks=bool(before) or asks,
+            begun=before is not None,
+            partial=hidden and len(messages) == 1,
+        )
+        return MessageCall(self, main, asked, messages, about)
 
     def _asked(self, message: Message) -> Typed | None:
         """Return what a message asks for."""
@@ -76,19 +98,13 @@ class Reception:
         command = typed(text, message.entities or message.caption_entities)
         if command is None:
             asks = is_private(message.chat) or self._is_ours(message.reply_to_message)
-            if asks and text:
-                return Typed(command="ask", addressee=None, text=text)
-            return _DESCRIBE if self._is_lone_picture(message) else None
+            says = text or attachment_of(self.bot, message)
+            return Typed(command="ask", addressee=None, text=text) if asks and says else None
         if not self._is_addressed(command, message.chat):
             return None
         if command.command == "start":  # with whatever a link "t.me/bot?start=x" brought along
             return Typed(command="help", addressee=None, text="")
         return command
-
-    def _is_lone_picture(self, message: Message) -> bool:
-        """Return whether a message to us alone is one picture without a word, and no album."""
-        alone = is_private(message.chat) and message.media_group_id is None
-        return alone and not message.caption and any(pictures_of(self.bot, (message,)))
 
     def _is_addressed(self, command: Typed, chat: Chat) -> bool:
         if command.addressee is not None:
@@ -118,6 +134,12 @@ class Reception:
         )
 
 
+def _is_bot(message: Message) -> bool:
+    """Return whether a bot wrote this: bots that answer each other would never end."""
+    author = message.from_user
+    return author is not None and author.is_bot and not message.sender_chat
+
+
 def is_private(chat: Chat) -> bool:
     """Return whether a chat is one person alone with the bot."""
     return chat.type == Chat.PRIVATE
@@ -130,6 +152,8 @@ class MessageCall:
     reception: Reception
     message: Message
     asked: Typed
+    parts: tuple[Message, ...] = ()
+    album: Album | None = None
 
     def invocation(self) -> Invocation:
         """Return the call as the door takes it."""
@@ -138,7 +162,7 @@ class MessageCall:
         request, replied = self.reception.ref(message), message.reply_to_message
         ours = replied is not None and _id(replied.from_user) == self.reception.bot.id
         return Invocation(
-            key=f"{name}:{message.chat.id}:{message.message_id}",
+            key=f"{name}:{message.chat.id}:{self._number()}",
             platform=name,
             user=f"{name}:{user}",
             user_name=user_name,
@@ -147,19 +171,26 @@ class MessageCall:
             command=self.asked.command,
             respond=self.respond,
             text=self.asked.text,
-            files=tuple(self._attached()),
+            files=tuple(self._files()),
+            album=self.album,
             language=message.from_user.language_code if message.from_user else None,
             request=request,
             replied_to=self.reception.ref(replied) if replied and ours else None,
             quoted=_quoted(message),
         )
 
-    def _attached(self) -> Iterator[Attachment]:
-        """Yield what the call comes with; only a question has a use for text files."""
-        bot, messages = self.reception.bot, (self.message, self.message.reply_to_message)
-        yield from pictures_of(bot, messages)
-        if self.asked.command == "ask":
-            yield from filter(None, (text_file_of(bot, message) for message in messages))
+    def _number(self) -> str:
+        """Return what tells this call from all others of its chat."""
+        album = self.message.media_group_id
+        return f"{self.message.message_id}" if album is None else f"album:{album}"
+
+    def _files(self) -> Iterator[Attachment]:
+        """Yield what hangs on the message or on all parts of the album; of a reply, it once."""
+        for part in self.parts or (self.message,):
+            for file in attachments_of(self.reception.bot, part):
+                if file.replied and part is not self.message:
+                    continue
+                yield file
 
     async def respond(self, content: Content, private: bool) -> MessageRef | None:  # noqa: ARG002
         """Answer with a reply; Telegram's groups have no private answers."""

@@ -14,6 +14,7 @@ from telegram import ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, Mes
 from bot.platforms.base import Body, Button, Content, Markdown, Moment, Part
 from bot.platforms.telegram_markdown import styled
 from bot.platforms.telegram_spans import Kind, Span, Styled, head, join
+from bot.texts import give_or_take
 from bot.texts.split import utf16_length
 
 TEXT_MOST = 4096
@@ -108,18 +109,23 @@ def _all_shown(body: Body, *, formatted: bool) -> Iterator[Styled]:
 
 def _shown(part: Part) -> Styled:
     match part:
-        case Moment(at):
-            return _moment(at)
+        case Moment(at, spread_s, clock):
+            return join((_moment(at, clock=clock), Styled(text=give_or_take(spread_s))))
         case Markdown(text):
             return styled(_UNSENDABLE.sub("", text))
         case _:
             return Styled(text=_UNSENDABLE.sub("", part))
 
 
-def _moment(at: float) -> Styled:
-    """Return a moment as Telegram shows it; clients that know no such entity show the words."""
+def _moment(at: float, *, clock: bool) -> Styled:
+    """Return a moment as Telegram shows it; clients that know no such entity show the words.
+
+    Clients keep "in 4 minutes" true themselves.
+    """
     words = datetime.fromtimestamp(at, UTC).strftime("%H:%M UTC")
-    return Styled(text=words, spans=(Span(start=0, end=len(words), kind=Kind.MOMENT, at=at),))
+    form = "t" if clock else "r"
+    span = Span(start=0, end=len(words), kind=Kind.MOMENT, value=form, at=at)
+    return Styled(text=words, spans=(span,))
 
 
 def _without_mentions(text: Styled) -> Styled:
@@ -193,7 +199,7 @@ def _entity(span: Span, units: _Units) -> MessageEntity:
         language=span.value if span.kind is Kind.PRE else None,
         user=User(id=int(person), first_name="", is_bot=False) if person else None,
         unix_time=None if span.at is None else datetime.fromtimestamp(int(span.at), UTC),
-        date_time_format=None if span.at is None else "r",  # "in 4 minutes", kept true by clients
+        date_time_format=span.value if span.kind is Kind.MOMENT else None,
     )
 
 

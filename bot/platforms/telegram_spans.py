@@ -22,8 +22,8 @@ class Kind(StrEnum):
 class Span:
     """A formatted stretch of a text, in characters of Python.
 
-    `value` is a link's address, a code block's language or a mentioned person's id; `at` the moment
-    in UNIX seconds.
+    `value` is a link's address, a code block's language, a mentioned person's id or a moment's
+    format; `at` the moment in UNIX seconds.
     """
 
     start: int

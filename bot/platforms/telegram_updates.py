@@ -7,13 +7,15 @@ number moves only past what the door has made durable; what a crash leaves uncon
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from telegram import Bot, Update
 from telegram.error import InvalidToken, RetryAfter, TelegramError
 from telegram.request import HTTPXRequest
 
+from bot.platforms.telegram_albums import ALBUM_MOST, ALBUM_QUIET_S, album_of
 from bot.platforms.telegram_errors import pause_s
 
 ALLOWED_UPDATES = ("message", "callback_query")  # Telegram remembers the list, so it is always sent
@@ -24,8 +26,20 @@ LONGEST_PAUSE_S = 60.0
 
 _log = logging.getLogger(__name__)
 
-Serve = Callable[[Update], Awaitable[None]]
-"""Carries out an update; when it returns, the update may be forgotten. Must not raise."""
+Serve = Callable[[Sequence[Update]], Awaitable[None]]
+"""Carries out an update, or all parts of an album together; when it returns, they may be forgotten.
+
+Must not raise.
+"""
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What is served one after the other: a chat's updates, or the parts of one album."""
+
+    album: bool
+    waiting: deque[Update] = field(default_factory=deque)
+    more: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Updates:
@@ -40,7 +54,7 @@ class Updates:
         self._serve = serve
         self._serving = serving
         self._done: dict[int, bool] = {}  # by update id, in their order
-        self._lanes: dict[int, deque[Update]] = {}
+        self._lanes: dict[tuple[int, str | None], _Lane] = {}
         self._idle = asyncio.Event()
 
     async def receive(self) -> None:
@@ -94,24 +108,26 @@ class Updates:
                 del self._done[number]
 
     def _take(self, update: Update) -> None:
-        lane = _lane_of(update)
-        if lane in self._lanes:
-            self._lanes[lane].append(update)
-            return
-        self._lanes[lane] = deque([update])
-        self._idle.clear()
-        self._serving.create_task(self._serve_lane(lane))
+        key = _lane_of(update)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(album=key[1] is not None)
+            self._idle.clear()
+            self._serving.create_task(self._serve_lane(key, lane))
+        lane.waiting.append(update)
+        lane.more.set()
 
-    async def _serve_lane(self, lane: int) -> None:
-        waiting = self._lanes[lane]
-        while waiting:
-            update = waiting.popleft()
+    async def _serve_lane(self, key: tuple[int, str | None], lane: _Lane) -> None:
+        while lane.waiting:
+            updates = await _whole_album(lane) if lane.album else (lane.waiting.popleft(),)
             try:
-                await self._serve(update)
+                await self._serve(updates)
             except Exception:  # noqa: BLE001  it would come again for ever and stop its chat
-                _log.exception("update %s could not be served and is dropped", update.update_id)
-            self._done[update.update_id] = True
-        del self._lanes[lane]
+                numbers = ", ".join(str(update.update_id) for update in updates)
+                _log.exception("update %s could not be served and is dropped", numbers)
+            for update in updates:
+                self._done[update.update_id] = True
+        del self._lanes[key]
         if not self._lanes:
             self._idle.set()
 
@@ -126,9 +142,23 @@ class Updates:
             return
 
 
-def _lane_of(update: Update) -> int:
-    """Return the chat whose updates are served one after the other."""
-    return update.effective_chat.id if update.effective_chat else 0
+async def _whole_album(lane: _Lane) -> Sequence[Update]:
+    """Return an album's parts once no other has come for a while; until then none is confirmed."""
+    while len(lane.waiting) < ALBUM_MOST:
+        lane.more.clear()
+        try:
+            async with asyncio.timeout(ALBUM_QUIET_S):
+                await lane.more.wait()
+        except TimeoutError:
+            break
+    parts = tuple(lane.waiting)
+    lane.waiting.clear()
+    return parts
+
+
+def _lane_of(update: Update) -> tuple[int, str | None]:
+    """Return the chat whose updates are served in order; an album's parts wait for each other."""
+    return update.effective_chat.id if update.effective_chat else 0, album_of(update)
 
 
 def pauses_s() -> Iterator[float]:
@@ -175,7 +205,7 @@ def _readable(update: Any) -> dict[str, Any] | None:
         _log.error("an update without a number is dropped")
         return None
     try:
-        int(_lane_of(Update.de_json(update, None)))
+        int(_lane_of(Update.de_json(update, None))[0])
     except Exception:  # noqa: BLE001  whatever the library fails with
         _log.exception("update %s cannot be read and is dropped", number)
         return {"update_id": number}

@@ -28,6 +28,7 @@ from bot.platforms.base import (
     Respond,
     TooLarge,
 )
+from bot.platforms.web_address import Clients
 from bot.platforms.web_calls import Calls
 from bot.platforms.web_content import shown_of
 from bot.platforms.web_guard import is_loopback
@@ -53,7 +54,7 @@ class Web:
     With `token`, whoever has it is the person "local"; `people` are further ones, known by tokens
     of their own. Without either, everybody who reaches the address is "local", which is allowed on
     a loopback address only. `names` are further host names the page is reached by, such
-    as a proxy's. `overview` gives the lines of the page's live overview, from memory; `is_admin`
+    as a proxy's, and `proxies` the addresses of proxies whose word on who asks is believed. `overview` gives the lines of the page's live overview, from memory; `is_admin`
     tells whom to offer the admins' commands (a user such as "web:local").
 
     Raises `ValueError` for an address open to others without a token.
@@ -80,6 +81,7 @@ class Web:
         token: str | None = None,
         people: People | None = None,
         names: Collection[str] = (),
+        proxies: Collection[str] = (),
         log: ChatLog | None = None,
         overview: Callable[[], Sequence[ModelLine]] | None = None,
         is_admin: Callable[[str], bool] | None = None,
@@ -96,6 +98,7 @@ class Web:
         self._port = port
         self._people = _known(token, people)
         self._names = frozenset(word.casefold() for word in names) | {host.casefold()}
+        self._clients = Clients(proxies)
         self._log = log or MemoryLog()
         self._overview = overview
         self._lines: tuple[ModelLine, ...] = ()
@@ -115,7 +118,7 @@ class Web:
     async def run(self, door: Door) -> None:
         """Serve the page until cancelled. Raises `ChatRefused` where the address is taken."""
         server = self._serve(door)
-        listener = Listener(server.app())
+        listener = Listener(server.app(), who=server.known_as, clients=self._clients)
         try:
             await self._listen(listener)
             self._server = server

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
+from bot.attachments import AttachmentKind, kind_of
 from bot.platforms.base import (
     Attachment,
     ChatError,
@@ -99,8 +100,9 @@ class Calls:
             if isinstance(shown, NotTaken):
                 return shown
             call = self._line_call(person, say, shown, language)
-            quoted = await self._words_of(person.id, say.reply_to) if say.reply_to else ""
-            await self.door.call(replace(call, show_form=show_form, quoted=quoted))
+            quoted, files = await self._replied_to(person.id, say.reply_to)
+            files = (*call.files, *files)
+            await self.door.call(replace(call, show_form=show_form, quoted=quoted, files=files))
             caller.remember(say.key)
             return Taken(key=say.key)
 
@@ -229,19 +231,36 @@ class Calls:
     def _ref(self, chat: str, message: str) -> MessageRef:
         return MessageRef(platform=self.platform, chat=chat, message=message)
 
-    def _attachment(self, chat: str, file: ShownFile) -> Attachment:
+    def _attachment(self, chat: str, file: ShownFile, *, replied: bool = False) -> Attachment:
         async def read() -> bytes:
             kept = await self.log.file(chat, file.id)
             if kept is None:
                 raise ChatError(f"file {file.name!r} is no longer in the log")
             return kept.data
 
-        return Attachment(name=file.name, mime=file.mime, size=file.size, read=read)
+        return Attachment(
+            kind=kind_of(file.name, file.mime),
+            name=file.name,
+            mime=file.mime,
+            size=file.size,
+            read=read,
+            replied=replied,
+        )
 
-    async def _words_of(self, chat: str, message: str) -> str:
-        entry = await self.log.get(chat, message)
-        parts = entry.shown.body if entry is not None and entry.shown is not None else ()
-        return "".join(part.text for part in parts if not isinstance(part, MomentPart))
+    async def _replied_to(
+        self, chat: str, message: str | None
+    ) -> tuple[str, tuple[Attachment, ...]]:
+        """Return the words and the files of a message that is replied to."""
+        entry = await self.log.get(chat, message) if message else None
+        shown = entry.shown if entry is not None else None
+        if shown is None:
+            return "", ()
+        words = (part.text for part in shown.body if not isinstance(part, MomentPart))
+        files = (self._attachment(chat, file, replied=True) for file in shown.files)
+        ours = shown.author == "usher"  # our own long answers are no new words
+        return "".join(words), tuple(
+            file for file in files if not (ours and file.kind is AttachmentKind.TEXT)
+        )
 
     async def _has_button(self, chat: str, press: Press) -> bool:
         entry = await self.log.get(chat, press.message)

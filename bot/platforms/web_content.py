@@ -83,8 +83,8 @@ def shown_file(chat: str, message: str, file: File) -> ShownFile:
 
 def _part(part: Part) -> ShownPart:
     match part:
-        case Moment(at):
-            return MomentPart(at=at)
+        case Moment(at, spread_s, clock):
+            return MomentPart(at=at, spread=spread_s, clock=clock)
         case Markdown(text):
             return MarkdownPart(text=_clean(text))
         case str():

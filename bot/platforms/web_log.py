@@ -25,10 +25,15 @@ class TextPart(Record):
 
 
 class MomentPart(Record):
-    """A point in time in UNIX seconds; the page counts it down."""
+    """A point in time in UNIX seconds; the page counts it down, unless the `clock` alone is asked for.
+
+    `spread` is about how many seconds off it may be.
+    """
 
     kind: Literal["moment"] = "moment"
     at: float
+    spread: float = 0.0
+    clock: bool = False
 
 
 class MarkdownPart(Record):

@@ -133,6 +133,11 @@ class Server:
     def _person(self, request: web.Request) -> Person | None:
         return self._people.by_token(request.cookies.get(COOKIE, ""))
 
+    def known_as(self, request: web.Request) -> str | None:
+        """Return the id of the person whose cookie a request carries."""
+        person = self._person(request)
+        return person.id if person is not None else None
+
     def _require_person(self, request: web.Request) -> Person:
         person = self._person(request)
         if person is None:

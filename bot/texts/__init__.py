@@ -6,17 +6,29 @@ platform shows them in its own way, and no value is ever read as a template.
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from bot.platforms.base import Body, Markdown, Moment, Part
-from bot.texts import calls_de, calls_en, de, en, results_de, results_en
+from bot.texts import (
+    attached_de,
+    attached_en,
+    calls_de,
+    calls_en,
+    de,
+    en,
+    results_de,
+    results_en,
+)
 
 CATALOGUES: Mapping[str, Mapping[str, str]] = {
-    "en": {**en.TEXTS, **calls_en.TEXTS, **results_en.TEXTS},
-    "de": {**de.TEXTS, **calls_de.TEXTS, **results_de.TEXTS},
+    "en": {**en.TEXTS, **calls_en.TEXTS, **results_en.TEXTS, **attached_en.TEXTS},
+    "de": {**de.TEXTS, **calls_de.TEXTS, **results_de.TEXTS, **attached_de.TEXTS},
 }
 DEFAULT_LANGUAGE = "en"
 
 _SLOT = re.compile(r"\{(\w+)\}")
+
+_A_MINUTE_S = 60
 
 Value = str | int | float | Moment | Markdown
 
@@ -60,16 +72,24 @@ def join(parts: list[Part] | Body) -> Body:
     return tuple(merged)
 
 
-def plain(body: Body) -> str:
-    """Return a body as bare text, for logs and transcripts; moments as UTC clock times."""
-    return "".join(_bare(part) for part in body)
+def plain(body: Body, *, local: bool = False) -> str:
+    """Return a body as bare text; moments as clock times, UTC or `local` to this machine."""
+    return "".join(_bare(part, local=local) for part in body)
 
 
-def _bare(part: Part) -> str:
+def give_or_take(spread_s: float) -> str:
+    """Return how far off a moment may be, such as " ± 3 min", the same in every language."""
+    if spread_s <= 0:
+        return ""
+    return f" ± {spread_s / 60:.0f} min" if spread_s >= _A_MINUTE_S else f" ± {spread_s:.0f} s"
+
+
+def _bare(part: Part, *, local: bool) -> str:
     match part:
-        case Moment(at):
-            minutes = int(at) // 60
-            return f"{minutes // 60 % 24:02d}:{minutes % 60:02d} UTC"
+        case Moment(at, spread_s):
+            zone = None if local else UTC
+            clock = datetime.fromtimestamp(at, UTC).astimezone(zone).strftime("%H:%M")
+            return clock + ("" if local else " UTC") + give_or_take(spread_s)
         case Markdown(text):
             return text
         case _:

@@ -22,7 +22,6 @@ TEXTS: Mapping[str, str] = {
     "problem.near_option": "Die Option --{name} gibt es nicht. Meintest du --{near}?",
     "problem.choice_word": "„{value}“ ist keines von diesen: {choices}.",
     "problem.left_over": "/{command} kann mit „{text}“ nichts anfangen.",
-    "problem.too_many_pictures": "Du hast {count} Bilder angehängt; /{command} nimmt höchstens {most}.",
     "problem.not_text": "{name} ist keine Textdatei, die ich lesen kann.",
     "problem.text_bytes": "{name} ist größer als {limit} kB, die Grenze für Texte.",
     "problem.text_too_long": "Der angehängte Text hat {length} Zeichen; {limit} sind erlaubt.",

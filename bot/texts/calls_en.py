@@ -22,7 +22,6 @@ TEXTS: Mapping[str, str] = {
     "problem.near_option": "There's no option --{name}. Did you mean --{near}?",
     "problem.choice_word": "“{value}” isn't one of these: {choices}.",
     "problem.left_over": "/{command} doesn't know what to do with “{text}”.",
-    "problem.too_many_pictures": "You attached {count} pictures; /{command} takes at most {most}.",
     "problem.not_text": "{name} isn't a text file I can read.",
     "problem.text_bytes": "{name} is larger than {limit} kB, the limit for text files.",
     "problem.text_too_long": "The attached text has {length} characters; the limit is {limit}.",

@@ -8,7 +8,6 @@ TEXTS: Mapping[str, str] = {
     "status.in_line": "⏳ {model} · Platz {position} in der Schlange",
     "status.back_row": "⏳ {model} · in deiner eigenen Reihe dahinter: rückt in die Schlange nach, sobald einer deiner Aufträge endet",
     "status.busy": "Viel los: etwa {minutes} min für {model}; jetzt frei: {names}",
-    "status.give_or_take": " ± {minutes} min",
     "status.ready_at": " · fertig {moment}",
     "status.loading": "📦 {model} wird auf {host} geladen",
     "status.drawing": "🎨 {model} zeichnet",

@@ -8,7 +8,6 @@ TEXTS: Mapping[str, str] = {
     "status.in_line": "⏳ {model} · #{position} in line",
     "status.back_row": "⏳ {model} · in your own back row: it enters the line when one of your jobs ends",
     "status.busy": "Busy: about {minutes} min for {model}; free right now: {names}",
-    "status.give_or_take": " ± {minutes} min",
     "status.ready_at": " · ready {moment}",
     "status.loading": "📦 loading {model} on {host}",
     "status.drawing": "🎨 drawing with {model}",

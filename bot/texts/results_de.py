@@ -10,6 +10,10 @@ TEXTS: Mapping[str, str] = {
     "button.vary": "🎲 Variieren",
     "button.vary_subtle": "🎲 Variieren (leicht)",
     "button.upscale": "⬆️ Hochskalieren",
+    "button.new_topic": "🆕 Neues Thema",
+    "command.new": "Ein neues Gespräch beginnen",
+    "new.begun": "Ein neues Gespräch beginnt. Was vorher war, lasse ich beiseite; mit einer Antwort kommst du darauf zurück.",
+    "new.in_groups": "In Gruppen setzt nur eine Antwort ein Gespräch fort: Eine Frage ohne Antwortbezug beginnt ohnehin ein neues.",
     "button.delete": "🗑️ Löschen",
     "button.send_again": "Noch einmal schicken",
     "menu.describe": "Beschreiben",
@@ -36,6 +40,7 @@ TEXTS: Mapping[str, str] = {
     "edit.reply": "Antworte auf diese Nachricht mit dem neuen Text; Optionen wie --seed 7 kannst du anhängen. Bisher:\n{text}",
     # ---- Antworten und Absagen
     "describe.question": "Beschreibe dieses Bild.",
+    "ask_about.question": "Worum geht es hier?",
     "delete.done": "Die Nachrichten von Auftrag {job} sind gelöscht.",
     "refused.word": "„{word}“ ist in diesem Chat nicht erlaubt.",
     "refused.result_gone": "Die Bilder von Auftrag {job} sind nicht mehr gespeichert.",

@@ -10,6 +10,10 @@ TEXTS: Mapping[str, str] = {
     "button.vary": "🎲 Vary",
     "button.vary_subtle": "🎲 Vary (subtle)",
     "button.upscale": "⬆️ Upscale",
+    "button.new_topic": "🆕 New topic",
+    "command.new": "Begin a new conversation",
+    "new.begun": "A new conversation begins. I will leave aside what was said before; a reply still goes back to it.",
+    "new.in_groups": "In groups only a reply continues a conversation: a question without one already begins a new one.",
     "button.delete": "🗑️ Delete",
     "button.send_again": "Send again",
     "menu.describe": "Describe",
@@ -36,6 +40,7 @@ TEXTS: Mapping[str, str] = {
     "edit.reply": "Reply to this message with the new text; you can add options such as --seed 7. The current text:\n{text}",
     # ---- answers and refusals
     "describe.question": "Describe this picture.",
+    "ask_about.question": "What is this about?",
     "delete.done": "The messages of job {job} were deleted.",
     "refused.word": "“{word}” isn't allowed in this chat.",
     "refused.result_gone": "The pictures of job {job} are no longer kept.",

@@ -18,7 +18,8 @@ from queueing.world import Blocked, Reason
 
 PROMPT_SHOWN = 256
 _BAR = 5
-_SPREADS_S = (60, 120, 300, 600, 1200, 1800, 3600)
+_SURE_S = 8.0  # a moment no further off is told alone
+_SPREADS_S = (10, 20, 30, 60, 120, 180, 300, 600, 1200, 1800, 3600)
 
 _SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {
     "en": reasons.words,
@@ -46,22 +47,22 @@ def waiting(standing: Standing, language: str) -> Body:
     else:
         body = say(language, "status.in_line", model=job.model, position=standing.position)
     if standing.done_at is not None and not open_ended(reason):
-        body += say(language, "status.ready_at", moment=Moment(standing.done_at))
-        body += _give_or_take(standing.done_spread_s or 0.0, language)
+        body += say(language, "status.ready_at", moment=_about(standing.done_at, standing))
     if reason is not None and not already_said:
         body += ("\n", *because(reason, language))
     return join(body)
 
 
-def _give_or_take(spread_s: float, language: str) -> Body:
-    """Return how far off a moment may be, where that is a minute or more.
+def _about(moment: float, standing: Standing) -> Moment:
+    """Return a moment with how far off it may be.
 
     In a few steps only: every change of the words is an edit of the message.
     """
-    if spread_s <= _SPREADS_S[0]:
-        return ()
-    spread = next((step for step in _SPREADS_S if step >= spread_s), _SPREADS_S[-1])
-    return say(language, "status.give_or_take", minutes=spread // 60)
+    spread_s = standing.done_spread_s or 0.0
+    if spread_s <= _SURE_S:
+        return Moment(moment)
+    step = next((step for step in _SPREADS_S if step >= spread_s), _SPREADS_S[-1])
+    return Moment(moment, spread_s=step)
 
 
 def open_ended(reason: Reason | None) -> bool:
@@ -77,7 +78,9 @@ def tells(reason: Reason | None) -> bool:
 def because(reason: Reason, language: str) -> Body:
     """Return the one sentence that says why a model's line does not move."""
     words = _SENTENCES[language](reason)
-    return tuple(Moment(piece) if isinstance(piece, float) else piece for piece in words)
+    return tuple(
+        Moment(piece, clock=True) if isinstance(piece, float) else piece for piece in words
+    )
 
 
 def near_model(near: NearModel | None, language: str) -> Body:
@@ -99,7 +102,7 @@ def running(
     body = say(language, key, model=job.model)
     body += _advance(progress, language)
     if standing.done_at is not None:
-        body += say(language, "status.done_at", moment=Moment(standing.done_at))
+        body += say(language, "status.done_at", moment=_about(standing.done_at, standing))
     if job.attempt > 1:
         body += say(language, "status.attempt", attempt=job.attempt)
     shown = (progress.preview,) if previews and progress and progress.preview else ()

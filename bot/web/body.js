@@ -52,7 +52,7 @@ function showAnswer(node, text, tail) {
 }
 
 function linePart(part, afterMarkdown) {
-  if (part.kind === "moment") return moment(part.at);
+  if (part.kind === "moment") return moment(part);
   return afterMarkdown ? part.text.trimStart() : part.text; // the line starts on its own anyway
 }
 

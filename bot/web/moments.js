@@ -20,27 +20,36 @@ export function fullText(at) {
   return full.format(new Date(at * 1000));
 }
 
-function countdown(at) {
+/** Return "20–40 s" or "1–2 min": where a moment probably is that may be that far off. */
+function band(left, spread) {
+  const [unit, step, name] = left + spread < 90 ? [1, 10, "s"] : [60, 1, "min"];
+  const first = Math.max(step, Math.floor((left - spread) / unit / step) * step);
+  const last = Math.max(step, Math.ceil((left + spread) / unit / step) * step);
+  return first === last ? `${last}\u00a0${name}` : `${first}–${last}\u00a0${name}`;
+}
+
+function countdown(at, spread) {
   const left = Math.round(at - Date.now() / 1000);
   if (left <= -JUST_PASSED_S) return "";
   if (left <= 0) return ` (${say("now")})`;
+  if (spread > 0) return left < 90 * 60 ? ` (in ${band(left, spread)})` : "";
   if (left < 90) return ` (${relative.format(left, "second")})`;
   if (left < 90 * 60) return ` (${relative.format(Math.round(left / 60), "minute")})`;
   return "";
 }
 
-/** Make an element that shows a moment and keeps counting down to it. */
-export function moment(at) {
+/** Make an element that shows a moment and, unless the clock alone is asked for, counts down to it. */
+export function moment({ at, spread = 0, clock: alone = false }) {
   const iso = Number.isFinite(at) ? new Date(at * 1000).toISOString() : "";
   const node = make("time", { dateTime: iso, title: fullText(at), className: "moment" });
-  node.dataset.at = at;
+  Object.assign(node.dataset, { at, spread, alone: alone ? "yes" : "" });
   tick(node);
   return node;
 }
 
 function tick(node) {
   const at = Number(node.dataset.at);
-  const text = clockText(at) + countdown(at);
+  const text = clockText(at) + (node.dataset.alone ? "" : countdown(at, Number(node.dataset.spread)));
   if (node.textContent !== text) node.textContent = text;
 }
 

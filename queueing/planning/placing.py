@@ -53,7 +53,8 @@ def _excess_mb(host: HostState) -> int:
 
 def _goes_alone(copy: CopyState) -> bool:
     view = copy.backend.view
-    return view.can_unload and not (view.unloads_together and len(copy.backend.copies) > 1)
+    weighing = sum(other.view.vram_mb > 0 for other in copy.backend.copies)
+    return view.can_unload and not (view.unloads_together and weighing > 1)
 
 
 def wanted(board: Board) -> list[ModelState]:

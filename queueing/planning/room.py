@@ -148,7 +148,7 @@ def make_room(model: ModelState, backend: BackendState, may: May) -> Room | None
         return None  # it is there, or still on its way out
     host = backend.host
     units = _units(host, backend, may)
-    chosen = _displaced(backend, units)
+    chosen = _displaced(backend, units) if model.view.vram_mb else []
     if chosen is None:
         return None
     missing = lacking_mb(host, model.view) - sum(unit.mb for unit in chosen)
@@ -172,10 +172,11 @@ def _units(host: HostState, target: BackendState, may: May) -> list[_Unit]:
     """Group the copies of a host that may leave into what leaves together."""
     units = []
     for backend in host.backends:
-        free = [copy for copy in backend.copies if may(copy) and _can_go(copy, target)]
+        weighing = [copy for copy in backend.copies if copy.view.vram_mb]
+        free = [copy for copy in weighing if may(copy) and _can_go(copy, target)]
         if not backend.view.unloads_together:
             units += [_Unit((copy,), copy.view.vram_mb, reload_cost(copy)) for copy in free]
-        elif free and len(free) == len(backend.copies):  # one that must stay keeps all
+        elif free and len(free) == len(weighing):  # one that must stay keeps all
             mb = sum(copy.view.vram_mb for copy in free)
             units.append(_Unit(tuple(free), mb, sum(reload_cost(copy) for copy in free)))
     return units
@@ -194,7 +195,8 @@ def _can_go(copy: CopyState, target: BackendState) -> bool:
 def _displaced(backend: BackendState, units: Sequence[_Unit]) -> list[_Unit] | None:
     """Return what the backend's own bound on models pushes out; None when that must not leave."""
     bound = backend.view.max_models
-    excess = 0 if bound is None else len(backend.copies) + 1 - bound
+    there = sum(copy.view.vram_mb > 0 for copy in backend.copies)
+    excess = 0 if bound is None else there + 1 - bound
     chosen: list[_Unit] = []
     own = [unit for unit in units if unit.copies[0].backend is backend]
     for unit in sorted(own, key=lambda unit: unit.cost):

@@ -1,8 +1,9 @@
 """The database of an installation and the store of jobs in it."""
 
 from queueing.store.database import Database, open_database
+from queueing.store.ownership import is_owned
 from queueing.store.pieces import bytes_of
 from queueing.store.schema import MigrationSet
 from queueing.store.sqlite import SqliteStore
 
-__all__ = ["Database", "MigrationSet", "SqliteStore", "bytes_of", "open_database"]
+__all__ = ["Database", "MigrationSet", "SqliteStore", "bytes_of", "is_owned", "open_database"]

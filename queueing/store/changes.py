@@ -16,7 +16,7 @@ from typing import NamedTuple
 from queueing.errors import LimitReached, StaleJob
 from queueing.jobs import FINAL, Job, JobEvent, JobState, NewJob
 from queueing.ports import Admission
-from queueing.requests import Chat, Output, TextToImage
+from queueing.requests import Chat, File, Output, TextToImage
 from queueing.store import queries
 from queueing.store.places import LineKey, Move, Places
 from queueing.store.rows import Row, accepted, file_rows, job_from, output_rows
@@ -32,10 +32,12 @@ class Arrival(NamedTuple):
 
 
 class Amendment(NamedTuple):
-    """A job's new request."""
+    """A job's new request, further inputs, and what replaces its `reply_to`, if anything."""
 
     job_id: int
     request: TextToImage | Chat
+    files: Sequence[File] = ()
+    reply_to: str | None = None
 
 
 class Change(NamedTuple):
@@ -180,10 +182,16 @@ class Books:
         if job is None or job.state is not JobState.PENDING or job.attempt:
             return None
         text = amendment.request.model_dump_json(exclude_none=True)
-        connection.execute(queries.AMEND, (text, job.id))
+        reply_to = job.reply_to if amendment.reply_to is None else amendment.reply_to
+        connection.execute(queries.AMEND, (text, reply_to, job.id))
+        if amendment.files:
+            (there,) = connection.execute(queries.COUNT_INPUTS, (job.id,)).fetchone()
+            rows = file_rows(job.id, amendment.files, after=there)
+            connection.executemany(queries.INSERT_INPUT, rows)
         if job.seq is not None:  # to its own place: so the line is known to be read again
             self.moves.append(Move(job.id, job.owner, (job.model, job.lane), job.seq))
-        return replace(job, request=amendment.request, not_before=0.0, version=job.version + 1)
+        changed = replace(job, request=amendment.request, reply_to=reply_to)
+        return replace(changed, not_before=0.0, version=job.version + 1)
 
     def _next_place(self, line: LineKey) -> int:
         seq = self._next_seq[line]

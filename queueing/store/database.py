@@ -15,7 +15,7 @@ from uuid import UUID
 
 from queueing.errors import StoreError
 from queueing.store.failures import Damaged, explain
-from queueing.store.ownership import own
+from queueing.store.ownership import Ownership, own
 from queueing.store.schema import MigrationSet, migrate
 from queueing.store.worker import Item, Kind, Result, Worker
 
@@ -95,8 +95,13 @@ class _Damage:
 
     def look(self, failure: Exception) -> None:
         if self.met is None and isinstance(failure, Damaged):
-            self.met = str(failure)
-            log.error("%s; until then nothing new is accepted", failure)
+            self.note(str(failure))
+
+    def note(self, what: str) -> None:
+        """Remember it, unless there was something before."""
+        if self.met is None:
+            self.met = what
+            log.error("%s; until then nothing new is accepted", what)
 
 
 _CHANGES: Kind[Callable[[sqlite3.Connection], Any], Any] = Kind(run=_guarded)
@@ -117,7 +122,7 @@ class Database:
         path: Path | None,
         writer: Worker,
         reader: Worker,
-        ownership: sqlite3.Connection | None,
+        ownership: Ownership | None,
         damage: _Damage,
     ) -> None:
         self.id = database_id
@@ -134,6 +139,16 @@ class Database:
         What is written into a damaged file goes with it when the operator restores a backup.
         """
         return self._damage.met
+
+    def look_at_file(self) -> str | None:
+        """Return `damage`, after a look at whether the file is still the one that was opened.
+
+        May block for a moment; call it now and then.
+        """
+        lost = self._ownership.lost() if self._ownership is not None else None
+        if lost is not None:
+            self._damage.note(f"{self.path}: {lost}")
+        return self.damage
 
     async def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Run a change in the writer's next transaction; return once it is durable.

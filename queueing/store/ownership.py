@@ -3,22 +3,69 @@
 import logging
 import os
 import sqlite3
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from queueing.errors import StoreError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 log = logging.getLogger(__name__)
 
+_TAKEN = "another Usher runs on this database: stop it first, or name another file"
+_PATIENCE_S = 0.5  # somebody may be asking just now whether the lock is held
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 
 
-def own(path: Path) -> sqlite3.Connection:
-    """Become the one process that writes here, until the connection is closed or we die.
+LOST = (
+    "the database's file was deleted or replaced while Usher ran: what is accepted now would be lost;"
+    " stop Usher, put the file back and start again"
+)
+
+
+class Ownership:
+    """What makes this process the one that writes a database, until it is closed or we die.
+
+    `file` is the database's own, open and locked: a lock file that is deleted protects nothing.
+    """
+
+    def __init__(self, path: Path, lock: sqlite3.Connection, file: int) -> None:
+        self._path = path
+        self._lock = lock
+        self._file: int | None = file
+
+    def lost(self) -> str | None:
+        """Return what to do about the file not being the one that was opened, None where it is."""
+        if self._file is None:
+            return None
+        ours = os.fstat(self._file)
+        try:
+            there = self._path.stat()
+        except OSError:
+            return LOST
+        return None if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino) else LOST
+
+    def close(self) -> None:
+        """Let others have the database. Idempotent; only once nothing of ours has it open."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        self._lock.close()
+
+
+def own(path: Path) -> Ownership:
+    """Become the one process that writes here, until that is closed or we die.
 
     The lock is SQLite's own on an empty file beside the database: the same on every system, gone
-    with the process, and no obstacle to those who only read the database. Raises `StoreError` saying what to do.
+    with the process, and no obstacle to those who only read the database. Links lead to the file
+    they name, so each way to it meets the same lock; where the system can, the file itself is
+    locked as well. New files can be read by nobody else. Raises `StoreError` saying what to do.
     """
-    folder = path.absolute().parent
+    path = path.resolve()
+    folder = path.parent
     if not folder.is_dir():
         raise StoreError(f"the folder {folder} does not exist: create it, or name another")
     for needed in (folder, path):
@@ -26,34 +73,82 @@ def own(path: Path) -> sqlite3.Connection:
             raise StoreError(
                 f"{needed} is read-only: let the user that runs Usher write the file and its folder"
             )
-    _warn_of_network(folder)
-    lock = sqlite3.connect(
-        path.with_name(path.name + ".lock"),
-        timeout=0,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    local = not _warn_of_network(folder)
+    with ExitStack() as opened:
+        lock = _locked(path)
+        opened.callback(lock.close)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        opened.callback(os.close, file)
+        if os.fstat(file).st_nlink > 1:
+            raise StoreError(
+                "the file has a second name (a hard link), by which another Usher could write it:"
+                " remove one of the names, or copy the file"
+            )
+        if local:
+            _lock_file(file)
+        opened.pop_all()
+    return Ownership(path, lock, file)
+
+
+def is_owned(path: Path) -> bool | None:
+    """Return whether a process has the database now, None where none ever had."""
+    lock = _lock_of(path.resolve())
+    if not lock.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{lock.as_uri()}?mode=ro", uri=True, timeout=0)) as asking:
+            asking.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except sqlite3.Error as error:
+        return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+    return False
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
+def _locked(path: Path) -> sqlite3.Connection:
+    """Return the lock beside a database, ours now."""
+    file = _lock_of(path)
+    with suppress(OSError):  # SQLite says why, below
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+    lock = sqlite3.connect(file, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False)
     try:
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.Error as error:
         lock.close()
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
             raise
-        raise StoreError(
-            "another Usher runs on this database: stop it first, or name another file"
-        ) from error
+        raise StoreError(_TAKEN) from error
     return lock
 
 
-def _warn_of_network(folder: Path) -> None:
-    """Warn where SQLite's locks and WAL are known not to hold; Linux only, silent elsewhere."""
+def _lock_file(file: int) -> None:
+    """Lock the file itself, in the way that meets none of SQLite's locks."""
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StoreError(_TAKEN) from error
+    except OSError as error:  # a file system without such locks: the lock beside it holds
+        log.debug("the database's file cannot be locked: %s", error)
+
+
+def _warn_of_network(folder: Path) -> bool:
+    """Warn where SQLite's locks and WAL are known not to hold; tell whether.
+
+    Known on Linux only.
+    """
     try:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return
+        return False
     kinds = {Path(fields[1]): fields[2] for fields in map(str.split, mounts)}
     at = folder.resolve()
     while at not in kinds and at != at.parent:
         at = at.parent
-    if kinds.get(at) in _NETWORK:
+    remote = kinds.get(at) in _NETWORK
+    if remote:
         log.warning("%s is on a network file system: jobs can be lost, use a local disk", folder)
+    return remote

@@ -8,7 +8,7 @@ from queueing.jobs import TRANSITIONS, JobEvent
 
 JOB_COLUMNS = (
     "id, model, request, owner, lane, parent, reply_to, state, seq, attempt, version, not_before,"
-    " queued_at, started_at, finished_at, backend, suspect, error, acknowledged"
+    " queued_at, started_at, finished_at, backend, suspect, error, acknowledged, sendings"
 )
 
 # ---------------------------------------------------------------- accepting
@@ -28,7 +28,7 @@ INSERT_INPUT = "INSERT INTO inputs (job_id, number, name, mime, data) VALUES (?,
 
 
 # Only what an event can alter: naming a column rewrites every index that depends on it.
-_START = ("attempt", "started_at", "backend")
+_START = ("attempt", "started_at", "backend", "sendings")
 _RETURN = ("attempt", "started_at", "not_before", "suspect", "error")
 _END = ("finished_at", "error")
 ALTERED: Mapping[JobEvent, tuple[str, ...]] = {
@@ -57,7 +57,10 @@ FIRST_IN_BACK_ROW = (
     "SELECT id, model, lane FROM jobs WHERE owner = ? AND finished_at IS NULL AND seq IS NULL"
     " ORDER BY id LIMIT 1"
 )
-AMEND = "UPDATE jobs SET request = ?, not_before = 0, version = version + 1 WHERE id = ?"
+AMEND = (
+    "UPDATE jobs SET request = ?, reply_to = ?, not_before = 0, version = version + 1 WHERE id = ?"
+)
+COUNT_INPUTS = "SELECT count(*) FROM inputs WHERE job_id = ?"
 ENTER_LINE = "UPDATE jobs SET seq = ?, version = version + 1 WHERE id = ?"
 FIRST_WAITING = "SELECT min(seq) FROM jobs WHERE state = 'pending' AND model = ? AND lane = ?"
 FIRST_PROCESSING = "SELECT min(seq) FROM jobs WHERE state = 'processing' AND model = ? AND lane = ?"

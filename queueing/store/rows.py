@@ -34,6 +34,7 @@ def job_from(row: Row) -> Job:
         suspect=bool(row[16]),
         error=row[17],
         acknowledged=bool(row[18]),
+        sendings=row[19],
     )
 
 
@@ -59,6 +60,7 @@ def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
         suspect=False,
         error=None,
         acknowledged=False,
+        sendings=0,
     )
 
 
@@ -100,15 +102,16 @@ def changed(
         suspect=suspect if returning else job.suspect,
         error=error if error is not None else job.error,
         acknowledged=job.acknowledged,
+        sendings=job.sendings + (event is JobEvent.START),
     )
 
 
 _ATTEMPTS = {JobEvent.START: 1, JobEvent.RELEASE: -1}
 
 
-def file_rows(job_id: int, files: Sequence[File]) -> list[Row]:
-    """Return a row for each file, numbered from 1."""
-    return [(job_id, n, file.name, file.mime, file.data) for n, file in enumerate(files, 1)]
+def file_rows(job_id: int, files: Sequence[File], *, after: int = 0) -> list[Row]:
+    """Return a row for each file, numbered from 1, or `after` those that are there."""
+    return [(job_id, n, file.name, file.mime, file.data) for n, file in enumerate(files, after + 1)]
 
 
 def output_rows(job_id: int, output: Output) -> list[Row]:

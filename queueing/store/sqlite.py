@@ -115,11 +115,20 @@ class SqliteStore:
             await self._load()
         return await self._submit(self._moving, job_id)
 
-    async def amend(self, job_id: int, request: TextToImage | Chat) -> Job | None:
+    async def amend(
+        self,
+        job_id: int,
+        request: TextToImage | Chat,
+        *,
+        files: Sequence[File] = (),
+        reply_to: str | None = None,
+    ) -> Job | None:
         """Give a job that never started another request, and let it start at once."""
         if self._places is None:
             await self._load()
-        return await self._submit(self._amending, Amendment(job_id, request))
+        return await self._submit(
+            self._amending, Amendment(job_id, request, tuple(files), reply_to)
+        )
 
     async def acknowledge(self, job: Job, now: float) -> None:  # noqa: ARG002 - the port's
         """Note that the person has the job's end. Idempotent."""

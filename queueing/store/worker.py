@@ -119,9 +119,7 @@ class Worker:
         """Connect; `failed` is told of every failure. Raises `sqlite3.Error`."""
         self = cls(begin, failed)
         if inline:
-            self._inline = sqlite3.connect(path, isolation_level=None)
-            for pragma in pragmas:
-                self._inline.execute(pragma)
+            self._inline = _prepared(sqlite3.connect(path, isolation_level=None), pragmas)
             return self
         connection = await aiosqlite.connect(
             path, isolation_level=None, factory=_committing_by(self._run_taken)
@@ -226,6 +224,16 @@ class Worker:
                     future.set_exception(answer)
                 else:
                     future.set_result(answer)
+
+
+def _prepared(connection: sqlite3.Connection, pragmas: Iterable[str]) -> sqlite3.Connection:
+    try:
+        for pragma in pragmas:
+            connection.execute(pragma)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _committed(kinds: Iterable[AnyKind]) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from backends.comfyui import ComfyUI
 from backends.comfyui_answers import ServerFile
+from backends.comfyui_results import collected
 from queueing.errors import OutOfMemory, Unavailable
 from queueing.requests import Progress
 from tests.backends.drawing import LONG, SDXL, SMALL, connect, drawn, idle, ignore, running, work
@@ -168,7 +169,8 @@ async def test_of_a_servers_file_name_only_a_plain_ending_is_kept(
         return b"data", "image/png"
 
     monkeypatch.setattr(comfy._server, "download", download)
-    assert (await comfy._download(ServerFile(filename=told), "m-1")).name == name
+    made = await collected(comfy._server, [ServerFile(filename=told)], "m", keep_metadata=False)
+    assert [file.name for file in made.files] == [name]
 
 
 # ---------------------------------------------------------------- stopping
@@ -236,6 +238,35 @@ async def test_cancelling_does_not_wait_for_a_server_that_hangs(
     run.cancel()
     await asyncio.wait({run})
     assert run.cancelled()
+
+
+async def test_a_restart_of_one_moment_is_seen_through_a_proxy(
+    fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this failed a wedged server behind a proxy would stay out though it was restarted."""
+
+    async def held_by_the_proxy(_host: str, _port: int) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    asked = asyncio.Event()
+    newest = comfy._server.newest
+
+    async def noted() -> object:
+        answer = await newest()
+        asked.set()
+        return answer
+
+    monkeypatch.setattr("backends.presence.gone", held_by_the_proxy)
+    monkeypatch.setattr(comfy._server, "newest", noted)
+    monkeypatch.setattr("backends.comfyui_server.FORGETS_S", 0.01)
+    await comfy.run(SDXL, work(), ignore)
+    gone = asyncio.create_task(comfy.gone())
+    await asked.wait()
+    await comfy.run(SDXL, work(), ignore)
+    assert not gone.done()
+    await fake.restart()
+    async with asyncio.timeout(60):
+        await gone
 
 
 async def test_a_worker_that_hangs_takes_its_server_out(

@@ -137,8 +137,7 @@ def history(session: str) -> tuple[str, Ended]:
     key = row["path"].rpartition("/")[2]
     ended = read_ended(row["body"], key)
     assert ended is not None
-    newest = read_newest(row["body"])
-    assert newest is not None
+    (newest,) = read_newest(row["body"])
     assert newest[0].id == key
     return key, ended
 
@@ -266,7 +265,7 @@ def test_the_queue_tells_where_an_attempt_is() -> None:
     assert read_queue({"queue_running": [], "queue_pending": []}, KEY) is None
     running = read_running({"queue_running": [item], "queue_pending": []})
     assert running is not None
-    assert running.texts == {("x", "a.ckpt")}
+    assert running.marks == {("x", "a.ckpt"), ("class_type", "A")}
 
 
 def test_names_of_files_are_given_as_the_server_wants_them() -> None:

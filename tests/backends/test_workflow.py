@@ -13,6 +13,7 @@ from backends.comfyui_models import read_templates
 from backends.workflow import WORDS, Workflow, blame, parse_workflow, prepare
 from backends.workflow_fill import fill, fit_size, warm_up
 from backends.workflow_graph import as_json
+from backends.workflow_limits import Limits
 from queueing.catalog import ModelSpec
 from queueing.errors import BadModel, Rejected
 from queueing.requests import SEED_MAX, Capability, TextToImage
@@ -75,7 +76,7 @@ def test_shipped_templates_are_sound_on_the_server(template: Workflow) -> None:
     for graph in (
         fill(template, request, prefix="usher/1", picture=picture),
         fill(template, everything, prefix="usher/1", picture=picture),
-        warm_up(template, seed=1, picture=picture),
+        warm_up(template, seed=1, picture=picture, limits={}),
     ):
         verdict = judge(json.loads(json.dumps(as_json(graph))), {"usher/a.png"})
         assert verdict.refusal is None
@@ -88,7 +89,7 @@ def test_shipped_templates_enlarge_a_picture_on_the_server(template: Workflow) -
     request = TextToImage(prompt="what it shows", seed=7, upscale=True)
     for graph in (
         fill(template, request, prefix="usher/1", picture="usher/a.png"),
-        warm_up(template, seed=1, picture="usher/a.png"),
+        warm_up(template, seed=1, picture="usher/a.png", limits={}),
     ):
         verdict = judge(json.loads(json.dumps(as_json(graph))), {"usher/a.png"})
         assert verdict.refusal is None
@@ -300,11 +301,19 @@ def test_a_chain_of_lora_loaders_is_taken_out_whole() -> None:
 
 def test_a_warm_up_is_small_and_keeps_no_file() -> None:
     """If this failed loading ahead would take as long as drawing, and litter the server."""
-    graph = warm_up(shipped("sdxl")[0], seed=3)
+    graph = warm_up(shipped("sdxl")[0], seed=3, limits={})
     assert graph["latent"].inputs == {"width": 64, "height": 64, "batch_size": 1}
     assert graph["sampler"].inputs["steps"] == 1
     assert graph["save"].class_type == "PreviewImage"
     assert graph["save"].inputs == {"images": ["decode", 0]}
+
+
+def test_a_warm_up_is_as_small_as_the_server_allows() -> None:
+    """If this failed a model whose nodes want more than the least would never be loaded."""
+    limits = {"width": Limits(500, 2048), "height": Limits(16), "steps": Limits(4, 50)}
+    graph = warm_up(shipped("sdxl")[0], seed=3, limits=limits)
+    assert graph["latent"].inputs == {"width": 504, "height": 64, "batch_size": 1}
+    assert graph["sampler"].inputs["steps"] == 4
 
 
 def test_blame_names_the_placeholders_of_an_input() -> None:

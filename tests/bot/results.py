@@ -6,6 +6,7 @@ from typing import Any
 
 from PIL import Image
 
+from bot.attachments import kind_of
 from bot.platforms.base import Attachment, Button, MessageRef
 from queueing.catalog import ModelSpec
 from queueing.jobs import Job
@@ -82,14 +83,19 @@ def shown(running: Bot, ref: MessageRef) -> list[Button]:
     return [button for row in content.buttons for button in row]
 
 
+def attachment(data: bytes, name: str, mime: str, **fields: Any) -> Attachment:
+    async def read() -> bytes:
+        return data
+
+    given: dict[str, Any] = {"kind": kind_of(name, mime), "size": len(data)} | fields
+    return Attachment(name=name, mime=mime, read=read, **given)
+
+
 def picture(side: int = 64) -> Attachment:
     buffer = BytesIO()
     Image.new("L", (side, side)).save(buffer, "PNG")
 
-    async def read() -> bytes:
-        return buffer.getvalue()
-
-    return Attachment(name="a.png", mime="image/png", size=len(buffer.getvalue()), read=read)
+    return attachment(buffer.getvalue(), "a.png", "image/png")
 
 
 def drawn(job: Any) -> TextToImage:

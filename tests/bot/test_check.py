@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from backends import films
 from backends.memory import NvmlProbe
 from bot import check, heartbeat
 from bot.config import Config, parse
@@ -71,6 +72,20 @@ async def test_what_works_is_told_in_aligned_rows(
     assert any(line.startswith("model     flux on stand-in  ok  ") for line in told)
     assert any(line.startswith("chat      web               ok  ") for line in told)
     assert told[-1] == "Everything works."
+
+
+@pytest.mark.parametrize(("there", "works"), [(True, True), (False, None)])
+async def test_it_says_whether_films_can_be_given_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool, works: bool | None
+) -> None:
+    """An operator would learn from people that films are kept back."""
+    monkeypatch.setattr(films, "available", lambda: there)
+    comfy = "{kind: comfyui, url: 'http://127.0.0.1:9'}"
+    text = CONFIG.replace("{kind: demo}", f"{{kind: demo}}, comfy: {comfy}")
+    told = (await found(configured(tmp_path, text)))["films", "PyAV"]
+    assert told.works is works
+    assert there or "usher-bot[media]" in told.text
+    assert ("films", "PyAV") not in await found(configured(tmp_path))
 
 
 async def test_nothing_is_made_or_left_behind(tmp_path: Path) -> None:
@@ -189,8 +204,12 @@ async def test_a_newer_a_damaged_and_a_misplaced_database_fail(tmp_path: Path) -
 async def test_a_running_bot_is_no_fault(tmp_path: Path) -> None:
     """The check would fail, or disturb the bot, exactly when all is well."""
     config = configured(tmp_path)
-    heartbeat.file_of(config.database).touch()
+    running = asyncio.create_task(heartbeat.beat(config.database))
+    while not heartbeat.is_alive(config.database):  # noqa: ASYNC110  a file signals nothing
+        await asyncio.sleep(0)
     findings = await found(config)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     assert findings["database", "usher.sqlite"].text == "in use by the Usher that runs now"
     assert findings["chat", "web"].works is None
 

@@ -1,6 +1,7 @@
 """The command line: what it answers, with which exit status, and how it stops."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from bot import cli, heartbeat
+from bot.config import load
+from queueing.errors import StoreError
 
 ROOT = Path(__file__).parents[2]
 CONFIG = """\
@@ -107,13 +110,68 @@ async def test_the_bot_shows_that_it_lives_and_that_it_stopped(tmp_path: Path) -
     while not heartbeat.is_alive(database):  # noqa: ASYNC110  a file signals nothing
         await asyncio.sleep(0)
     assert cli.main(["health", "-c", file]) == 0
-    long_ago = time.time() - heartbeat.LATE_S - 1
-    os.utime(heartbeat.file_of(database), (long_ago, long_ago))
-    assert cli.main(["health", "-c", file]) == 2  # the file alone is no sign: the loop hangs
+    sign = heartbeat.file_of(database)
+    fresh = json.loads(sign.read_text())
+    for stale in (
+        {"at": fresh["at"] - heartbeat.LATE_S - 1},  # the loop hangs: the file alone is no sign
+        {"at": fresh["at"] + heartbeat.LATE_S},  # of another machine
+        {"boot": "another"},
+    ):
+        sign.write_text(json.dumps(fresh | stale))
+        assert cli.main(["health", "-c", file]) == 2
+    sign.write_text("")  # an earlier version's
+    assert cli.main(["health", "-c", file]) == 2
     beating.cancel()
     with pytest.raises(asyncio.CancelledError):
         await beating
-    assert not heartbeat.file_of(database).exists()
+    assert not sign.exists()
+
+
+async def test_a_clock_that_is_set_makes_nobody_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the clock was set back by an hour, a bot that hangs would be alive for that hour."""
+    database = tmp_path / "usher.sqlite"
+    beating = asyncio.create_task(heartbeat.beat(database))
+    while not heartbeat.is_alive(database):  # noqa: ASYNC110  as above
+        await asyncio.sleep(0)
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert heartbeat.is_alive(database)
+    assert heartbeat.file_of(database).stat().st_mode & 0o077 == 0
+    beating.cancel()
+    await asyncio.gather(beating, return_exceptions=True)
+
+
+def test_a_bot_that_was_killed_is_not_alive(tmp_path: Path) -> None:
+    """A second signal ends the process at once: its sign of life stays behind."""
+    database = tmp_path / "usher.sqlite"
+    with _started("run", "-c", configured(tmp_path)) as bot:
+        _wait_until_alive(bot, database)
+        bot.kill()
+        bot.communicate(timeout=WAIT_S)
+    assert heartbeat.file_of(database).exists()
+    assert not heartbeat.is_alive(database)
+
+
+async def test_a_deleted_database_is_told_by_health_and_by_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bot would go on as if all were well, and everything be lost at its end."""
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
+    file, database = configured(tmp_path), tmp_path / "usher.sqlite"
+    running = asyncio.create_task(cli._serve(load(Path(file))))
+    async with asyncio.timeout(WAIT_S):
+        while heartbeat.health(database) is not None:  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.01)
+        database.unlink()
+        while "deleted" not in (heartbeat.health(database) or ""):  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.01)
+    assert cli.main(["health", "-c", file]) == 2
+    assert "deleted or replaced" in capsys.readouterr().out
+    running.cancel()
+    with pytest.raises(ExceptionGroup) as ended:
+        await running
+    assert isinstance(cli._first_cause(ended.value), StoreError)
 
 
 # ---------------------------------------------------------------- as a process

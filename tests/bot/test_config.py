@@ -40,6 +40,18 @@ def test_a_small_configuration_becomes_a_catalog_with_the_defaults() -> None:
     assert config.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("written", "idle_s"), [("30min", 1800), ("1.5h", 5400), ("90s", 90), (45, 45), (0, 0)]
+)
+def test_how_long_a_conversation_goes_on_is_written_with_its_unit(
+    written: str | int, idle_s: float
+) -> None:
+    """An operator would write minutes, and conversations end after seconds."""
+    config = parse(with_lines(f"conversation: {{idle: {written}}}"), {})
+    assert config.conversation.idle == idle_s
+    assert parse(SMALL, {}).conversation.idle == 1800
+
+
 def test_every_setting_of_a_model_reaches_the_queue() -> None:
     """A setting of a model would be accepted and then do nothing."""
     config = parse(

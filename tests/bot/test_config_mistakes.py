@@ -121,6 +121,10 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         (["x: \x00"], "config.yaml: cannot be read: unacceptable character"),
         (["nonsense: 1"], "config.yaml:10: nonsense: is not a setting; there are admins"),
         (["defaults: {image: 7}"], "config.yaml:10: defaults.image: must be text"),
+        (
+            ["conversation: {idle: soon}"],
+            "config.yaml:10: conversation.idle: must be a time with its unit, such as 30min, 90s or 2h",
+        ),
         (["retention: {days: .inf}"], "config.yaml:10: retention.days: must be a number"),
         (["retention: {days: nan}"], "config.yaml:10: retention.days: must be a number"),
         (['database: "a\\0b"'], "config.yaml:10: database: must be a path"),

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.bot.test_discord_app import done, usher
 from tests.fakes.discord import FakeDiscord
@@ -69,3 +72,18 @@ async def test_a_busy_channel_answers_every_call_in_time(tmp_path: Path) -> None
         await fake.wait_for(lambda: all(call.answer for call in calls), timeout_s=3)
         await fake.wait_for(lambda: all(done(call.answer) for call in calls), timeout_s=60)
         assert limits.refused == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("image", {"model": "flux", "prompt": "cat"}), ("queue", {})]
+)
+async def test_a_call_whose_first_answer_is_refused_gets_it_all_the_same(
+    name: str, given: dict[str, Any], tmp_path: Path
+) -> None:
+    """Broken: "The application did not respond", and below it a message nobody can place."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path, picture_s=2.0):
+        fake.fail("POST", "/interactions/*/*/callback", status=429, retry_after=0.3)
+        sent = await fake.person(7).slash(name, **given)
+        await fake.wait_for(lambda: sent.answer, timeout_s=30)
+        posted = [each for each in fake.rest.requests if each.path == "/channels/100/messages"]
+        assert posted == [], "it came as an ordinary message"

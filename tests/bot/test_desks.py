@@ -23,7 +23,9 @@ def test_chats_at_rest_are_put_away_and_others_stay() -> None:
     away.unreachable(clock.now(), 1e9)
     busy.served = True
     for number in range(5000):
-        desks.at("fake", f"g{number}").pace.spend(clock.now())
+        pace = desks.at("fake", f"g{number}").pace
+        pace.begin(clock.now())
+        pace.end(clock.now())
         clock.at += 1.0
     assert len(desks._desks) <= 1000
     for name, desk in (("punished", punished), ("away", away), ("busy", busy)):

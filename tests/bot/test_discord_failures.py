@@ -1,6 +1,7 @@
 """What goes wrong on Discord: late answers, limits, lost messages and chats, outages."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import islice
@@ -10,6 +11,7 @@ import pytest
 
 import bot.platforms.discord as discord_module
 import bot.platforms.discord_calls as calls_module
+import bot.platforms.discord_client as client_module
 from bot.platforms.base import (
     ChatError,
     ChatGone,
@@ -25,7 +27,7 @@ from bot.platforms.base import (
 )
 from bot.platforms.discord import Discord
 from queueing.requests import File
-from tests.bot.discord_bot import NotingDoor, running, says
+from tests.bot.discord_bot import COMMANDS, NotesInMemory, NotingDoor, running, says
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_state import Limits
 
@@ -406,3 +408,129 @@ async def test_a_reset_token_ends_the_platform(monkeypatch: pytest.MonkeyPatch) 
         await fake.gateway.disconnect(4004)
         with pytest.raises(ChatRefused):
             await task
+
+
+@pytest.mark.parametrize("code", [4012, 4013, 4014])
+async def test_a_connection_closed_for_good_says_what_to_do(code: int) -> None:
+    """Broken: the same line every ten minutes for ever, and nobody knows what to do about it."""
+    async with FakeDiscord() as fake:
+        task = asyncio.create_task(Discord(fake.token).run(NotingDoor()))
+        await fake.connected()
+        await fake.gateway.disconnect(code)
+        with pytest.raises(ChatRefused, match=r"Usher|intents"):
+            await asyncio.wait_for(task, 30)
+
+
+async def test_a_bot_that_outgrew_its_connections_gets_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Broken: from 2500 servers on, Discord closes the one connection again and again."""
+    monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(client_module.Client, "before_identify_hook", _at_once)
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        fake.rest.shards = 2
+        fake.gateway.too_few = 1
+        await fake.gateway.disconnect(4011)
+        await fake.wait_for(lambda: len(fake.gateway.identified) == 3)
+        await fake.connected()
+        await fake.person(7).slash("queue")
+        call = await door.called()
+        await call.respond(says("ok"), True)
+        assert [each["shard"] for each in fake.gateway.identified] == [[0, 1], [0, 2], [1, 2]]
+
+
+async def test_too_few_connections_that_stay_too_few_are_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Broken: 4011 is logged every ten minutes for ever without a hint."""
+    monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
+    async with FakeDiscord() as fake:
+        fake.gateway.too_few = 1
+        with pytest.raises(ChatRefused, match="too many servers for one connection"):
+            await asyncio.wait_for(Discord(fake.token).run(NotingDoor()), 30)
+        assert len(fake.gateway.identified) == 3
+
+
+async def _at_once(*_: object, **__: object) -> None:
+    """Wait for nothing between two connections; the fake has no limit on them."""
+
+
+# ---------------------------------------------------------------- first answers that are refused
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ({"status": 429, "retry_after": 0.3}, SlowDown),
+        ({"status": 400, "code": 50035}, ContentRefused),
+    ],
+)
+async def test_a_refused_first_answer_is_deferred_in_time_and_given_afterwards(
+    how: dict[str, Any], error: type[ChatError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken: "The application did not respond", and an unrelated message a second later."""
+    monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.5)
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        fake.fail("POST", CALLBACK, **how)
+        sent = await fake.person(7).slash("image", prompt="cat")
+        call = await door.called()
+        with pytest.raises(error):
+            await call.respond(says("⏳ #3"), False)
+        await fake.wait_for(lambda: sent.response_type)
+        assert sent.response_type == 5
+        assert await call.respond(says("⏳ #3"), False) is not None
+        assert [each.shown for each in fake.channel().messages] == ["⏳ #3"]
+
+
+async def test_a_deferral_that_is_refused_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: one 429 in the wrong moment, and the call is lost after three seconds."""
+    monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.0)
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        fake.fail("POST", CALLBACK, status=429, retry_after=0.1)
+        sent = await fake.person(7).slash("image", prompt="cat")
+        await fake.wait_for(lambda: sent.response_type)
+        assert sent.response_type == 5
+
+
+@pytest.mark.parametrize("acting", [False, True])
+async def test_a_first_answer_that_is_cut_off_may_be_repeated(acting: bool) -> None:
+    """Broken: the answer stands twice, or not at all."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        fake.fail("POST", CALLBACK, drop=True, acting=acting, times=2)
+        await fake.person(7).slash("image", prompt="cat")
+        call = await door.called()
+        with contextlib.suppress(ChatUnavailable):
+            await call.respond(says("⏳ #3"), False)
+        await call.respond(says("⏳ #3"), False)
+        assert [each.shown for each in fake.channel().messages] == ["⏳ #3"]
+
+
+# ---------------------------------------------------------------- commands that vanish
+
+
+async def test_commands_that_vanished_are_put_back_at_the_next_start() -> None:
+    """Broken: another program with this token took the commands away, and nobody can call any."""
+    notes = NotesInMemory()
+    async with FakeDiscord() as fake:
+        async with running(fake, NotingDoor(), Discord(fake.token, notes=notes)):
+            pass
+        gone = fake.rest.commands.pop()
+        async with running(fake, NotingDoor(), Discord(fake.token, notes=notes)):
+            assert gone["name"] in {each["name"] for each in fake.rest.commands}
+        assert fake.rest.syncs == 2
+
+
+async def test_a_check_names_the_commands_discord_does_not_have() -> None:
+    """Broken: `usher check` says that all is well while nobody sees a command."""
+    async with FakeDiscord() as fake:
+        chat = Discord(fake.token, commands=COMMANDS)
+        assert "none of the commands" in await chat.check()
+        async with running(fake, NotingDoor()):
+            pass
+        assert "commands" not in await chat.check()
+        fake.rest.commands = [each for each in fake.rest.commands if each["name"] != "queue"]
+        assert "does not have queue yet" in await chat.check()

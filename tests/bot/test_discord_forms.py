@@ -84,7 +84,7 @@ async def test_a_press_that_opens_a_form_is_not_confirmed_before_it() -> None:
         assert opened.response_type == 9
 
 
-async def test_the_menu_of_a_message_brings_its_words_and_pictures() -> None:
+async def test_the_menu_of_a_message_brings_its_words_and_files() -> None:
     """Broken: "Describe" on a picture somebody posted reaches no command, or without the picture."""
     noting = door()
     async with FakeDiscord() as fake, running(fake, noting):
@@ -95,7 +95,8 @@ async def test_the_menu_of_a_message_brings_its_words_and_pictures() -> None:
         await person.open_menu(written, "menu.describe")
         call = await noting.called()
         await call.respond(says("⏳"), False)
-        [file] = call.files
+        film, file = call.files
+        assert (film.name, film.replied) == ("cat.mp4", True)
         assert await file.read() == b"png bytes"
     assert (call.command, call.quoted, call.user) == ("describe", "look at this", "discord:7")
     assert call.replied_to is None

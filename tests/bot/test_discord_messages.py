@@ -95,7 +95,7 @@ async def test_the_bare_name_asks_for_help_and_a_picture_for_its_description() -
     assert [(each.command, each.text) for each in door.calls] == [
         ("help", ""),
         ("image", "flux a cat"),
-        ("describe", ""),
+        ("ask", ""),
     ]
     assert [len(each.files) for each in door.calls] == [0, 0, 1]
 

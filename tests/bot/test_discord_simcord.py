@@ -21,7 +21,7 @@ async def simulated(door: NotingDoor) -> AsyncIterator[tuple[simcord.Env, Discor
     async with (
         asyncio.TaskGroup() as calls,
         chat.client(door, calls) as client,
-        simcord.run(client) as env,
+        simcord.run(client, shard_count=1) as env,
     ):
         yield env, chat
 

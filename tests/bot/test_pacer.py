@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.cards import Card
 from bot.pacer import Overall, Pace, patience_s
+from bot.platforms.discord import Discord
+from bot.platforms.web import Web
 from tests.fakes.chat import LIMITS
 
 requests = st.lists(st.tuples(st.floats(0, 30), st.booleans()), min_size=1, max_size=80)
@@ -16,7 +17,8 @@ def test_a_group_never_sees_more_than_its_minute(steps: list[tuple[float, bool]]
     pace, now, sent = Pace(LIMITS, group=True), 0.0, list[float]()
     for pause, final in steps:
         now = max(now + pause, pace.earliest(now + pause, urgent=final))
-        pace.spend(now)
+        pace.begin(now)
+        pace.end(now)
         sent.append(now)
     for at in sent:
         assert len([each for each in sent if at <= each < at + 60.0]) <= 20
@@ -30,26 +32,70 @@ def test_an_end_never_waits_longer_than_an_update(steps: list[tuple[float, bool]
         now += pause
         assert pace.earliest(now, urgent=True) <= pace.earliest(now, urgent=False)
         now = max(now, pace.earliest(now, urgent=final))
-        pace.spend(now)
+        pace.begin(now)
+        pace.end(now)
 
 
 def test_a_penalty_is_waited_out_and_remembered_for_a_while() -> None:
     """Going on at the old pace makes the next penalty longer."""
     pace = Pace(LIMITS, group=False)
-    pace.spend(0.0)
+    request(pace, 0.0)
     pace.slow_down(0.0, 30.0)
     assert pace.earliest(1.0, urgent=True) == 30.0
-    pace.spend(30.0)
+    request(pace, 30.0)
     assert pace.earliest(30.0, urgent=True) == 32.0
-    pace.spend(200.0)
+    request(pace, 200.0)
     assert pace.earliest(200.0, urgent=True) == 201.0
 
 
-def test_a_whole_bots_requests_are_spaced() -> None:
+def request(budget: Pace | Overall, began_at: float, *, took_s: float = 0.0) -> None:
+    budget.begin(began_at)
+    budget.end(began_at + took_s)
+
+
+def test_a_whole_bot_keeps_to_its_second() -> None:
     """Many chats together would break the platform's overall limit."""
     overall = Overall(10.0)
-    assert [round(overall.reserve(0.0), 3) for _ in range(4)] == [0.0, 0.1, 0.2, 0.3]
-    assert overall.reserve(5.0) == 0.0
+    for _ in range(10):
+        assert overall.earliest(0.0) == 0.0
+        request(overall, 0.0)
+    assert overall.earliest(0.5) == 1.0
+    assert overall.earliest(5.0) == 5.0
+
+
+flights = st.lists(
+    st.tuples(st.floats(0, 3), st.floats(0, 12), st.floats(0, 1), st.booleans()),
+    min_size=2,
+    max_size=60,
+)
+
+
+@given(flights)
+def test_no_window_of_the_platform_overflows_however_long_requests_are_under_way(
+    steps: list[tuple[float, float, float, bool]],
+) -> None:
+    """A stalled process sends at once what it spaced, and the platform counts what arrives."""
+    pace, now = Pace(LIMITS, group=False), 0.0
+    landing: list[float] = []
+    arrived: list[float] = []
+    for pause, took_s, share, burst in steps:
+        now += pause
+        while (at := _landed(pace, landing, now, burst=burst)) > now:
+            now = min([at, *landing])
+        pace.begin(now)
+        landing.append(now + took_s)
+        arrived.append(now + share * took_s)
+    for at in arrived:
+        within = [each for each in arrived if at <= each < at + LIMITS.burst * LIMITS.chat_every_s]
+        assert len(within) <= LIMITS.burst
+
+
+def _landed(pace: Pace, landing: list[float], now: float, *, burst: bool) -> float:
+    for at in sorted(landing):
+        if at <= now:
+            pace.end(at)
+            landing.remove(at)
+    return pace.earliest(now, urgent=True, burst=burst)
 
 
 def test_the_head_of_a_line_is_shown_more_promptly() -> None:
@@ -59,13 +105,27 @@ def test_the_head_of_a_line_is_shown_more_promptly() -> None:
     assert waits[2] < 15.0 < waits[3]
 
 
-def test_a_moment_that_wanders_a_little_is_not_shown_anew() -> None:
-    """Every look would cost an edit."""
-    card = Card.__new__(Card)
-    card.moment = None
-    assert card.steady(1000.0, 0.0) == 1000.0
-    assert card.steady(1150.0, 0.0) == 1000.0
-    assert card.steady(1300.0, 0.0) == 1300.0
-    assert card.steady(1309.0, 1299.0) == 1300.0
-    assert card.steady(1320.0, 1301.0) == 1320.0
-    assert card.steady(None, 1301.0) is None
+def test_the_page_is_told_of_a_new_place_at_once() -> None:
+    """Where edits cost nothing, people would look at a place eight seconds old all the same."""
+    page, chat = Pace(Web.limits, group=False), Pace(LIMITS, group=False)
+    assert page.patience_s(3, 500) == 0.0 < chat.patience_s(3, 500)
+    assert page.patience_s(50, 500) < chat.patience_s(50, 500)
+
+
+@given(st.lists(st.floats(0, 8), min_size=1, max_size=80))
+def test_updates_of_a_group_are_spread_and_leave_room_for_news(pauses: list[float]) -> None:
+    """Places would use up the minute, and a load that failed would wait for the next one."""
+    pace, now = Pace(LIMITS, group=True), 0.0
+    for pause in pauses:
+        now = max(now + pause, pace.earliest(now + pause, urgent=False))
+        pace.begin(now)
+        pace.updated(now)
+        pace.end(now)
+    assert pace.earliest(now, urgent=False, soon=True) <= now + LIMITS.chat_every_s
+
+
+def test_news_of_an_old_message_wait_where_its_platform_bounds_such_edits() -> None:
+    """Discord answers too many edits of old messages with penalties."""
+    pace = Pace(Discord.limits, group=False)
+    assert pace.news_gap_s(None) < pace.edit_gap_s(None)
+    assert pace.news_gap_s(4000.0) == pace.edit_gap_s(4000.0) >= 60.0

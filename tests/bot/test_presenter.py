@@ -361,7 +361,7 @@ def test_queue_and_models_tell_what_is_true() -> None:
         await running.gate.call(running.chat.call("/queue"))
         await running.gate.call(running.chat.call("/models"))
         await running.gate.call(running.chat.call("/help"))
-        await asyncio.sleep(1)
+        await until(lambda: len(running.chat.private) == 3)
 
     queue, models, help_text = (text for _, text in in_bot(story).private)
     assert "1 · 🎨 drawing with flux" in queue

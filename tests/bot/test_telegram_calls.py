@@ -62,7 +62,7 @@ async def test_only_what_is_meant_for_us_is_a_call() -> None:
     }
 
 
-async def test_a_picture_alone_is_described_in_a_private_chat() -> None:
+async def test_a_picture_alone_is_a_call_in_a_private_chat() -> None:
     """Broken: whoever just sends a picture is met with silence, or a group's pictures are read."""
     door = NotingDoor()
     async with FakeTelegram() as fake, running(fake, door):
@@ -71,8 +71,8 @@ async def test_a_picture_alone_is_described_in_a_private_chat() -> None:
         person.says("", photo=picture(kind="JPEG").data)
         call = await door.called()
         await fake.quiet()
-    assert [each.command for each in door.calls] == ["describe"]
-    assert len(call.files) == 1
+    assert [each.command for each in door.calls] == ["ask"]
+    assert (call.text, len(call.files)) == ("", 1)
 
 
 async def test_an_edited_message_is_not_a_second_job() -> None:
@@ -239,7 +239,11 @@ async def test_a_picture_sent_as_a_document_or_replied_to_counts_too() -> None:
         person.says("/image vary", document=notes, chat=fake.group())
         await door.called(3)
         files = [[(each.name, each.mime) for each in call.files] for call in door.calls]
-        assert files == [[("a.png", "image/png")], [("a.png", "image/png")], []]
+        assert files == [
+            [("a.png", "image/png")],
+            [("a.png", "image/png")],
+            [("a.txt", "text/plain")],
+        ]
         assert await door.calls[1].files[0].read() == data
 
 

@@ -182,6 +182,14 @@ def test_a_moment_is_shown_in_the_readers_own_time() -> None:
     }
 
 
+def test_a_moment_in_a_sentence_is_a_time_of_day_and_one_that_is_not_sure_says_so() -> None:
+    """A sentence would say "at in 4 minutes", and a guess would look like a timetable."""
+    message = shown("at ", Moment(1_700_000_000.9, spread_s=180, clock=True))
+    assert message.text == "at 22:13 UTC ± 3 min"
+    [entity] = message.entities
+    assert (entity.length, entity.date_time_format) == (9, "t")
+
+
 def test_the_mentioned_person_is_notified_in_a_group_only() -> None:
     """Broken: a ping in a group notifies nobody, or the wrong text is a link."""
     content = Content(body=("Ready: your picture",), mention="7")

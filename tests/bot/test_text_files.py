@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.attachments import AttachmentKind
 from bot.platforms.base import Attachment
 from bot.text_files import MOST_BYTES, BadTextFile, decoded, is_text_file
 from tests.bot.discord_bot import NotingDoor
@@ -25,7 +26,9 @@ def text_file(
         assert len(data) <= MOST_BYTES, "was downloaded"
         return data
 
-    return Attachment(name=name, mime="text/plain", size=size or len(data), read=read)
+    said = size or len(data)
+    kind = AttachmentKind.TEXT
+    return Attachment(kind=kind, name=name, mime="text/plain", size=said, read=read)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ def test_a_question_is_asked_about_its_files() -> None:
         (
             "/describe",
             text_file(),
-            "The attached file is no picture I can read (PNG, JPEG or WebP).",
+            "/describe takes no text files (notes.txt). Send a text file with a question about it.",
         ),
     ],
 )
@@ -117,10 +120,10 @@ async def test_telegram_brings_the_text_files_of_a_question() -> None:
         person.says("/ask what is it?", document=notes)
         person.says("/ask what is it?", reply_to=sent)
         person.says("/image vary", reply_to=sent)
-        await door.called(3)
-        assert [[file.name for file in call.files] for call in door.calls] == [
-            ["a.txt"], ["a.txt"], [],
-        ]  # fmt: skip
+        await door.called(4)
+        assert [
+            [(file.name, file.kind, file.replied) for file in call.files] for call in door.calls
+        ] == [[("a.txt", AttachmentKind.TEXT, replied)] for replied in (False, False, True, True)]
         assert await door.calls[0].files[0].read() == b"words"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.attachments import AttachmentKind
 from bot.commands.registry import COMMANDS
 from bot.commands.table import Topic
 from bot.platforms.base import Markdown, Moment
@@ -76,6 +77,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
     made = {f"ability.{able}" for able in Capability}
     made |= {f"unable.{able}" for able in Capability}
     made |= {f"help.{topic}" for topic in Topic}
+    made |= {f"attached.{kind}" for kind in AttachmentKind}
     made |= {"ping.image", "ping.chat", *(f"state.{state}" for state in JobState)}
     assert set(REFERENCE) - literals - made == set()
     groups = {key.split(".")[0] for key in REFERENCE}

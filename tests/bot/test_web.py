@@ -30,7 +30,7 @@ from bot.platforms.web_wire import ModelLine
 from queueing.errors import StoreError
 from queueing.requests import File
 from tests.backends.planted import PLANTED, SECRET, words_of
-from tests.bot.web_client import picture, running, tab, text_of
+from tests.bot.web_client import picture, running, tab, text_of, uploaded
 from tests.fakes.door import ScriptedDoor
 
 CANCEL = Button(command="cancel", job_id=7, label="Cancel", danger=True)
@@ -270,7 +270,12 @@ async def test_a_message_reaches_every_page_and_changes_in_place(door: ScriptedD
             entry = await page.entry("#3")
             places.append(entry["place"])
             assert entry["message"] == ref.message
-            assert entry["shown"]["body"][1] == {"kind": "moment", "at": 5e9}
+            assert entry["shown"]["body"][1] == {
+                "kind": "moment",
+                "at": 5e9,
+                "spread": 0.0,
+                "clock": False,
+            }
             assert entry["shown"]["buttons"][0][0]["label"] == "Cancel"
         await web.edit(ref, Content(body=(Markdown("**done**"),), files=(picture(),)))
         for page in (desk, phone):
@@ -610,13 +615,7 @@ async def test_each_person_has_a_chat_of_their_own(door: ScriptedDoor) -> None:
 
 
 async def _upload(web: Web, file: File, name: str) -> str:
-    headers = {"Origin": web.url.rstrip("/"), "X-File-Name": name, "Content-Type": file.mime}
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{web.url}upload", data=file.data, headers=headers) as answer,
-    ):
-        assert answer.status == 200
-        return str((await answer.json())["id"])
+    return await uploaded(web, file.data, name, file.mime)
 
 
 async def _status(web: Web, path: str) -> int:

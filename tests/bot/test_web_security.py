@@ -382,19 +382,18 @@ async def test_connections_without_end_are_ended(door: ScriptedDoor) -> None:
     """Strangers could use up all file handles, and the chats and servers would be cut off too."""
     app = web.Application()
     app.router.add_get("/", _hello)
-    listener = Listener(app, max_connections=5)
+    listener = Listener(app, max_connections=20)
     port = await listener.open("127.0.0.1", 0)
-    opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
-    for _ in range(20):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        with contextlib.suppress(ConnectionError):
-            assert await reader.read() == b""
-        writer.close()
+    opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
+    async with asyncio.timeout(10):
+        for reader, _ in opened[
+            :55
+        ]:  # the newest of an address stay, a quarter of all there may be
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        assert await _answered(port)
     for _, writer in opened:
         writer.close()
-    async with asyncio.timeout(10):
-        while not await _answered(port):  # until it has noticed that they are gone
-            pass
     await listener.close()
 
 
@@ -403,7 +402,7 @@ async def test_who_never_finishes_a_request_is_not_waited_for(said: bytes) -> No
     """Connections that drip a header could be held for ever, as many as there may be."""
     app = web.Application()
     app.router.add_get("/", _hello)
-    listener = Listener(app, silent_s=0.2)
+    listener = Listener(app, who=lambda _request: "local", silent_s=0.2)
     port = await listener.open("127.0.0.1", 0)
     slow_reader, slow_writer = await asyncio.open_connection("127.0.0.1", port)
     quick_reader, quick_writer = await asyncio.open_connection("127.0.0.1", port)

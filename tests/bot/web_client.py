@@ -107,6 +107,17 @@ async def opened(url: str, *, cookie: str | None = None) -> AsyncIterator[Tab]:
         yield Tab(socket)
 
 
+async def uploaded(web: Web, data: bytes, name: str, mime: str) -> str:
+    """Upload a file as the page does and return its id."""
+    headers = {"Origin": web.url.rstrip("/"), "X-File-Name": name, "Content-Type": mime}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{web.url}upload", data=data, headers=headers) as answer,
+    ):
+        assert answer.status == 200
+        return str((await answer.json())["id"])
+
+
 def picture(name: str = "cat.png", size: tuple[int, int] = (64, 48), shade: int = 90) -> File:
     """Return a small PNG."""
     data = BytesIO()

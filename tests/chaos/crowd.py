@@ -12,6 +12,7 @@ from random import Random
 from tests.chaos.chats import Asked, Chats, Seen, Words
 
 MOST_OPEN = 24  # requests; a slow machine must not be asked ever more
+STOPPING = "Nothing was accepted; please try again"
 CANCELS = 0.08
 IN_GROUP = 0.04
 
@@ -82,13 +83,14 @@ class Crowd:
     def count_out(self, jobs: dict[int, int]) -> None:
         """Note which job each request became; drop those that were never accepted.
 
-        A chat that keeps no calls tells the person at once that nobody answered; what was answered
-        with a place in line counts, whatever became of it.
+        A chat that keeps no calls tells the person at once that nobody answered, or a program that
+        stops says so there; what was answered with a place in line counts, whatever became of it.
         """
         self.know(jobs)
         kept = []
         for request in self.asked:
-            if request.job is None and not request.chats.keeps_calls and not replies(request):
+            told_no = all(STOPPING in message.text for message in replies(request))
+            if request.job is None and not request.chats.keeps_calls and told_no:
                 self.unheard += 1
             else:
                 kept.append(request)

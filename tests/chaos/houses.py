@@ -129,6 +129,7 @@ class FakeHouse:
             verdict.order_violations += line.overtaken(rows, book.began)
         verdict.regenerated += [f"{number} was made again" for number in book.again]
         verdict.regenerated += [f"{number} was drawn again" for number in book.redrawn]
+        verdict.regenerated += [f"{number} was begun again" for number in book.begun_again]
         verdict.servers = {
             "repeated_texts": book.repeated_texts,
             "forgotten_by_servers": book.forgotten,

@@ -1,7 +1,7 @@
 """The lives of the program: starts it as its own process, lets it die, starts it again.
 
 A life is the real command line (`tests.chaos.mortal`), a process of its own that is killed from
-outside at a random moment or kills itself at a commit point.
+outside at a random moment, kills itself at a commit point, or is told to stop in order.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Self
 
-from tests.chaos.mortal import POINTS
+from tests.chaos.mortal import IN_ORDER, POINTS
 
 ROOT = Path(__file__).resolve().parents[2]
 POINT_WITHIN_S = 4.0  # a commit point not reached by then: killed from outside
@@ -28,16 +28,31 @@ AT_RANDOM = "at random"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fate:
-    """How a life ends: at a commit point, after so many seconds, or (neither) not at all."""
+    """How a life ends: at a commit point, after so many seconds, or (neither) not at all.
+
+    `in_order`: it is told to stop then, not killed.
+    """
 
     point: str = ""
     after_s: float | None = None
+    in_order: bool = False
 
 
-def fates(random: Random, kills: int) -> list[Fate]:
-    """Return how so many lives end: each commit point in turn, every fourth at a random moment."""
+def fates(random: Random, kills: int, stops: int) -> list[Fate]:
+    """Return how so many lives end, kills and stops mixed.
+
+    Each commit point has its turn, every fourth kill comes at a random moment.
+    """
+    drawn = _killed(random, kills)
+    for _ in range(stops):
+        stop = Fate(after_s=random.uniform(0.0, 2.0), in_order=True)
+        drawn.insert(random.randrange(len(drawn) + 1), stop)
+    return drawn
+
+
+def _killed(random: Random, kills: int) -> list[Fate]:
     deck: list[str] = []
-    drawn = []
+    drawn: list[Fate] = []
     for number in range(kills):
         if number % 4 == 3:
             drawn.append(Fate(after_s=random.uniform(0.0, 1.5)))
@@ -98,7 +113,7 @@ class Nursery:
         """Begin a life; the one before it has ended."""
         assert self._mother is not None
         assert self._mother.stdin is not None
-        self._mother.stdin.write(f"{fate.point}\n".encode())
+        self._mother.stdin.write(f"{IN_ORDER if fate.in_order else fate.point}\n".encode())
         pid = await self._word("began")
         self._newest = Life(pid=pid, ended=asyncio.create_task(self._word("ended")))
         return self._newest
@@ -131,18 +146,19 @@ class Lives:
     async def go_through(
         self,
         kills: int,
+        stops: int,
         *,
         died: Callable[[], None],
         left: Callable[[], int],
         calm: Callable[[], Awaitable[None]],
         within_s: float,
     ) -> None:
-        """Die so often, calling `died` each time; then live until nothing is left to do, and stop.
+        """End so often, calling `died` each time; then live until nothing is left to do, and stop.
 
         It is stuck when what is left does not get less for so many seconds. `calm` is awaited
         before it stops.
         """
-        for fate in fates(self.random, kills):
+        for fate in fates(self.random, kills, stops):
             life = await self._begin(fate)
             await self._end(life, fate)
             died()
@@ -173,6 +189,10 @@ class Lives:
         await asyncio.wait([life.ended], timeout=STOPS_WITHIN_S)
         if not life.ended.done():
             self.faults.append("it does not stop in order")
+            life.kill()
+        elif status := life.ended.result():
+            self.faults.append(f"it stopped in order with {status}")
+        await life.ended
 
     # ------------------------------------------------------------ one life
 
@@ -180,7 +200,8 @@ class Lives:
         """Start a life and wait until it is up, unless it is to die before that."""
         polls, began = self.polls(), asyncio.get_running_loop().time()
         life = await self.nursery.begin(fate)
-        if fate.after_s is not None and self.random.random() < AT_START:
+        at_random = fate.after_s is not None and not fate.in_order
+        if at_random and self.random.random() < AT_START:
             await asyncio.sleep(self.random.uniform(0.0, 0.3))
             return life
         if await self._until(life, lambda: self.polls() > polls):
@@ -198,6 +219,10 @@ class Lives:
 
     async def _end(self, life: Life, fate: Fate) -> None:
         """Wait for a life to end by itself, or end it."""
+        if fate.in_order and fate.after_s is not None:
+            await asyncio.wait([life.ended], timeout=fate.after_s * self.slow)
+            await self._stop(life)
+            return
         died = fate.point.rpartition(" ")[0] or AT_RANDOM
         within_s = POINT_WITHIN_S if fate.after_s is None else fate.after_s
         await asyncio.wait([life.ended], timeout=within_s * self.slow)

@@ -3,7 +3,8 @@
 Everything is imported once, which takes longer than most lives; then every line that arrives begins
 a life: a process of its own, whose number is printed when it begins and whose status when it has
 ended. A line names the commit point ("after complete 2": right after the second completion was
-stored) where that process kills itself as by kill -9, or nothing.
+stored) where that process kills itself as by kill -9, says that it will be told to stop in order, or
+nothing.
 
 The environment variable `USHER_DISCORD_AT` is the address of a Discord, for discord.py has no
 setting for it. It is read here and nowhere else.
@@ -25,8 +26,10 @@ import yarl
 from backends.comfyui import ComfyUI
 from backends.comfyui_server import Server
 from backends.lmstudio import LMStudio
-from bot import app as _app  # noqa: F401  what the program imports late is here already
-from bot import cli
+from bot import (
+    app,  # what the program imports late is here already
+    cli,
+)
 from bot.enhance import Enhancer
 from bot.people import People
 from bot.platforms.discord import Discord
@@ -42,6 +45,8 @@ from queueing.sending import Sending
 from queueing.store import SqliteStore, worker
 
 DISCORD = "USHER_DISCORD_AT"
+IN_ORDER = "in order"
+GRACE_S = 0.2  # a picture takes half a second here, and longer than the grace on many cards
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,7 +165,9 @@ def find_discord(url: str) -> None:
 
 def live(where: str, arguments: list[str]) -> int:
     """Be the program, with a commit point to die at or none."""
-    if where:
+    if where == IN_ORDER:
+        app._GRACE_S = GRACE_S
+    elif where:
         arm(where)
     if url := os.environ.get(DISCORD):
         find_discord(url)

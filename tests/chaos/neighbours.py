@@ -34,14 +34,20 @@ class Book:
         self.began: list[tuple[int, float]] = []  # and when
         self.finished_before: Callable[[int], bool] = lambda _number: False
         self.again: list[int] = []  # begun though it was stored
+        self.begun_again: list[int] = []  # though a server was at it or had it
         self.redrawn: list[int] = []  # drawn though a server still had it
         self.repeated_texts = 0
         self.forgotten = 0  # finished, and lost with its server
         self._kept: dict[int, str] = {}
+        self._at: dict[int, str] = {}  # the server that began a picture, while it lives
         self._written: set[int] = set()
 
-    def begin(self, number: int) -> None:
-        """Note that a server begins with a request."""
+    def begin(self, number: int, server: str = "") -> None:
+        """Note that a server begins with a request; one named goes on until it dies."""
+        if self._at.get(number) == server:
+            self.begun_again.append(number)
+        if server:
+            self._at[number] = server
         if self.finished_before(number):
             self.again.append(number)
         self.began.append((number, time.time()))
@@ -62,12 +68,13 @@ class Book:
         kept = {number for number, at in self._kept.items() if at == server}
         self.forgotten += sum(not self.finished_before(number) for number in kept)
         self._kept = {n: at for n, at in self._kept.items() if n not in kept}
+        self._at = {n: at for n, at in self._at.items() if at != server}
 
 
 def number_in(text: str) -> int | None:
-    """Return the number a prompt or an answer holds."""
-    found = _NUMBER.search(text)
-    return int(found[1]) if found else None
+    """Return the number a prompt or an answer holds; of a conversation, its newest question's."""
+    found = _NUMBER.findall(text)
+    return int(found[-1]) if found else None
 
 
 def painted(number: int) -> bytes:
@@ -114,7 +121,7 @@ class CountingComfyUI(FakeComfyUI):
         if number is None:  # the shortest picture there is, drawn to load a model
             await super()._run(item)
             return
-        self._book.begin(number)
+        self._book.begin(number, self.name)
         await super()._run(item)
         if self.history[item.key]["status"]["completed"]:
             self._book.drawn(number, self.name)

@@ -11,14 +11,15 @@ from tests.chaos.mortal import POINTS
 from tests.chaos.trial import Trial
 
 KILLS = int(os.environ.get("USHER_KILLS", "25"))  # 500 in a nightly run
+STOPS = KILLS // 3
 
 
-@pytest.mark.timeout(120 + 10 * KILLS)
-async def test_nothing_is_lost_or_done_twice_when_the_program_is_killed(tmp_path: Path) -> None:
-    """Somebody's request would be lost, stuck, shown twice or drawn again after a crash."""
+@pytest.mark.timeout(120 + 10 * (KILLS + STOPS))
+async def test_nothing_is_lost_or_done_twice_when_the_program_ends(tmp_path: Path) -> None:
+    """Somebody's request would be lost, stuck, shown twice or drawn again after a crash or stop."""
     seed = int(os.environ.get("USHER_SEED", "1"))
     print(f"seed {seed}")
-    verdict = await Trial(tmp_path, kills=KILLS, seed=seed).run()
+    verdict = await Trial(tmp_path, kills=KILLS, stops=STOPS, seed=seed).run()
     print(verdict.as_json())
     assert verdict.breaches == []
     assert verdict.accepted > 0
@@ -28,5 +29,7 @@ def test_every_commit_point_is_there_and_has_its_turn() -> None:
     """A renamed method would silently take its commit point out of the trial."""
     for label, point in POINTS.items():
         assert callable(getattr(point.owner, point.name, None)), label
-    drawn = {fate.point.rpartition(" ")[0] for fate in fates(random.Random(1), 4 * len(POINTS))}
+    mixed = fates(random.Random(1), 4 * len(POINTS), stops=3)
+    drawn = {fate.point.rpartition(" ")[0] for fate in mixed}
+    assert sum(fate.in_order for fate in mixed) == 3
     assert drawn >= {f"{when} {label}" for label in POINTS for when in ("before", "after")}

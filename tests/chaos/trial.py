@@ -1,4 +1,4 @@
-"""A trial: a crowd, servers, and a program that is killed again and again; and what came of it.
+"""A trial: a crowd, servers, and a program that is killed or stopped again and again.
 
 Counted from outside: what people see in their chats and what servers did. The database is read
 only while the program is dead, to know what was finished then, and at the end.
@@ -27,7 +27,7 @@ from tests.fakes.telegram import FakeTelegram
 from tests.fakes.telegram_state import Limits
 
 ASK_EVERY_S = 0.5
-ASKED_PER_KILL = 5
+ASKED_PER_LIFE = 5
 STUCK_AFTER_S = 60.0
 
 CHATS = """
@@ -42,11 +42,14 @@ limits: {{open_per_person: 500, in_line_per_person: 500}}
 
 
 class Trial:
-    """One run of so many kills in a folder of its own."""
+    """One run of so many kills and orderly stops in a folder of its own."""
 
-    def __init__(self, folder: Path, *, kills: int, seed: int, house: House | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, kills: int, stops: int, seed: int, house: House | None = None
+    ) -> None:
         self._folder = folder
         self._kills = kills
+        self._stops = stops
         self._house: House = house or FakeHouse()
         self._seed = seed
         self._random = Random(seed)
@@ -58,7 +61,7 @@ class Trial:
 
     async def run(self) -> Verdict:
         """Run it and return what it showed."""
-        verdict = Verdict(kills=self._kills)
+        verdict = Verdict(kills=self._kills, stops=self._stops)
         async with AsyncExitStack() as stack:
             # A restart forgets what was sent in the last minute, so groups are not limited here.
             telegram = await stack.enter_async_context(FakeTelegram(limits=Limits(group=None)))
@@ -87,7 +90,7 @@ class Trial:
         return verdict
 
     async def _live(self, lives: Lives, crowd: Crowd, chats: Sequence[Chats], web: OnWeb) -> None:
-        most = ASKED_PER_KILL * (self._kills + 2)
+        most = ASKED_PER_LIFE * (self._kills + self._stops + 2)
         asking = asyncio.create_task(crowd.go_on(ASK_EVERY_S * self._house.slow, most))
 
         def left() -> int:
@@ -99,7 +102,9 @@ class Trial:
 
         within_s = STUCK_AFTER_S * self._house.slow
         died = partial(self._look, crowd)
-        await lives.go_through(self._kills, died=died, left=left, calm=calm, within_s=within_s)
+        await lives.go_through(
+            self._kills, self._stops, died=died, left=left, calm=calm, within_s=within_s
+        )
         await asyncio.wait([asking])
         if not asking.cancelled():
             asking.result()  # people who break down must not make a trial look good

@@ -79,6 +79,7 @@ class Verdict:
     """Every list holds one sentence for each breach of a promise."""
 
     kills: int
+    stops: int
     accepted: int = 0
     lost: list[str] = field(default_factory=list)
     delivered_twice: list[str] = field(default_factory=list)
@@ -112,6 +113,7 @@ class Verdict:
         return json.dumps(
             {
                 "kills": self.kills,
+                "stops": self.stops,
                 "accepted": self.accepted,
                 "lost": len(self.lost),
                 "delivered_twice": len(self.delivered_twice),

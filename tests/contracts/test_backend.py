@@ -175,6 +175,36 @@ async def test_a_finished_attempt_is_resumed_where_the_server_remembers(harness:
         assert fetch is None
 
 
+async def test_an_attempt_left_to_its_server_goes_on_and_is_found(harness: Harness) -> None:
+    """If this failed every stop of Usher would throw away what a server is drawing."""
+    work = harness.work()
+    left = harness.backend.leave()
+    task = asyncio.create_task(harness.backend.run(harness.model, work, ignore))
+    await until(harness.busy)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    fetch = await harness.backend.resume(harness.model, work, ignore)
+    assert left == (fetch is not None)
+    assert fetch is None or whole(harness, await fetch())
+
+
+async def test_an_attempt_that_was_stopped_is_none_to_go_on_with(harness: Harness) -> None:
+    """If this failed a stop would count as a failure of the job, and an old end as a new one."""
+    work = harness.long_work()
+    task = asyncio.create_task(harness.backend.run(harness.model, work, ignore))
+    await until(harness.busy)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    async def idle() -> bool:
+        return not await harness.busy()
+
+    await until(idle)
+    assert await harness.backend.resume(harness.model, work, ignore) is None
+
+
 async def test_loading_and_unloading_tell_the_truth(harness: Harness) -> None:
     """If this failed the memory budget would be planned with models that are not there."""
     backend, model = harness.backend, harness.model
@@ -202,6 +232,22 @@ async def test_a_dead_server_is_unavailable(harness: Harness) -> None:
     if harness.remembers:
         with pytest.raises(Unavailable):
             await harness.backend.resume(harness.model, harness.work(), ignore)
+
+
+async def test_the_end_of_a_server_is_seen_though_nobody_asks_it(harness: Harness) -> None:
+    """If this failed a wedged server restarted between two looks would stay out for its pause."""
+    gone = asyncio.create_task(harness.backend.gone())
+    await harness.backend.probe()
+    output = await (await harness.backend.run(harness.model, harness.work(), ignore))()
+    assert output
+    assert not gone.done()
+    if harness.die is None:
+        gone.cancel()
+        await asyncio.wait([gone])
+        return
+    await harness.die()
+    async with asyncio.timeout(60):
+        await gone
 
 
 async def test_a_server_that_dies_ends_its_run(harness: Harness) -> None:

@@ -1,13 +1,14 @@
 """What every store must tell of lines: who is first, who is where, who may start."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from queueing.errors import StaleJob
 from queueing.jobs import JobEvent, JobState
 from queueing.ports import Admission, Store
-from queueing.requests import TextToImage
+from queueing.requests import File, TextToImage
 from tests.contracts.store_harness import (
     NOW,
     Open,
@@ -99,6 +100,19 @@ async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
     with pytest.raises(StaleJob):
         await start(store, held)
     assert (await start(store, amended)).request == amended.request
+
+
+async def test_further_inputs_join_those_of_a_job_that_never_started(store: Store) -> None:
+    """If this fails the second picture of an album is lost, or takes the place of the first."""
+    first, second = [File(name=f"{n}.png", mime="image/png", data=b"%d" % n) for n in (1, 2)]
+    job = await add(store, replace(new(), files=(first,)))
+    amended = await store.amend(job.id, job.request, files=(second,), reply_to="both")
+    assert amended is not None
+    assert (amended.reply_to, await store.get(job.id)) == ("both", amended)
+    assert await store.inputs(amended) == (first, second)
+    running = await start(store, amended)
+    assert await store.amend(job.id, job.request, files=(second,)) is None
+    assert await store.inputs(running) == (first, second)
 
 
 async def test_only_a_job_that_never_started_gets_another_request(store: Store) -> None:

@@ -105,10 +105,13 @@ class FakeServer:
         self.slots = slots
         self.memory: set[str] = set()
         self.attempts: dict[str, Attempt] = {}
+        self.sent: set[str] = set()  # keys, for ever
         self.up = True
         self.wedged = False
         self.tells_memory = False
         self.tells_loaded = True
+        self.weightless: set[str] = set()
+        self.remembers = True  # can be asked for an attempt that nobody listens to any more
         self.fates: Callable[[Work], Fate] = lambda _work: Fate()
         self.load_fates: Callable[[], Exception | None] = lambda: None
         self.loading: dict[str, tuple[asyncio.Future[None], asyncio.TimerHandle]] = {}
@@ -128,12 +131,15 @@ class FakeServer:
         self.finished: Counter[str] = Counter()  # by prompt
         self.cancelled: list[str] = []
         self.violations: list[str] = []
+        self.watched: list[asyncio.Event] = []  # set when it goes away
 
     # ------------------------------------------------------------ what happens to it
 
     def die(self, restart_s: float | None = None) -> None:
         """Lose everything now; come back after `restart_s`, or never by itself when negative."""
         self.up, self.wedged = False, False
+        for watch in self.watched:
+            watch.set()
         for attempt in list(self.attempts.values()):
             self._end(attempt, Unavailable(f"{self.name}: connection lost"))
         self.attempts.clear()
@@ -166,8 +172,9 @@ class FakeServer:
     def accept(self, model: str, work: Work) -> Attempt:
         """Take an attempt on and work at it, whoever listens."""
         loop = asyncio.get_running_loop()
-        if work.key in self.attempts and self.attempts[work.key].running:
-            self.violations.append(f"{prompt_of(work)} sent twice")
+        if work.key in self.sent:
+            self.violations.append(f"{prompt_of(work)} sent twice under {work.key}")
+        self.sent.add(work.key)
         if len([attempt for attempt in self.running if attempt.attended]) >= self.slots:
             self.violations.append(
                 f"more than {self.slots} at once on {self.name} at {loop.time()}"
@@ -284,6 +291,7 @@ class FakeBackend:
     ) -> None:
         self.server = server
         self.dead = False
+        self.left = False
         self.unloads_together = unloads_together
         self.can_unload = can_unload
 
@@ -302,6 +310,9 @@ class FakeBackend:
         await self._reach()
         return self.server.loras
 
+    def weightless(self, model: ModelSpec) -> bool:
+        return model.name in self.server.weightless
+
     def own_name(self, model: ModelSpec) -> str:
         return model.name
 
@@ -312,6 +323,13 @@ class FakeBackend:
             return ServerInfo(description="fake 1.0")
         return ServerInfo(description="fake 1.0", total_mb=card.total_mb, free_mb=card.free_mb)
 
+    async def gone(self) -> None:
+        left = asyncio.Event()
+        self.server.watched.append(left)
+        await left.wait()
+        if self.dead:
+            await asyncio.get_running_loop().create_future()
+
     async def verify(self, model: ModelSpec) -> None:
         await self._reach()
 
@@ -321,14 +339,14 @@ class FakeBackend:
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         await asyncio.sleep(0.01)
         await self._reach()
-        if model.name not in self.server.memory:
+        if model.name not in self.server.memory | self.server.weightless:
             raise NotLoaded(f"{model.name} is not loaded on {self.server.name}")
         return await self._follow(self.server.accept(model.name, work), report)
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
         await asyncio.sleep(0.01)
         await self._reach()
-        attempt = self.server.attempts.get(work.key)
+        attempt = self.server.attempts.get(work.key) if self.server.remembers else None
         return None if attempt is None else await self._follow(attempt, report)
 
     async def _follow(self, attempt: Attempt, report: Report) -> Fetch:
@@ -341,7 +359,7 @@ class FakeBackend:
         try:
             await done
         except asyncio.CancelledError:
-            if self.dead:
+            if self.dead or self.left:
                 attempt.attended = False
             else:
                 self.server.interrupt(attempt)
@@ -386,9 +404,14 @@ class FakeBackend:
         await self._reach()
         if not self.server.tells_loaded:
             return None
-        answer = frozenset(model.name for model in models) & self.server.memory
+        there = self.server.memory | self.server.weightless
+        answer = frozenset(model.name for model in models) & there
         await asyncio.sleep(self.server.answer_s)
         return answer
+
+    def leave(self) -> bool:
+        self.left = self.server.remembers
+        return self.left
 
     async def aclose(self) -> None:
         return None

@@ -27,6 +27,7 @@ LIMITS = Limits(
     chat_every_s=1.0,
     overall_per_s=30.0,
     group_per_minute=20,
+    burst=5,
 )
 
 

@@ -486,6 +486,8 @@ class FakeComfyUI:
                 if file != self.memory:
                     await asyncio.sleep(self.load_s)
                 self.memory = file
+            case "DiffusersLoader" | "Sleep":
+                self.memory = inputs.get("model_path") or inputs["text"]
             case "LoadImage":
                 subfolder, _, name = inputs["image"].rpartition("/")
                 if not self.files["input", subfolder, name].startswith(_PNG):

@@ -13,6 +13,7 @@ FILES: dict[str, list[str]] = {
     "vae_name": ["ae.safetensors"],
     "lora_name": ["sub/ink.safetensors"],
     "model_name": ["RealESRGAN_x4plus.pth"],
+    "model_path": ["fox", "owl"],
 }
 
 _SIDE = ["INT", {"default": 512, "min": 16, "max": 16384}]
@@ -103,6 +104,13 @@ NODES: dict[str, dict[str, Any]] = {
         "sigmas": ["SIGMAS"],
         "latent_image": ["LATENT"],
     },
+    "DiffusersLoader": {"model_path": [FILES["model_path"]]},
+    "Sleep": {  # somebody's own node: it may load anything, and takes fewer seeds
+        "text": ["STRING", {}],
+        "seed": ["INT", {"default": 0, "min": 0, "max": 2**53}],
+        "steps": ["INT", {"default": 4, "min": 2, "max": 60}],
+    },
+    "Tint": {"image": ["IMAGE"], "color": ["INT", {"min": 1, "max": 0xFFFFFF}]},
     "SaveImage": {"images": ["IMAGE"], "filename_prefix": ["STRING", {"default": "ComfyUI"}]},
     "PreviewImage": {"images": ["IMAGE"]},
 }

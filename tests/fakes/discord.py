@@ -199,7 +199,9 @@ class FakeDiscord:
         if error is None and self.rest.mismatches:
             raise AssertionError("\n".join(self.rest.mismatches))
 
-    def _ready_events(self) -> list[tuple[str, shapes.Json]]:
+    def _ready_events(self, shard: list[int]) -> list[tuple[str, shapes.Json]]:
+        number, of = shard
+        here = (GUILD_ID >> 22) % of == number
         channels = [
             shapes.channel(each)
             for each in self.rest.channels.values()
@@ -209,14 +211,15 @@ class FakeDiscord:
         ready = {
             "v": 10,
             "user": shapes.me(),
-            "guilds": [{"id": str(GUILD_ID), "unavailable": True}],
+            "guilds": [{"id": str(GUILD_ID), "unavailable": True}] if here else [],
             "session_id": "session",
             "resume_gateway_url": f"{self.url}/gateway".replace("http", "ws", 1),
             "application": {"id": str(APPLICATION_ID), "flags": 0},
             "private_channels": [],
-            "shard": [0, 1],
+            "shard": shard,
         }
-        return [("READY", ready), ("GUILD_CREATE", shapes.guild(channels, roles))]
+        guild = [("GUILD_CREATE", shapes.guild(channels, roles))] if here else []
+        return [("READY", ready), *guild]
 
     async def _serve_file(self, request: web.Request) -> web.StreamResponse:
         number = int(request.match_info["id"])

@@ -10,6 +10,7 @@ from aiohttp import WSMsgType, web
 from tests.fakes.discord_json import Json
 
 AUTHENTICATION_FAILED = 4004
+SHARDING_REQUIRED = 4011
 DISALLOWED_INTENTS = 4014
 PRIVILEGED = (1 << 1) | (1 << 8) | (1 << 15)
 HEARTBEAT_MS = 41_250
@@ -22,7 +23,9 @@ class Gateway:
         self.token = token
         self._on_change = on_change
         self.url = ""
-        self.ready_events: Callable[[], list[tuple[str, Json]]] = list  # READY and what follows
+        # READY and what follows, for one of so many connections
+        self.ready_events: Callable[[list[int]], list[tuple[str, Json]]] = lambda _shard: []
+        self.too_few: int | None = None  # connections that are closed for being too few
         self.identified: list[Json] = []
         self.resumed = 0
         self.connected = asyncio.Event()
@@ -63,7 +66,11 @@ class Gateway:
         if body["intents"] & PRIVILEGED:
             await socket.close(code=DISALLOWED_INTENTS)
             return
-        for name, data in self.ready_events():
+        shard = body.get("shard", [0, 1])
+        if self.too_few is not None and shard[1] <= self.too_few:
+            await socket.close(code=SHARDING_REQUIRED)
+            return
+        for name, data in self.ready_events(shard):
             await self._event(socket, name, data)
         self._open(socket)
 

@@ -129,7 +129,7 @@ def message(body: FakeMessage, base_url: str) -> Json:
     }
     if body.nonce is not None:
         made["nonce"] = body.nonce
-    return made
+    return made | body.carries
 
 
 def callback(interaction: FakeInteraction, base_url: str) -> Json:

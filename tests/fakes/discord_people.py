@@ -125,6 +125,7 @@ class Person:
         *files: FakeFile,
         in_channel: Channel | None = None,
         reply_to: FakeMessage | None = None,
+        **carries: Any,
     ) -> FakeMessage:
         """Write a message and let the gateway tell the bot of it, as much as it may know."""
         channel = in_channel or self.fake.channel()
@@ -135,6 +136,7 @@ class Person:
             author=(self.id, self.name),
             files=list(files),
             reply_to=reply_to.id if reply_to else None,
+            carries=carries,
         )
         channel.all_messages.append(message)
         event = self._spoken(message, channel, reply_to)

@@ -65,6 +65,7 @@ class Rest:
     channels: dict[int, Channel] = field(default_factory=dict)
     interactions: dict[str, FakeInteraction] = field(default_factory=dict)
     commands: list[Json] = field(default_factory=list)
+    shards: int = 1  # how many connections a bot is told to open
     syncs: int = 0
     requests: list[Seen] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
@@ -151,6 +152,9 @@ class Rest:
         routes: dict[tuple[str, str], Callable[[Seen, list[str]], tuple[int, Any]]] = {
             ("GET", "/users/@me"): lambda _seen, _parts: (200, shapes.me()),
             ("GET", "/oauth2/applications/@me"): self._application,
+            ("GET", "/gateway"): lambda _seen, _parts: (200, {"url": self._gateway_url}),
+            ("GET", "/gateway/bot"): self._gateway_bot,
+            ("GET", "/applications/{application_id}/commands"): self._known,
             ("PUT", "/applications/{application_id}/commands"): self._sync,
             ("POST", "/users/@me/channels"): self._open_direct,
             ("GET", "/channels/{channel_id}"): self._get_channel,
@@ -176,6 +180,17 @@ class Rest:
 
     def _application(self, _seen: Seen, _parts: list[str]) -> tuple[int, Any]:
         return 200, shapes.application(self.endpoint_url)
+
+    @property
+    def _gateway_url(self) -> str:
+        return f"{self.base_url}/gateway".replace("http", "ws", 1)
+
+    def _gateway_bot(self, _seen: Seen, _parts: list[str]) -> tuple[int, Any]:
+        starts = {"total": 1000, "remaining": 999, "reset_after": 86_400_000, "max_concurrency": 1}
+        return 200, {"url": self._gateway_url, "shards": self.shards, "session_start_limit": starts}
+
+    def _known(self, _seen: Seen, _parts: list[str]) -> tuple[int, Any]:
+        return 200, self.commands
 
     def _sync(self, seen: Seen, _parts: list[str]) -> tuple[int, Any]:
         self.syncs += 1

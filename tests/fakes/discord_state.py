@@ -45,6 +45,7 @@ class FakeMessage:
     author: tuple[int, str] | None = None  # a person's id and name; None for the bot
     files: list[FakeFile] = field(default_factory=list)
     components: list[dict[str, Any]] = field(default_factory=list)
+    carries: dict[str, Any] = field(default_factory=dict)  # stickers, a poll: as Discord sends them
     seen_only_by: int | None = None  # an ephemeral message
     thinking: bool = False
     reply_to: int | None = None

@@ -200,8 +200,13 @@ class Person:
         reply_to: FakeMessage | None = None,
         thread: int | None = None,
         anonymous: bool = False,
+        carries: Json | None = None,
+        album: str | None = None,
     ) -> FakeMessage:
-        """Write a message; with a file, the text is its caption."""
+        """Write a message; with a file, the text is its caption.
+
+        `carries` is what it comes with in the Bot API's own words: a voice message, a poll.
+        """
         where = chat or self.chat
         if isinstance(photo, bytes):
             photo = self.fake.keep_file(photo, name="p.jpg", mime="image/jpeg", photo=True)
@@ -216,6 +221,8 @@ class Person:
             file=photo or document,
             reply_to=reply_to.id if reply_to else None,
             anonymous=anonymous,
+            carries=carries or {},
+            album=album,
         )
         where.messages.append(message)
         self.fake.api.add_update("message", self._shape(message, where, reply_to))

@@ -59,6 +59,8 @@ def message(
 
 
 def _contents(each: FakeMessage) -> Json:
+    if each.carries:
+        return each.carries | ({"caption": each.text} if each.text else {})
     if each.file is None:
         return {"text": each.text} | ({"entities": each.entities} if each.entities else {})
     made: Json = photo(each.file) if each.file.photo else document(each.file)

@@ -65,6 +65,7 @@ class FakeMessage:
     preview: bool = False
     spoiler: bool = False
     awaits: bool = False
+    carries: Json = field(default_factory=dict)
     history: list[str] = field(default_factory=list)
     edits: int = 0
 

@@ -89,8 +89,8 @@ async def _callers(payload: bytes) -> list[str]:
     """Return who calls, as the platform reads an answer of the Bot API."""
     found: list[str] = []
 
-    async def serve(update: Update) -> None:
-        call = RECEPTION.call_of(update)
+    async def serve(updates: Sequence[Update]) -> None:
+        call = RECEPTION.call_of(updates)
         made = call.invocation() if call is not None else None
         if made is not None:
             found.append(made.user)

@@ -145,14 +145,14 @@ async def house(
 
 async def told(url: str) -> dict[str, Any]:
     """Return what a fake server in another process has seen."""
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
         answer: dict[str, Any] = (await client.get(f"{url}/_told")).json()
     return answer
 
 
 async def set_faults(url: str, **faults: Any) -> None:
     """Say what goes wrong from now on with a fake server in another process."""
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
         (await client.post(f"{url}/_faults", json=faults)).raise_for_status()
 
 

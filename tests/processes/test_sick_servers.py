@@ -27,7 +27,7 @@ from tests.processes.house import (
     until,
 )
 
-IMPATIENT = Timeouts(load_s=1.5, first_s=1.5, idle_s=1.5, total_s=20.0)
+IMPATIENT = Timeouts(load_s=5.0, first_s=5.0, idle_s=5.0, total_s=60.0)
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ async def test_jobs_of_a_wedged_server_go_elsewhere(tmp_path: Path, *, loaded: b
 
 
 async def test_jobs_of_the_only_server_wait_while_it_is_wedged_and_go_on_after_its_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """If this fails a restart of ComfyUI does not help, or its jobs fail instead of waiting."""
     async with servers(tmp_path, 1, max_attempts=10) as (running, (url,)):
@@ -102,8 +102,6 @@ async def test_jobs_of_the_only_server_wait_while_it_is_wedged_and_go_on_after_i
         await until(lambda: not is_up(running, "c1"))
         said = await waits_because(running, job, Blocked.OFFLINE)
         assert said.startswith("gpu-1 is offline since ")
-        # On a busy machine the restarted server may seem wedged too; then it is soon tried again.
-        monkeypatch.setattr("queueing.vitals.WEDGE_PAUSE_S", 0.5)
         await die(url)
         (ended,) = await running.ends.of([job])
         assert ended.state is JobState.COMPLETED

@@ -3,10 +3,12 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from queueing.catalog import Timeouts
 from queueing.jobs import JobEvent, JobState
 from queueing.world import Blocked
-from tests.fakes.backend import FakeProbe
+from tests.fakes.backend import FakeBackend, FakeProbe
 from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
 from tests.simulation.loop import run
 
@@ -98,6 +100,54 @@ def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
             assert (done.state, done.attempt) == (JobState.COMPLETED, 3)
 
     run(story())
+
+
+@pytest.mark.parametrize("wedges", [1, 4])
+def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wedges: int) -> None:
+    """If this fails its line waits for up to half an hour although somebody restarted it."""
+
+    async def story() -> None:
+        house = one_model(timeouts=Timeouts(first_s=30.0), max_attempts=10)
+        server = house.servers["comfy"]
+        server.wedged = True
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await until(lambda: len(server.starts) == wedges)
+            await until(lambda: not queue.backends()[0].up)
+            await asyncio.sleep(25.3)
+            server.die(restart_s=0.001)
+            await asyncio.sleep(2)
+            assert queue.backends()[0].up
+            behind = await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+            for each in (behind, job):
+                assert (await ended(queue, each, within_s=60)).state is JobState.COMPLETED
+
+    run(story())
+
+
+def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this fails a fault in one backend stops the whole queue."""
+
+    async def fault(_backend: FakeBackend) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(FakeBackend, "gone", fault)
+
+    async def story() -> None:
+        house = one_model(timeouts=Timeouts(first_s=30.0))
+        server = house.servers["comfy"]
+        server.wedged = True
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await until(lambda: len(server.starts) == 2)
+            assert server.starts[1][0] - server.starts[0][0] >= 30.0 + 59.0
+            server.wedged = False
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+
+    run(story())
+    assert "waiting for the end of comfy failed" in caplog.text
 
 
 def test_a_model_evicted_by_somebody_else_is_noticed() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -314,5 +315,29 @@ def test_an_unload_that_frees_everything_spares_running_neighbours() -> None:
             assert not house.violations
             await asyncio.sleep(1)
             assert server.memory == set()
+
+    run(story())
+
+
+def test_a_model_that_loads_nothing_evicts_nothing_and_is_always_there() -> None:
+    """If this fails every picture made larger costs two loads of the model that drew it."""
+
+    async def story() -> None:
+        gpu = host("gpu", "comfy", serial=True)
+        gpu = replace(gpu, backends=tuple(replace(b, max_models=1) for b in gpu.backends))
+        models = [image_model("flux", vram_mb=16000), image_model("lens", vram_mb=16000)]
+        house = House.of([*models, image_model("sdxl", vram_mb=16000)], [gpu])
+        house.unloads_together = True
+        server = house.servers["comfy"]
+        server.weightless = {"lens"}
+        async with house.queue() as queue:
+            for model in ("flux", "lens", "flux", "lens", "flux", "sdxl", "lens", "sdxl"):
+                job = await queue.submit(house.new(model, model), limits=NO_LIMITS)
+                assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
+            (lens,) = [m for m in queue.models() if m.name == "lens"]
+            assert lens.vram_mb == 0
+        assert [model for _, model in server.loads] == ["flux", "sdxl"]
+        assert [model for _, model in server.unloads] == ["flux"]
+        assert not house.violations
 
     run(story())

@@ -48,6 +48,7 @@ JOB = Job(
     suspect=False,
     error=None,
     acknowledged=False,
+    sendings=1,
 )
 
 

@@ -44,10 +44,14 @@ def names(folder: Path) -> set[str]:
 
 
 async def refusal(path: Path, *sets: MigrationSet) -> str:
-    """Open a database that must be refused; nothing may stay open or locked."""
-    with pytest.raises(StoreError) as refused:
-        await open_database(f"sqlite:///{path}", migrations=sets)
-    return str(refused.value)
+    """Open a database that must be refused, either way; nothing may stay open or locked."""
+    said = set()
+    for inline in (False, True):
+        with pytest.raises(StoreError) as refused:
+            await open_database(f"sqlite:///{path}", migrations=sets, inline=inline)
+        said.add(str(refused.value))
+    assert len(said) == 1
+    return said.pop()
 
 
 # ---------------------------------------------------------------- opening
@@ -62,6 +66,7 @@ async def test_the_id_is_made_once(path: Path) -> None:
     await second.aclose()
     other = await open_database("sqlite://")
     assert other.id != first.id
+    await other.aclose()
     await other.aclose()
 
 

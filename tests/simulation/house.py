@@ -78,20 +78,20 @@ class House:
 
     @asynccontextmanager
     async def queue(self, store: Any = None) -> AsyncIterator[JobQueue]:
-        """Run a queue until the block ends; then stop it in order.
+        """Run a queue until the block ends; then stop it in order and close its store.
 
-        Without a store it opens and closes its own on the house's database.
+        Without a store it opens its own on the house's database.
         """
-        own = store or SqliteStore(await open_database(self.url, inline=True))
-        queue = self.build(own, self.connect())
+        if store is None:
+            store = SqliteStore(await open_database(self.url, inline=True))
+        queue = self.build(store, self.connect())
         task = asyncio.create_task(queue.run())
         try:
             yield queue
         finally:
             task.cancel()
             await asyncio.wait([task])
-            if store is None:
-                await own.aclose()
+            await store.aclose()
             if not task.cancelled():
                 task.result()
 

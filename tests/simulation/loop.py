@@ -86,6 +86,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Return virtual seconds since the loop was made."""
         return self._jumping.now
 
+    def stall(self, stalled_s: float) -> None:
+        """Let time pass as in a process that is not let run: what was due meanwhile is due now."""
+        self._jumping.now += stalled_s
+
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:

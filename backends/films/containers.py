@@ -1,0 +1,86 @@
+"""Opens and makes the containers of films and sounds. In the helper process only: needs PyAV."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import av
+
+# The reader is named for each kind: none that opens further files by name is ever reached.
+READERS: Mapping[str, str] = {
+    "video/mp4": "mov",
+    "video/quicktime": "mov",
+    "audio/mp4": "mov",
+    "video/webm": "matroska",
+    "video/x-matroska": "matroska",
+    "video/x-msvideo": "avi",
+    "audio/flac": "flac",
+    "audio/mpeg": "mp3",
+    "audio/ogg": "ogg",
+    "audio/wav": "wav",
+}
+WRITERS: Mapping[str, str] = {
+    "video/mp4": "mp4",
+    "video/quicktime": "mov",
+    "audio/mp4": "ipod",
+    "video/webm": "webm",
+    "video/x-matroska": "matroska",
+    "video/x-msvideo": "avi",
+    "audio/flac": "flac",
+    "audio/mpeg": "mp3",
+    "audio/ogg": "ogg",
+    "audio/wav": "wav",
+}
+_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "mp4": {"movflags": "+faststart"},  # plays before it has arrived whole
+    "mov": {"movflags": "+faststart"},
+    "ipod": {"movflags": "+faststart"},
+    "mp3": {"id3v2_version": "0", "write_id3v1": "0"},
+}
+
+
+class Unreadable(Exception):
+    """A file of a kind that is not read here, or without picture and sound."""
+
+
+def opened(data: bytes, mime: str) -> Any:
+    """Return a file's container, for reading."""
+    if mime not in READERS:
+        raise Unreadable(mime)
+    return av.open(io.BytesIO(data), format=READERS[mime])
+
+
+def made(out: io.BytesIO, mime: str) -> Any:
+    """Return a container to write into, which tells of no program that wrote it."""
+    writer = WRITERS[mime]
+
+    def again(_url: str, _flags: int, _options: Any) -> io.BytesIO:
+        return io.BytesIO(out.getvalue())  # for the index that is moved to the front
+
+    options = {"fflags": "+bitexact", **_OPTIONS.get(writer, {})}
+    return av.open(out, "w", format=writer, options=options, io_open=again)
+
+
+def streams_of(container: Any) -> list[Any]:
+    """Return the pictures and sounds of a container: no covers, subtitles, chapters or data."""
+    return [
+        stream
+        for stream in container.streams
+        if stream.type in {"video", "audio"} and not _is_cover(stream)
+    ]
+
+
+def _is_cover(stream: Any) -> bool:
+    return stream.type == "video" and bool(stream.disposition & av.stream.Disposition.attached_pic)
+
+
+def seconds_of(container: Any) -> float:
+    """Return how long a film or a sound is, 0 where its container does not say."""
+    if container.duration:
+        return float(container.duration / av.time_base)
+    lengths = [
+        float(stream.duration * stream.time_base)
+        for stream in container.streams
+        if stream.duration and stream.time_base
+    ]
+    return max(lengths, default=0.0)

@@ -1,0 +1,62 @@
+"""Decides how a film or a sound is encoded so that it fits a number of bytes. Pure."""
+
+import math
+from dataclasses import dataclass
+
+_FILLED = 0.92  # of the bytes; the rest is for the container and for what the encoder overshoots
+_SOUND_SHARE = 0.25  # of the bits, in a film
+_FILM_SOUND = (128_000, 96_000, 64_000, 48_000, 32_000)  # bits a second
+_SOUND = (256_000, 192_000, 160_000, 128_000, 96_000, 64_000, 48_000, 32_000, 24_000)
+_BITS_PER_PIXEL = 0.05  # fewer look worse than a smaller picture does
+_SIDE_LEAST = 64
+_SIDE_MOST = 1920
+_BITS_LEAST = 8_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilmPlan:
+    """How a film is encoded: its size in pixels, and bits a second for picture and sound.
+
+    `sound` is None for a film without any, or where no room is left for it.
+    """
+
+    width: int
+    height: int
+    picture: int
+    sound: int | None
+
+
+def film_plan(
+    *, limit: int, seconds: float, size: tuple[int, int], fps: float, has_sound: bool, share: float
+) -> FilmPlan | None:
+    """Return how a film gets into `share` of `limit` bytes; None where it cannot.
+
+    Bits are taken from the size of the picture before they are taken from each pixel.
+    """
+    room = limit * 8 * _FILLED * share / max(seconds, 0.1)
+    sound = _first_below(_FILM_SOUND, room * _SOUND_SHARE) if has_sound else None
+    picture = int(room - (sound or 0))
+    if picture < _BITS_LEAST:
+        return None
+    pixels = picture / (_BITS_PER_PIXEL * max(fps, 1.0))
+    width, height = size
+    scale = min(1.0, math.sqrt(pixels / (width * height)), _SIDE_MOST / max(size))
+    if round(min(size) * scale) < min(_SIDE_LEAST, *size):
+        scale = min(_SIDE_LEAST / min(size), 1.0)
+    return FilmPlan(
+        width=_even(width * scale), height=_even(height * scale), picture=picture, sound=sound
+    )
+
+
+def sound_rate(*, limit: int, seconds: float, share: float) -> int | None:
+    """Return bits a second at which a sound gets into `share` of `limit` bytes; None for none."""
+    return _first_below(_SOUND, limit * 8 * _FILLED * share / max(seconds, 0.1))
+
+
+def _first_below(rates: tuple[int, ...], most: float) -> int | None:
+    return next((rate for rate in rates if rate <= most), None)
+
+
+def _even(side: float) -> int:
+    """Round to a length H.264 takes."""
+    return max(2, round(side / 2) * 2)

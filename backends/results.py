@@ -1,0 +1,29 @@
+"""Makes a server's files ready for people: what programs wrote into them beside the work is out."""
+
+import asyncio
+import re
+
+from backends import films
+from backends.metadata import without_metadata
+from backends.metadata.kinds import is_film, is_picture, is_sound, is_text, mime_of
+
+_SVG = re.compile(rb"<metadata\b.*?</metadata\s*>", re.DOTALL | re.IGNORECASE)
+
+
+class KeptBack(Exception):
+    """A file of which nobody can tell what else is in it; the text is for the operator."""
+
+
+async def bare(data: bytes) -> bytes:
+    """Return a result without metadata. Raises `KeptBack`, and `ValueError` for damage."""
+    mime = mime_of(data)
+    if is_picture(mime):
+        return await asyncio.to_thread(without_metadata, data)
+    if is_film(mime) or is_sound(mime):
+        try:
+            return await films.cleaned(data)
+        except films.FilmError as error:
+            raise KeptBack(str(error)) from error
+    if is_text(data):
+        return _SVG.sub(b"", data) if b"<svg" in data else data
+    raise KeptBack("neither picture, film, sound nor text")

@@ -1,0 +1,98 @@
+"""Compares what people read with what `/queue` says that second and with what really happens.
+
+`python -m benchmarks.truth [--json] [--seed N] [--minutes M]` lets a crowd use the whole bot in
+virtual time: six models that hold each other's cards, three lanes, pictures and loads that fail, a
+server that goes away; private chats, the page, and groups so full that their budget binds.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
+
+from benchmarks.truth_claims import Truth
+from benchmarks.truth_crowd import NO_LIMITS, Crowd, Server, house_of, mishaps
+from benchmarks.truth_looks import LOOK_S, Watch
+from bot.platforms.discord import Discord
+from queueing.events import Event, JobChanged
+from queueing.jobs import Job
+from tests.fakes.chat import FakeChat
+from tests.simulation import loop as virtual
+from tests.simulation.bot_house import bot
+
+WARM_UP_S = 60.0
+
+
+async def measure(seed: int, minutes: float) -> tuple[dict[str, object], Watch]:
+    """Let the crowd live for so many minutes and return the figures."""
+    random = Random(seed)
+    house, crowd = house_of(random), Crowd(random)
+    servers = {name: s for name, s in house.servers.items() if isinstance(s, Server)}
+    watcher = FakeChat("watcher", limits=Discord.limits)  # its answers are on nobody's account
+    async with bot(house, *crowd.chats, watcher, limits=NO_LIMITS) as running:
+        watch = Watch(running, watcher, Truth(servers))
+        accepted: asyncio.Queue[Job] = asyncio.Queue()
+
+        def notice(event: Event) -> None:
+            if isinstance(event, JobChanged) and event.event is None:
+                accepted.put_nowait(event.job)
+
+        running.queue.subscribe(notice)
+        for chat in crowd.chats:
+            chat.on_show = partial(watch.show, chat)
+        await crowd.settle(running)
+        async with asyncio.TaskGroup() as tasks:
+            life = [
+                tasks.create_task(crowd.live(running)),
+                tasks.create_task(mishaps(house, random)),
+                tasks.create_task(_promises(accepted, watch)),
+            ]
+            await asyncio.sleep(WARM_UP_S)
+            ends_at = asyncio.get_running_loop().time() + minutes * 60.0
+            while asyncio.get_running_loop().time() < ends_at:
+                await asyncio.sleep(LOOK_S)
+                await watch.look()
+            for task in life:
+                task.cancel()
+        start = running.clock.now() - asyncio.get_running_loop().time()
+        figures = watch.figures(start)
+    figures["answers_429"] = sum(chat.refused for chat in crowd.chats)
+    return figures, watch
+
+
+async def _promises(accepted: "asyncio.Queue[Job]", watch: Watch) -> None:
+    while True:
+        await watch.accepted(await accepted.get())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=20.0, help="of virtual time")
+    parser.add_argument("--cases", action="store_true", help="print what did not agree")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.CRITICAL)
+    figures, watch = virtual.run(measure(options.seed, options.minutes))
+    figures["seed"] = options.seed
+    if options.cases:
+        for name in ("differs", "passed", "untrue"):
+            for case in getattr(watch, name).cases:
+                print(name, case)
+    if options.json:
+        print(json.dumps(figures))
+        return
+    for name, value in figures.items():
+        print(f"{name:<24}{value!s:>40}")
+
+
+if __name__ == "__main__":
+    main()

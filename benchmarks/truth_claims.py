@@ -1,0 +1,108 @@
+"""What a message claims about the servers, beside what really happens in them.
+
+No text is made from what is read here: it is the servers' own memory of their work.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.truth_crowd import HOSTS, Server
+
+_CLAIMS: Mapping[str, re.Pattern[str]] = {
+    "loading": re.compile(r"(?m)^(?:📦 )?loading (?P<model>\S+) on (?P<host>[\w-]+)"),
+    "loaded first": re.compile(r"(?m)^(?P<model>\S+) is being loaded on (?P<host>[\w-]+) first"),
+    "first": re.compile(r"requests? for (?P<model>\S+) goe?s? first on (?P<host>[\w-]+)"),
+    "let in first": re.compile(
+        r"(?m)^(?P<model>\S+) has waited longer and gets its turn on (?P<host>[\w-]+) first"
+    ),
+    "kept": re.compile(r"(?m)^(?P<host>[\w-]+) is kept for (?P<model>[^\s,]+), which"),
+    "runs": re.compile(r"(?m)^(?P<model>\S+) is busy on (?P<host>[\w-]+) until"),
+    "offline": re.compile(r"(?m)^(?P<host>[\w-]+) is offline"),
+    "failed": re.compile(r"(?m)^loading (?P<model>\S+) failed"),
+    "pausing": re.compile(r"(?m)^pausing after a failed attempt"),
+    "drawing": re.compile(r"(?m)^🎨 drawing with"),
+    "waiting": re.compile(r"(?m)^⏳ \S+ · #\d+ in line"),
+}
+_COMES_FIRST = frozenset({"first", "let in first", "kept"})
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One thing a message says; `model` and `host` where it names them, `wish` whose job it is."""
+
+    kind: str
+    wish: str
+    own: str
+    model: str = ""
+    host: str = ""
+
+
+def claims(text: str, wish: str, own: str) -> Iterator[Claim]:
+    """Yield what the message of a job of the model `own` says about the servers."""
+    for kind, pattern in _CLAIMS.items():
+        found = pattern.search(text)
+        if found is not None:
+            yield Claim(kind, wish, own, **found.groupdict())
+
+
+class Truth:
+    """Answers whether a claim is so, from the servers alone."""
+
+    def __init__(self, servers: Mapping[str, Server]) -> None:
+        self._servers = servers
+        self._on = {host: servers[backend] for host, (backend, _) in HOSTS.items()}
+        self._began: dict[Claim, frozenset[str]] = {}  # what ran as a claim was first seen
+
+    def begins(self, claim: Claim) -> None:
+        """Note that a claim is made that was not made a moment ago."""
+        server = self._on.get(claim.host)
+        self._began[claim] = frozenset() if server is None else _running(server, claim.model)
+
+    def holds(self, claim: Claim) -> bool | None:
+        """Tell whether a claim is so now; None where only what comes next can tell."""
+        if claim.kind in _COMES_FIRST:
+            return None
+        drawn = any(server.draws(claim.wish) for server in self._servers.values())
+        if claim.kind == "drawing":
+            return drawn or self.ended_at(claim.wish) is not None
+        if claim.kind == "failed":
+            return not any(
+                claim.model in s.memory or claim.model in s.loading for s in self._servers.values()
+            )
+        if claim.host:
+            return self._holds_on(claim, self._on[claim.host])
+        return not drawn
+
+    def _holds_on(self, claim: Claim, server: Server) -> bool:
+        match claim.kind:
+            case "offline":
+                return not server.up
+            case "runs":
+                return bool(self._began[claim] & _running(server, claim.model))
+            case _:
+                return claim.model in server.loading
+
+    def ended_at(self, wish: str) -> float | None:
+        """Return when a server had done a request, in the loop's time."""
+        ends = [s.done_at[wish] for s in self._servers.values() if wish in s.done_at]
+        return min(ends, default=None)
+
+    def came_first(self, claim: Claim, at: float) -> bool:
+        """Tell whether what a claim named did come before the model of the job itself."""
+        server = self._on.get(claim.host)
+        if server is None:
+            return False
+        for _, model, _ in server.starts[_first(server.starts, at) :]:
+            if model in {claim.model, claim.own}:
+                return model == claim.model
+        return True
+
+
+def _running(server: Server, model: str) -> frozenset[str]:
+    return frozenset(a.work.key for a in server.running if a.model == model)
+
+
+def _first(starts: Sequence[tuple[float, str, str]], at: float) -> int:
+    return bisect_left(starts, at, key=lambda start: start[0])

@@ -1,0 +1,168 @@
+"""The crowd, the cards and the mishaps of the trial of truth, in virtual time."""
+
+import asyncio
+import math
+from dataclasses import dataclass
+from random import Random
+
+from benchmarks.chats import StrictChat, StrictDiscord, StrictTelegram, Window
+from bot.access import Limits
+from bot.platforms.web import Web
+from queueing.errors import OutOfMemory
+from queueing.requests import Work
+from tests.fakes.backend import Attempt, Card, FakeServer, Fate, prompt_of
+from tests.simulation.bot_house import ADMIN, Bot
+from tests.simulation.house import House, host, image_model
+
+HOSTS = {"gpu-1": ("studio", 24000), "gpu-2": ("workshop", 16000), "gpu-3": ("attic", 16000)}
+MODELS = {  # name: (backends, MB, seconds for a load, for a picture, how often it is asked for)
+    "flux": ("studio", 17000, 10.0, 8.0, 5),
+    "qwen": ("studio", 12000, 8.0, 6.0, 3),
+    "sdxl": ("workshop studio", 8000, 6.0, 5.0, 5),
+    "llama": ("workshop", 12000, 7.0, 5.0, 3),
+    "hero": ("attic", 12000, 8.0, 6.0, 2),
+    "sd3": ("attic", 14000, 9.0, 7.0, 2),
+}
+LANES = ("vip", "relaxed", "normal", "normal", "normal")  # of people, in turn
+NO_LIMITS = Limits(open_per_person=50, in_line_per_person=50)
+
+_WANDERS = 0.15  # of the times of loads and pictures
+_FAULTY = 0.02  # of pictures, and twice as many loads
+_THINKING_S = 450.0  # between two requests of a person
+_RUSH_EVERY_S, _RUSH = 240.0, 12  # people who want the same within seconds
+_AWAY_EVERY_S, _AWAY_S = 300.0, 60.0
+
+
+class Page(StrictChat):
+    """The web page: what it takes is bounded by nothing but the bot."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__("web", random)
+        self.limits = Web.limits
+
+    def windows_of(self, _chat: str) -> tuple[Window, ...]:
+        """Return a window that nobody fills."""
+        return (Window(1000, 1.0),)
+
+
+class Server(FakeServer):
+    """Needs about the usual time for everything, sometimes fails at it, and remembers when it ended."""
+
+    def __init__(self, name: str, card: Card, random: Random) -> None:
+        super().__init__(name, card)
+        self._random = random
+        self.fates, self.load_fates = self._fate, self._load_fate
+        self.progress_every_s = 1.0
+        self.done_at: dict[str, float] = {}  # by prompt, in the loop's time
+
+    def begin_load(self, model: str, vram_mb: int) -> "asyncio.Future[None]":
+        """Load a model in about its usual time."""
+        self.load_s = MODELS[model][2] * self._wander()
+        return super().begin_load(model, vram_mb)
+
+    def accept(self, model: str, work: Work) -> Attempt:
+        """Draw in about the model's usual time."""
+        self.service_s = MODELS[model][3] * self._wander()
+        attempt = super().accept(model, work)
+        attempt.done.add_done_callback(lambda done: self._note(prompt_of(work), done))
+        return attempt
+
+    def draws(self, prompt: str) -> bool:
+        """Tell whether it works at that request now."""
+        return any(prompt_of(attempt.work) == prompt for attempt in self.running)
+
+    def _note(self, prompt: str, done: "asyncio.Future[None]") -> None:
+        if not done.cancelled() and done.exception() is None:
+            self.done_at[prompt] = asyncio.get_running_loop().time()
+
+    def _wander(self) -> float:
+        return math.exp(self._random.gauss(0.0, _WANDERS))
+
+    def _fate(self, _work: Work) -> Fate:
+        return Fate(error=OutOfMemory("no") if self._random.random() < _FAULTY else None)
+
+    def _load_fate(self) -> Exception | None:
+        return OutOfMemory("no") if self._random.random() < 2 * _FAULTY else None
+
+
+def house_of(random: Random) -> House:
+    """Return three cards on which several models cannot be at once."""
+    models = [
+        image_model(name, *backends.split(), vram_mb=mb, load_s=load_s, service_s=s, parallel=1)
+        for name, (backends, mb, load_s, s, _) in MODELS.items()
+    ]
+    house = House.of(models, [host(name, b, vram_mb=mb) for name, (b, mb) in HOSTS.items()])
+    for name, server in list(house.servers.items()):
+        house.servers[name] = Server(name, server.card, Random(random.random()))
+    return house
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who asks, and where."""
+
+    chat: StrictChat
+    room: str
+    user: str
+
+
+class Crowd:
+    """Private chats, the page, and two groups in which more is asked than they can be told of."""
+
+    def __init__(self, random: Random) -> None:
+        telegram, discord, page = StrictTelegram(random), StrictDiscord(random), Page(random)
+        self.chats: tuple[StrictChat, ...] = (telegram, discord, page)
+        self.people = [
+            *(Person(telegram, f"p{n}", f"telegram:{n}") for n in range(24)),
+            *(Person(discord, f"p{n}", f"discord:{n}") for n in range(24)),
+            *(Person(page, f"w{n}", f"web:{n}") for n in range(12)),
+            *(Person(telegram, "g1", f"telegram:{100 + n}") for n in range(24)),
+            *(Person(telegram, "g2", f"telegram:{200 + n}") for n in range(8)),
+        ]
+        self._random = random
+        self._asked = 0
+
+    async def settle(self, running: Bot) -> None:
+        """Give people their lanes."""
+        for number, person in enumerate(self.people):
+            lane = LANES[number % len(LANES)]
+            await self._say(running, person, f"/limit {person.user} --lane {lane}", user=ADMIN)
+
+    async def live(self, running: Bot) -> None:
+        """Ask for pictures, all of them, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for person in self.people:
+                tasks.create_task(self._think_and_ask(running, person))
+            tasks.create_task(self._rush(running))
+
+    async def _think_and_ask(self, running: Bot, person: Person) -> None:
+        while True:
+            await asyncio.sleep(self._random.expovariate(1 / _THINKING_S))
+            await self._ask(running, person, self._model())
+
+    async def _rush(self, running: Bot) -> None:
+        """Have a dozen people want the same at once, now and then."""
+        while True:
+            await asyncio.sleep(_RUSH_EVERY_S * self._random.uniform(0.5, 1.5))
+            model = self._model()
+            for person in self._random.sample(self.people, _RUSH):
+                await asyncio.sleep(self._random.uniform(0.0, 2.0))
+                await self._ask(running, person, model)
+
+    def _model(self) -> str:
+        return self._random.choices(list(MODELS), [m[4] for m in MODELS.values()])[0]
+
+    async def _ask(self, running: Bot, person: Person, model: str) -> None:
+        self._asked += 1
+        await self._say(running, person, f"/image {model} wish {self._asked}")
+
+    async def _say(self, running: Bot, person: Person, text: str, user: str = "") -> None:
+        call = person.chat.call(text, chat=person.room, user=user or person.user)
+        await running.gate.call(call)
+
+
+async def mishaps(house: House, random: Random) -> None:
+    """Have a server go away and come back, again and again, until cancelled."""
+    while True:
+        await asyncio.sleep(_AWAY_EVERY_S * random.uniform(0.5, 1.5))
+        house.servers[random.choice(["attic", "attic", "workshop"])].die(restart_s=_AWAY_S)

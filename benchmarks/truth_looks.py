@@ -1,0 +1,247 @@
+"""Looks at every open message once a second, beside `/queue` and the servers."""
+
+import asyncio
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import quantiles
+
+from benchmarks.chats import StrictChat
+from benchmarks.truth_claims import Claim, Truth, claims
+from bot.platforms.base import Body, Content, Moment
+from bot.texts import plain
+from queueing.jobs import Job
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_house import Bot
+
+LOOK_S = 1.0
+DIFFERS_S, PASSED_S, UNTRUE_S = 5.0, 3.0, 5.0
+FIRST = 10
+LONG_S = 60.0
+KEPT_S, KEPT_SHARE = 5.0, 0.2
+
+_JOB = re.compile(r"(?m)^(\d+) · (.*(?:\n(?!\d+ · ).*)*)")
+_PLACE = re.compile(r"#(\d+) in line")
+_STEPS = re.compile(r" · step \d+/\d+ \S+| · \d+ % \S+")
+_BEGINS = re.compile("[⏳📦🎨✍]")
+
+
+@dataclass(eq=False, kw_only=True)
+class Shown:
+    """An open job's message, as it is seen now."""
+
+    chat: StrictChat
+    room: str
+    user: str
+    job: Job
+    content: Content
+    since: float
+    first_at: float
+    times: list[tuple[float, float]] = field(default_factory=list)  # when shown, and what
+
+    @property
+    def body(self) -> str:
+        """What it says of place, reason and time."""
+        text = flat(self.content.body)
+        found = _BEGINS.search(text)
+        return _STEPS.sub("", text[found.start() :] if found else text)
+
+
+def flat(body: Body) -> str:
+    """Return a body as text in which moments are exact."""
+    return "".join(
+        f"<{part.at:.0f}±{part.spread_s:g}>" if isinstance(part, Moment) else plain((part,))
+        for part in body
+    )
+
+
+@dataclass(slots=True)
+class _Age:
+    """For how long something has been wrong, and for how much of that an edit was allowed."""
+
+    since: float
+    seen_at: float
+    allowed_s: float = 0.0
+    first_allowed: float | None = None
+    counted: bool = False
+
+
+class Ages:
+    """Adds up, for each thing that is wrong, the time in which it could have been put right."""
+
+    def __init__(self, most_s: float) -> None:
+        self._most_s = most_s
+        self._open: dict[object, _Age] = {}
+        self.cases: list[object] = []
+        self.waits: list[float] = []
+
+    def note(self, key: object, now: float, *, wrong: bool, free: bool, since: float) -> None:
+        """Take what a look has found; `free` tells whether the chat's budget allows an edit."""
+        if not wrong:
+            if (age := self._open.pop(key, None)) is not None and age.first_allowed is None:
+                self.waits.append(now - age.since)
+            return
+        age = self._open.setdefault(key, _Age(since, since))
+        if free:
+            if age.first_allowed is None:
+                age.first_allowed = now
+                self.waits.append(now - age.since)
+            age.allowed_s += now - age.seen_at
+        age.seen_at = now
+        if age.allowed_s > self._most_s and not age.counted:
+            age.counted = True
+            self.cases.append((key, round(age.since, 1)))
+
+
+class Watch:
+    """Sees what the chats show, asks `/queue`, and counts what does not agree."""
+
+    def __init__(self, running: Bot, watcher: FakeChat, truth: Truth) -> None:
+        self._running = running
+        self._watcher = watcher
+        self._truth = truth
+        self._jobs: dict[int, Job] = {}
+        self._accepted: dict[int, tuple[float, float | None]] = {}
+        self._claims: dict[tuple[int, Claim], list[tuple[float, bool, bool | None]]] = {}
+        self._flips: list[int] = []
+        self.open: dict[int, Shown] = {}
+        self.looks = 0
+        self.differs, self.passed, self.untrue = Ages(DIFFERS_S), Ages(PASSED_S), Ages(UNTRUE_S)
+
+    # ------------------------------------------------------------ what is seen
+
+    async def accepted(self, job: Job) -> None:
+        """Note what a job is promised."""
+        self._jobs[job.id] = job
+        standing = (await self._running.queue.standings([job]))[job.id]
+        self._accepted[job.id] = (self._now(), standing.done_at)
+
+    def show(self, chat: StrictChat, room: str, content: Content) -> None:
+        """Take a content that has just become visible."""
+        if not content.buttons:
+            return
+        button, now = content.buttons[0][0], self._now()
+        if button.command != "cancel" or button.job_id not in self._jobs:
+            if (gone := self.open.pop(button.job_id, None)) is not None:
+                self._close(gone)
+            return
+        job = self._jobs[button.job_id]
+        shown = self.open.get(job.id)
+        if shown is None:
+            shown = self.open[job.id] = Shown(
+                chat=chat,
+                room=room,
+                user=job.owner,
+                job=job,
+                content=content,
+                since=now,
+                first_at=now,
+            )
+        shown.content, shown.since = content, now
+        ahead = [p.at for p in content.body if isinstance(p, Moment) and not p.clock]
+        if ahead and (not shown.times or shown.times[-1][1] != ahead[0]):
+            shown.times.append((now, ahead[0]))
+
+    def _close(self, shown: Shown) -> None:
+        if self._now() - shown.first_at >= LONG_S:
+            self._flips.append(flips(shown.times))
+
+    # ------------------------------------------------------------ looking
+
+    async def look(self) -> None:
+        """Compare every open message with `/queue` and with the servers."""
+        by_user = defaultdict(list)
+        for shown in self.open.values():
+            by_user[shown.user].append(shown)
+        for user, messages in by_user.items():
+            said = await self._asked(user)
+            for shown in messages:
+                self._compare(shown, said.get(shown.job.id))
+
+    def _compare(self, shown: Shown, said: str | None) -> None:
+        now, job = self._now(), shown.job
+        if said is None or self.open.get(job.id) is not shown:
+            return  # it ended while it was asked
+        free = self._free(shown, now)
+        place = _PLACE.search(said)
+        if place is None or int(place[1]) <= FIRST:
+            self.looks += 1
+            wrong = said != shown.body
+            self.differs.note(job.id, now, wrong=wrong, free=free, since=now)
+        for moment in {p.at for p in shown.content.body if isinstance(p, Moment)}:
+            if moment > shown.since:  # it was ahead when it was shown
+                wrong = moment < now
+                self.passed.note((job.id, moment), now, wrong=wrong, free=free, since=moment)
+        prompt = getattr(job.request, "prompt", "")
+        for claim in claims(shown.body, prompt, job.model):
+            seen = self._claims.setdefault((job.id, claim), [])
+            if not seen or now - seen[-1][0] > 1.5 * LOOK_S:
+                self._truth.begins(claim)
+            seen.append((now, free, self._truth.holds(claim)))
+
+    def _free(self, shown: Shown, now: float) -> bool:
+        """Whether the chat's budget allows an edit of that message now."""
+        presenter = self._running.presenter
+        pace = presenter._desks.at(shown.chat.name, shown.room).pace  # noqa: SLF001
+        gap_s = pace.edit_gap_s(now - shown.first_at)
+        return pace.earliest(now, urgent=False) <= now and now - shown.since >= gap_s
+
+    async def _asked(self, user: str) -> dict[int, str]:
+        """Return what `/queue` says of somebody's jobs."""
+        answer: asyncio.Future[Content] = asyncio.get_running_loop().create_future()
+
+        async def respond(content: Content, _private: bool) -> None:
+            answer.set_result(content)
+
+        await self._running.gate.call(self._watcher.call("/queue", user=user, respond=respond))
+        own = flat((await answer).body).partition("\n\n")[0]
+        return {int(found[1]): found[2].strip() for found in _JOB.finditer(own)}
+
+    def _now(self) -> float:
+        return self._running.clock.now()
+
+    # ------------------------------------------------------------ the figures
+
+    def figures(self, start: float) -> dict[str, object]:
+        """Return the figures; `start` is the clock's moment at which the loop's time was zero."""
+        for key, seen in self._claims.items():
+            last = seen[0][0]
+            for at, free, holds in seen:
+                so = self._truth.came_first(key[1], at - start) if holds is None else holds
+                if at - last > 1.5 * LOOK_S:  # it was not made in between
+                    self.untrue.note(key, at, wrong=False, free=free, since=at)
+                self.untrue.note(key, at, wrong=not so, free=free, since=at)
+                last = at
+        waits = self.differs.waits + self.passed.waits
+        return {
+            "looks": self.looks,
+            "contradictions": len(self.differs.cases),
+            "past_moments": len(self.passed.cases),
+            "budget_wait_s_p95": round(quantiles(waits, n=20)[-1], 1) if len(waits) > 1 else 0.0,
+            "untrue_reasons": len(self.untrue.cases),
+            "flips_per_job": round(sum(self._flips) / max(1, len(self._flips)), 2),
+            "kept_by_lane": self._kept(start),
+        }
+
+    def _kept(self, start: float) -> dict[str, float]:
+        kept = defaultdict(list)
+        for job_id, (at, promise) in self._accepted.items():
+            job = self._jobs[job_id]
+            ended = self._truth.ended_at(getattr(job.request, "prompt", ""))
+            if ended is not None and promise is not None:
+                ended += start
+                off = abs(promise - ended)
+                kept[job.lane].append(off <= max(KEPT_S, KEPT_SHARE * (ended - at)))
+        return {lane: round(sum(each) / len(each), 2) for lane, each in sorted(kept.items())}
+
+
+def flips(times: list[tuple[float, float]]) -> int:
+    """Return how often the times a message showed turned back by more than a fifth of the wait."""
+    found, direction = 0, 0
+    for (_, old), (at, new) in pairwise(times):
+        turned = 1 if new > old else -1
+        if turned == -direction and abs(new - old) > KEPT_SHARE * max(0.0, old - at):
+            found += 1
+        direction = turned
+    return found

@@ -1,0 +1,21 @@
+"""`/new`: the next question begins a conversation, whatever was said before."""
+
+from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.table import Command
+
+COMMAND = Command(name="new", help="command.new")
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    """Begin afresh; among several people only replies go on with a conversation anyway."""
+    if call.invocation.group:
+        return reply(call.say("new.in_groups"))
+    await begin(context, call)
+    return reply(call.say("new.begun"))
+
+
+async def begin(context: Context, call: Call) -> None:
+    """Put what the caller was told in this chat behind them."""
+    at = call.invocation
+    now = context.clock.now()
+    await context.records.begin_afresh(at.platform, at.chat, at.user, now, idle_s=context.idle_s)

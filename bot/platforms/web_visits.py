@@ -1,0 +1,79 @@
+"""Who is connected to the page, and whose connection ends when there is no room for another.
+
+Pure: decides by counts and moments. A stranger never keeps anybody out: whoever comes takes the
+place of the stranger who has been idle longest, so somebody with a valid cookie is let in even
+from the address the strangers come from.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Room:
+    """How many connections there may be: in all, of one address's strangers, of one person."""
+
+    overall: int
+    strangers: int
+    person: int
+
+    @classmethod
+    def of(cls, overall: int) -> "Room":
+        """Share out a number of connections."""
+        return cls(
+            overall=overall,
+            strangers=max(1, min(64, overall // 4)),
+            person=max(1, min(100, overall // 2)),
+        )
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Visit:
+    """A connection: from where, whose once a cookie told, requests under way, when last heard.
+
+    A proxy's connections carry everybody's requests, so its address does not stand for anybody.
+    """
+
+    address: str
+    proxy: bool
+    at: float
+    person: str | None = None
+    busy: int = 0
+
+
+def in_the_way(visits: Collection[Visit], address: str, room: Room) -> Visit | None:
+    """Return whose connection ends so that one more from an address fits; None where none need.
+
+    Where nothing can end, there is no room at all: see `is_full`.
+    """
+    strangers = [visit for visit in visits if visit.person is None]
+    here = [visit for visit in strangers if visit.address == address and not visit.proxy]
+    if len(here) >= room.strangers:
+        return _longest_idle(here)
+    if len(visits) < room.overall:
+        return None
+    idle = strangers or [visit for visit in visits if not visit.busy]
+    (holder, _), *_ = Counter(map(_holder, idle)).most_common(1) or [((None, ""), 0)]
+    return _longest_idle([visit for visit in idle if _holder(visit) == holder])
+
+
+def beyond_a_person(visits: Collection[Visit], person: str, room: Room) -> Visit | None:
+    """Return the connection that ends because a person has more than their share."""
+    own = [visit for visit in visits if visit.person == person]
+    if len(own) <= room.person:
+        return None
+    return _longest_idle([visit for visit in own if not visit.busy])
+
+
+def is_full(visits: Collection[Visit], room: Room) -> bool:
+    """Return whether nobody else fits."""
+    return len(visits) >= room.overall
+
+
+def _holder(visit: Visit) -> tuple[str | None, str]:
+    return (visit.person, "" if visit.person else visit.address)
+
+
+def _longest_idle(visits: Sequence[Visit]) -> Visit | None:
+    return min(visits, key=lambda visit: visit.at, default=None)

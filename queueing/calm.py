@@ -1,0 +1,92 @@
+"""Calm: the moments people are told, which change only when they are clearly off.
+
+A forecast wanders by some seconds with every look. Whoever asks about a job is told the same moment
+until it is off by more than a fifth of what is left, or ten seconds; one that turns back must have
+been off for a while. A moment that has passed is told no longer. Decides, and asks nobody.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+_STEADY_S = 10.0
+_STEADY_SHARE = 0.2
+_SEEN_FOR_S = 3.0  # how long a moment must be off before another one is told
+_TURNED_FOR_S = 20.0  # the same before it is told that it comes back to where it was
+PASSES_S = 1.5  # a moment is told for so long after it: what it announced is mostly just happening
+_MOST = 10_000  # moments, before those nobody asks for are let go
+_KEPT_S = 600.0  # since it was last asked for
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expectation:
+    """A moment (UNIX seconds), and the moments between which it will probably be."""
+
+    at: float
+    earliest: float
+    latest: float
+
+
+@dataclass(kw_only=True, slots=True)
+class _Told:
+    value: Expectation | None
+    asked_at: float
+    later: bool | None = None  # which way it was last corrected
+    off_since: float | None = None  # off in one direction since then
+    off_later: bool = False
+
+
+class Calm:
+    """Keeps what was told of each job, model or whatever else a moment belongs to."""
+
+    def __init__(self) -> None:
+        self._told: dict[Hashable, _Told] = {}
+        self._most = _MOST
+
+    def of(self, key: Hashable, expected: Expectation | None, now: float) -> Expectation | None:
+        """Return what to tell, where this is expected now; None where nothing can be said."""
+        if expected is not None and expected.at <= now:
+            expected = None  # it is overdue: when it will be is open
+        told = self._told.get(key)
+        if told is None:
+            self._make_room(now)
+            told = self._told[key] = _Told(value=expected, asked_at=now)
+        told.asked_at = now
+        old = told.value
+        if old is None or old.at <= now - PASSES_S:
+            _tell(told, expected)
+        elif expected is None:
+            if old.at > now:
+                _correct(told, None, now, later=True)
+        elif _is_off(old.at, expected.at, now):
+            _correct(told, expected, now, later=expected.at > old.at)
+        else:
+            told.off_since = None
+        return told.value
+
+    def __len__(self) -> int:
+        """Return of how many things it knows what was told."""
+        return len(self._told)
+
+    def _make_room(self, now: float) -> None:
+        if len(self._told) >= self._most:
+            self._told = {k: t for k, t in self._told.items() if t.asked_at > now - _KEPT_S}
+            self._most = max(_MOST, 2 * len(self._told))
+
+
+def _is_off(told: float, expected: float, now: float) -> bool:
+    return abs(expected - told) > max(_STEADY_S, _STEADY_SHARE * (told - now))
+
+
+def _correct(told: _Told, expected: Expectation | None, now: float, *, later: bool) -> None:
+    """Tell something else once it has been off for long enough, longer where it turns back."""
+    if told.off_since is None or told.off_later != later:
+        told.off_since, told.off_later = now, later
+    turns_back = told.later is not None and told.later != later
+    if now - told.off_since >= (_TURNED_FOR_S if turns_back else _SEEN_FOR_S):
+        _tell(told, expected)
+
+
+def _tell(told: _Told, expected: Expectation | None) -> None:
+    if told.value is not None and expected is not None:
+        told.later = expected.at > told.value.at
+    told.value, told.off_since = expected, None

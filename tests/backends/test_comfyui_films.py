@@ -1,0 +1,79 @@
+"""Files of a ComfyUI server that are no pictures: films, sound and what nobody can read."""
+
+import struct
+
+import pytest
+
+from backends import films
+from backends.comfyui import ComfyUI
+from backends.comfyui_answers import ServerFile
+from backends.comfyui_results import KEPT_BACK, collected
+from queueing.errors import Rejected
+from queueing.requests import Output
+from tests.backends.planted import PLANTED, SECRET, words_of
+
+pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+
+from tests.backends.recorded_films import film, tags_of
+
+MODEL_3D = b"glTF" + struct.pack("<II", 2, 40) + b"\xff" * 28
+DRAWING = f"<svg><metadata>{SECRET}</metadata><path d='M0 0'/></svg>".encode()
+
+
+async def given(comfy: ComfyUI, *made: bytes, keep: bool = False) -> Output:
+    """Return what people get of files a server made."""
+    files = {f"{number}.bin": data for number, data in enumerate(made)}
+
+    async def download(file: ServerFile) -> tuple[bytes, str]:
+        return files[file.filename], "application/octet-stream"
+
+    comfy._server.download = download  # type: ignore[method-assign]
+    told = [ServerFile(filename=name) for name in files]
+    return await collected(comfy._server, told, "wan", keep_metadata=keep)
+
+
+async def test_a_film_comes_without_its_workflow(comfy: ComfyUI) -> None:
+    """If this failed prompts and paths would be published with every film."""
+    (made,) = (await given(comfy, film("mp4"))).files
+    assert made.mime == "video/mp4"
+    assert SECRET not in tags_of(made.data)
+
+
+async def test_the_workflow_stays_where_the_operator_wants_it(
+    comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this failed the option would do nothing for films, or need what is not installed."""
+    monkeypatch.setattr(films.helper, "available", lambda: False)
+    whole = film("mp4")
+    output = await given(comfy, whole, MODEL_3D, keep=True)
+    assert [file.data for file in output.files] == [whole, MODEL_3D]
+    assert output.text == ""
+
+
+async def test_without_the_libraries_a_film_is_kept_back_with_a_sentence(
+    comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this failed films would be given out with the workflow, or vanish in silence."""
+    monkeypatch.setattr(films.helper, "available", lambda: False)
+    output = await given(comfy, film("mp4"), PLANTED["PNG"]())
+    assert [file.mime for file in output.files] == ["image/png"]
+    assert output.text == KEPT_BACK
+    with pytest.raises(Rejected) as refused:
+        await given(comfy, film("mp4"))
+    assert refused.value.user_text == KEPT_BACK
+
+
+async def test_what_nobody_can_read_is_kept_back(comfy: ComfyUI) -> None:
+    """If this failed a 3D model would carry the prompt to everybody."""
+    with pytest.raises(Rejected):
+        await given(comfy, MODEL_3D)
+
+
+async def test_words_stay_and_a_drawings_notes_go(comfy: ComfyUI) -> None:
+    """If this failed a caption would be lost, or a drawing carry the workflow."""
+    output = await given(comfy, b"a cat on a mat", DRAWING, PLANTED["JPEG"]())
+    words, drawing, picture = (file.data for file in output.files)
+    assert words == b"a cat on a mat"
+    assert SECRET.encode() not in drawing
+    assert b"<path" in drawing
+    assert SECRET not in words_of(picture)

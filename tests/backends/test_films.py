@@ -1,0 +1,252 @@
+"""Films and sounds are cleaned, looked at and made to fit in a process of their own."""
+
+import asyncio
+import io
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from backends import films
+from backends.films import helper
+from backends.films.order import Answer, Order, Task
+from backends.films.plan import film_plan, sound_rate
+from backends.metadata.kinds import mime_of
+from queueing.requests import File
+
+pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+
+from backends.films.remux import clean, without_comment
+from tests.backends.planted import MOVES, MOVING, PLANTED, SECRET, words_of
+from tests.backends.recorded_films import KINDS, film, shown_and_heard, tags_of
+
+SHORT = film("mp4", frames=3, silent=True)
+
+
+def file(data: bytes, name: str = "wan-1.bin") -> File:
+    return File(name=name, mime=mime_of(data), data=data)
+
+
+# ---------------------------------------------------------------- metadata
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_the_workflow_leaves_a_film_and_all_that_is_seen_and_heard_stays(kind: str) -> None:
+    """If this failed prompts and paths would be published with every film."""
+    before = film(kind)
+    after = clean(before, KINDS[kind].mime)
+    assert mime_of(before) == mime_of(after) == KINDS[kind].mime
+    assert SECRET in tags_of(before)
+    assert SECRET not in tags_of(after)
+    was, now = shown_and_heard(before), shown_and_heard(after)
+    assert [each for each in was if each not in now] == []
+    assert len(now) <= len(was) + (kind == "ogg-vorbis")  # its last piece is cut by its container
+
+
+async def test_a_film_is_cleaned_in_a_process_of_its_own() -> None:
+    """If this failed a crafted film could end the bot."""
+    before = film("mp4")
+    after = await films.cleaned(before)
+    assert SECRET in tags_of(before)
+    assert SECRET not in tags_of(after)
+    assert after.index(b"moov") < after.index(b"mdat")  # plays before it has arrived whole
+
+
+def test_a_comment_leaves_the_headers_of_vorbis() -> None:
+    """If this failed a sound within a film would keep its words."""
+    first, comment, last = b"\x01vorbis" + bytes(23), b"\x03vorbis" + b"x" * 600, b"\x05vorbis"
+    headers = b"\x02" + bytes([30]) + b"\xff\xff" + bytes([607 - 510]) + first + comment + last
+    cleaned = without_comment(headers)
+    assert cleaned == b"\x02" + bytes([30, 16]) + first + b"\x03vorbis" + bytes(8) + b"\x01" + last
+    assert without_comment(cleaned) == cleaned
+
+
+async def test_what_cannot_be_read_is_told() -> None:
+    """If this failed a broken film would be given out with all that is in it."""
+    whole = film("mp4")
+    for data in (b"\0\0\0\x18ftypmp42" + bytes(40), whole[:200], b"fLaC" + bytes(9)):
+        with pytest.raises(films.FilmError):
+            await films.cleaned(data)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, len(SHORT) - 1), st.integers(0, 255)), min_size=1, max_size=6)
+)
+def test_a_damaged_film_is_cleaned_or_refused(damage: list[tuple[int, int]]) -> None:
+    """If this failed a damaged film would become a file of another kind, or end the process."""
+    data = bytearray(SHORT)
+    for at, value in damage:
+        data[at] = value
+    try:
+        after = clean(bytes(data), "video/mp4")
+    except Exception:  # noqa: BLE001  the process tells whatever its libraries raise
+        return
+    assert mime_of(after) == "video/mp4"
+
+
+# ---------------------------------------------------------------- looks and sizes
+
+
+async def test_a_film_is_looked_at() -> None:
+    """If this failed chats would show a square of no length."""
+    found = await films.looked_at(file(film("mp4")))
+    assert (found.looks.width, found.looks.height) == (64, 48)
+    assert found.looks.seconds == pytest.approx(0.75, abs=0.1)
+    assert (found.looks.picture, found.looks.sound) == ("h264", "aac")
+    with Image.open(io.BytesIO(found.still)) as still:
+        assert still.size == (64, 48)
+
+
+async def test_a_film_too_large_is_made_to_fit_and_plays() -> None:
+    """If this failed a film would never arrive."""
+    large = file(film("webm", size=(320, 240), frames=24), "wan-1.webm")
+    limit = len(large.data) // 4
+    small = await films.fitted(large, limit)
+    assert small.name == "wan-1.mp4"
+    assert small.mime == mime_of(small.data) == "video/mp4"
+    assert len(small.data) <= limit
+    found = (await films.looked_at(small)).looks
+    assert (found.picture, found.sound) == ("h264", "aac")
+    assert found.seconds == pytest.approx(1.5, abs=0.2)
+    assert SECRET not in tags_of(small.data)
+
+
+async def test_a_sound_too_large_is_made_to_fit() -> None:
+    """If this failed a song would never arrive."""
+    large = file(film("wav"), "song-1.wav")
+    small = await films.fitted(large, len(large.data) // 4)
+    assert (small.name, small.mime) == ("song-1.mp3", "audio/mpeg")
+    assert len(small.data) <= len(large.data) // 4
+    assert (await films.looked_at(small)).looks.seconds == pytest.approx(0.64, abs=0.1)
+
+
+@pytest.mark.parametrize("kind", MOVES)
+async def test_a_moving_picture_becomes_a_film(kind: str) -> None:
+    """If this failed chats that know no such pictures would show the first one only."""
+    before = PLANTED[kind](**MOVING)
+    made = await films.fitted(file(before, "wan-1.webp"), 1_000_000)
+    assert SECRET in words_of(before)
+    assert SECRET not in tags_of(made.data)
+    assert len(shown_and_heard(made.data)) == 2
+
+
+async def test_what_cannot_fit_is_told_not_tried_for_ever() -> None:
+    """If this failed a delivery would never end."""
+    with pytest.raises(films.FilmError, match="fit"):
+        await films.fitted(file(film("mp4")), 60)
+
+
+@given(
+    limit=st.integers(1_000, 200_000_000),
+    seconds=st.floats(0.01, 3600),
+    width=st.integers(2, 8192),
+    height=st.integers(2, 8192),
+    fps=st.floats(1, 120),
+    has_sound=st.booleans(),
+)
+def test_a_plan_keeps_to_the_bytes(
+    *, limit: int, seconds: float, width: int, height: int, fps: float, has_sound: bool
+) -> None:
+    """If this failed a film would be encoded again and again, or distorted."""
+    plan = film_plan(
+        limit=limit,
+        seconds=seconds,
+        size=(width, height),
+        fps=fps,
+        has_sound=has_sound,
+        share=1.0,
+    )
+    if plan is None:
+        assert limit * 8 / max(seconds, 0.1) < 30_000
+        return
+    assert (plan.picture + (plan.sound or 0)) * max(seconds, 0.1) <= limit * 8
+    assert plan.width % 2 == plan.height % 2 == 0
+    assert max(plan.width, plan.height) <= max(
+        1920, 64 * max(width, height) / min(width, height) + 2
+    )
+    assert plan.width <= width + 1
+    assert plan.height <= height + 1
+
+
+def test_a_sound_gets_the_best_rate_that_fits() -> None:
+    """If this failed a song would be worse than it must be, or not fit."""
+    assert sound_rate(limit=10_000_000, seconds=240, share=1.0) == 256_000
+    assert sound_rate(limit=1_000_000, seconds=240, share=1.0) == 24_000
+    assert sound_rate(limit=100_000, seconds=240, share=1.0) is None
+
+
+# ---------------------------------------------------------------- the process
+
+
+@pytest.fixture
+async def stuck(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[asyncio.subprocess.Process]]:
+    """Let the helper be a process that never answers; yield those that were started."""
+    started: list[asyncio.subprocess.Process] = []
+    start = asyncio.create_subprocess_exec
+
+    async def instead(*_: object, **how: object) -> asyncio.subprocess.Process:
+        sleeping = [sys.executable, "-c", "import time; time.sleep(600)"]
+        started.append(await start(*sleeping, **how))  # type: ignore[arg-type]
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", instead)
+    yield started
+    assert all(process.returncode is not None for process in started)
+
+
+async def test_a_film_that_takes_too_long_is_given_up(
+    stuck: list[asyncio.subprocess.Process],
+) -> None:
+    """If this failed one film would hold up all others."""
+    order = Order(task=Task.CLEAN, mime="video/mp4", size=4)
+    with pytest.raises(films.FilmError, match="took over"):
+        await helper.ask(order, b"film", wall_s=0.2)
+    assert len(stuck) == 1
+
+
+async def test_the_process_ends_with_the_task_that_waits_for_it(
+    stuck: list[asyncio.subprocess.Process],
+) -> None:
+    """If this failed a stop would leave a process at work."""
+    asking = asyncio.create_task(films.cleaned(b"\0\0\0\x18ftypmp42"))
+    while not stuck:  # noqa: ASYNC110  # nothing tells of a process that starts
+        await asyncio.sleep(0.01)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+@pytest.mark.skipif(os.name == "nt", reason="bounded by time alone there")
+async def test_the_process_is_bounded_and_knows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this failed a crafted film could take all memory, or read the bots' tokens."""
+    monkeypatch.setenv("DISCORD_TOKEN", "secret")
+    code = (
+        "import os, resource as r; from backends.films import worker; worker._bound();"
+        "print(r.getrlimit(r.RLIMIT_AS)[0] <= worker.MEMORY, r.getrlimit(r.RLIMIT_FSIZE)[0],"
+        "r.getrlimit(r.RLIMIT_CPU)[0] <= worker.PROCESSOR_S, os.nice(0) > 0,"
+        "'DISCORD_TOKEN' in os.environ)"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-c", code, stdout=asyncio.subprocess.PIPE, env=helper._environment()
+    )
+    said, _ = await process.communicate()
+    assert said.decode().split() == ["True", "0", "True", "True", "False"]
+
+
+@given(st.binary(max_size=60))
+def test_what_is_no_answer_is_known(line: bytes) -> None:
+    """If this failed a process that died in the middle would be an error of ours."""
+    with suppress(ValueError):
+        Answer.read(line)
+
+
+async def test_without_the_libraries_films_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this failed an installation without them would give out films as they came."""
+    monkeypatch.setattr(helper, "available", lambda: False)
+    with pytest.raises(films.NoFilms):
+        await films.cleaned(b"\0\0\0\x18ftypmp42")

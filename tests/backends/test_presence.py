@@ -1,0 +1,92 @@
+"""A server that goes away is seen by a connection on which nothing is said."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from math import inf
+
+import pytest
+
+from backends import presence
+
+
+class Doorkeeper:
+    """Accepts connections and ends them when it is told to."""
+
+    def __init__(self) -> None:
+        self.came: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = int(self._server.sockets[0].getsockname()[1])
+
+    async def _accept(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.came.put_nowait(writer)
+
+    async def end_next(self, *last_words: bytes) -> None:
+        """Wait for a connection and end it."""
+        writer = await self.came.get()
+        writer.writelines(last_words)
+        writer.close()
+
+    async def aclose(self) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[Doorkeeper]:
+    door = Doorkeeper()
+    await door.open()
+    yield door
+    await door.aclose()
+
+
+async def test_a_server_nobody_can_reach_has_gone(door: Doorkeeper) -> None:
+    """If this failed a server that died before the call would be waited for."""
+    await door.aclose()
+    async with asyncio.timeout(60):
+        await presence.gone("127.0.0.1", door.port)
+
+
+async def test_a_silent_connection_may_end(
+    door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this failed each server that ends silent connections would seem to restart for ever."""
+    monkeypatch.setattr(presence, "AT_ONCE_S", 0.0)
+    gone = asyncio.create_task(presence.gone("127.0.0.1", door.port))
+    for _ in range(5):
+        await door.end_next(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
+    last = await door.came.get()
+    assert not gone.done()
+    door._server.close()
+    last.close()
+    async with asyncio.timeout(60):
+        await gone
+
+
+async def test_a_forwarder_that_has_nobody_behind_it_shows_it(
+    door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this failed a restart behind a tunnel would not be seen."""
+    monkeypatch.setattr(presence, "AT_ONCE_S", 0.0)
+    gone = asyncio.create_task(presence.gone("127.0.0.1", door.port))
+    await door.end_next()
+    last = await door.came.get()
+    monkeypatch.setattr(presence, "AT_ONCE_S", inf)
+    last.close()
+    async with asyncio.timeout(60):
+        await gone
+
+
+async def test_a_server_that_never_holds_a_silent_connection_shows_nothing(
+    door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this failed a server that is wedged would be tried without a pause."""
+    monkeypatch.setattr(presence, "AT_ONCE_S", inf)
+    monkeypatch.setattr(presence, "AGAIN_S", 0.0)
+    gone = asyncio.create_task(presence.gone("127.0.0.1", door.port))
+    for _ in range(5):
+        await door.end_next()
+    assert not gone.done()
+    gone.cancel()
+    await asyncio.wait([gone])

@@ -1,0 +1,47 @@
+"""The trial of truth, for three minutes: what messages say agrees with /queue and with the servers."""
+
+import asyncio
+import json
+
+import pytest
+
+from benchmarks import truth
+from benchmarks.truth_looks import flips
+from bot.lookout import Lookout
+
+
+def figures(capsys: pytest.CaptureFixture[str], seed: int) -> dict[str, float]:
+    truth.main(["--json", "--minutes", "3", "--seed", str(seed)])
+    found: dict[str, float] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_messages_say_what_queue_says_and_name_no_moment_that_has_passed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """People would read promises long broken, and another place than they are told in /queue."""
+    found = figures(capsys, 7)
+    assert found["looks"] >= 300
+    assert found["contradictions"] == found["past_moments"] == 0
+    assert found["answers_429"] == 0
+
+
+def test_the_trial_sees_messages_that_nobody_looks_after(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its zeros would mean nothing."""
+
+    async def asleep(_lookout: Lookout) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Lookout, "run", asleep)
+    found = figures(capsys, 7)
+    assert found["contradictions"] > 5
+    assert found["past_moments"] > 5
+
+
+def test_only_what_turns_back_by_more_than_a_fifth_is_a_flip() -> None:
+    """A time that is corrected once would be counted as one that sways."""
+    assert flips([(0, 100), (10, 130), (20, 160)]) == 0
+    assert flips([(0, 100), (10, 130), (20, 128)]) == 0
+    assert flips([(0, 100), (10, 130), (20, 90), (30, 140)]) == 2

@@ -1,0 +1,338 @@
+"""Nothing that is attached is passed over: on every platform, by every command, of every kind."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bot.attachments import AttachmentKind, kind_of
+from bot.commands.registry import COMMANDS
+from bot.commands.table import ParamKind
+from bot.platforms.base import Invocation
+from bot.platforms.discord import Discord
+from bot.platforms.web import Web
+from bot.texts import CATALOGUES, describe, word
+from tests.bot.discord_bot import NotingDoor, says
+from tests.bot.discord_bot import running as on_discord
+from tests.bot.results import DEAF, FLUX, ask, attachment, done, in_bot, of, picture, said
+from tests.bot.telegram_bot import running as on_telegram
+from tests.bot.web_client import running as on_web
+from tests.bot.web_client import tab, uploaded
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord_state import APPLICATION_ID
+from tests.fakes.door import ScriptedDoor
+from tests.fakes.telegram import FakeTelegram
+from tests.simulation.bot_house import ADMIN, Bot
+
+ME = f"<@{APPLICATION_ID}>"
+FILES = {
+    AttachmentKind.PICTURE: ("cat.png", "image/png"),
+    AttachmentKind.TEXT: ("notes.md", "text/markdown"),
+    AttachmentKind.DOCUMENT: ("paper.pdf", "application/pdf"),
+    AttachmentKind.FILM: ("holiday.mp4", "video/mp4"),
+    AttachmentKind.ANIMATION: ("dance.gif", "image/gif"),
+    AttachmentKind.AUDIO: ("song.mp3", "audio/mpeg"),
+    AttachmentKind.ARCHIVE: ("all.zip", "application/zip"),
+    AttachmentKind.OTHER: ("model.safetensors", "application/octet-stream"),
+}
+
+
+# ---------------------------------------------------------------- what the dispatch decides
+
+
+def test_every_command_uses_or_names_every_kind() -> None:
+    """A request would be answered from the words alone, and what came with them passed over."""
+
+    async def story(running: Bot) -> None:
+        for command in COMMANDS:
+            for kind in AttachmentKind:
+                file = attachment(b"\x00", "thing.bin", "", kind=kind)
+                call = running.chat.call(f"/{command.name} a cat", user=ADMIN, files=(file,))
+                await running.gate.call(call)
+                await asyncio.sleep(1)
+                told = running.chat.private[-1][1] if running.chat.private else ""
+                names = " (thing.bin)"
+                refusal = word("en", f"attached.{kind}", command=command.name, names=names)
+                assert (told == refusal) == (kind not in command.takes), (command.name, kind, told)
+                running.chat.private.clear()
+        assert not await running.queue.unacknowledged()
+
+    assert not in_bot(story).messages
+
+
+def test_what_hangs_on_a_message_replied_to_counts_like_what_is_attached() -> None:
+    """A question about somebody's film would be answered without anybody having seen it."""
+
+    async def story(running: Bot) -> None:
+        film = attachment(b"", "holiday.mp4", "video/mp4", replied=True)
+        await running.gate.call(running.chat.call("/ask where is this?", files=(film,)))
+        await running.gate.call(running.chat.call("/queue", files=(film,)))
+
+    told = [text for _, text in in_bot(story).private]
+    assert told[0] == (
+        "I can't watch videos yet (holiday.mp4). Send a screenshot of the moment you mean."
+    )
+    assert "watch" not in told[1]
+
+
+def test_several_kinds_are_all_named() -> None:
+    """People would send the next useless file after each refusal."""
+
+    async def story(running: Bot) -> None:
+        files = [attachment(b"", *FILES[kind]) for kind in FILES]
+        call = running.chat.call("/ask why?", files=(*files, attachment(b"", "b.pdf", "")))
+        await running.gate.call(call)
+
+    ((_, told),) = in_bot(story).private
+    assert "(paper.pdf, b.pdf)" in told
+    assert all(FILES[kind][0] in told for kind in FILES.keys() - {"picture", "text"})
+
+
+def test_a_command_with_a_place_for_pictures_takes_them() -> None:
+    """The form of a slash command would offer what the command then refuses."""
+    for command in COMMANDS:
+        shows = any(param.kind is ParamKind.PICTURE for param in command.params)
+        takes = AttachmentKind.PICTURE in command.takes
+        assert shows == takes or command.hidden, command.name
+
+
+@pytest.mark.parametrize("language", CATALOGUES)
+def test_every_kind_has_a_sentence(language: str) -> None:
+    """A new kind of attachment would end in an internal error."""
+    sentences = {
+        word(language, f"attached.{kind}", command="ask", names=" (a.b)") for kind in AttachmentKind
+    }
+    assert len(sentences) == len(AttachmentKind)
+
+
+@pytest.mark.parametrize(
+    ("name", "mime", "kind"),
+    [
+        *((name, mime, kind) for kind, (name, mime) in FILES.items()),
+        *((name, "", kind) for kind, (name, _) in FILES.items()),
+        *((name.upper(), "application/octet-stream", kind) for kind, (name, _) in FILES.items()),
+        ("scan", "application/pdf; version=1.7", AttachmentKind.DOCUMENT),
+        ("letter.rtf", "text/rtf", AttachmentKind.DOCUMENT),
+        ("sums.xlsx", "", AttachmentKind.DOCUMENT),
+        ("talk.ts", "video/mp2t", AttachmentKind.FILM),
+        ("tool.ts", "", AttachmentKind.TEXT),
+        ("", "", AttachmentKind.OTHER),
+    ],
+)
+def test_files_are_told_apart(name: str, mime: str, kind: AttachmentKind) -> None:
+    """A film would be read as text, or a PDF be refused as a broken picture."""
+    assert kind_of(name, mime) is kind
+
+
+# ---------------------------------------------------------------- what the platforms hand on
+
+
+FILE: dict[str, Any] = {"file_id": "f", "file_unique_id": "u", "file_size": 5}
+FILM: dict[str, Any] = FILE | {"width": 320, "height": 240, "duration": 3}
+TELEGRAMS: Mapping[AttachmentKind, Mapping[str, Any]] = {
+    AttachmentKind.PICTURE: {"photo": [FILE | {"width": 320, "height": 240}]},
+    AttachmentKind.FILM: {"video": FILM},
+    AttachmentKind.ROUND_VIDEO: {"video_note": FILE | {"length": 240, "duration": 3}},
+    AttachmentKind.ANIMATION: {"animation": FILM, "document": FILE | {"mime_type": "video/mp4"}},
+    AttachmentKind.VOICE: {"voice": FILE | {"duration": 3, "mime_type": "audio/ogg"}},
+    AttachmentKind.AUDIO: {"audio": FILE | {"duration": 3}},
+    AttachmentKind.STICKER: {
+        "sticker": FILE
+        | {"type": "regular", "width": 9, "height": 9, "is_animated": False, "is_video": False}
+    },
+    AttachmentKind.POLL: {
+        "poll": {"id": "1", "question": "tea?", "options": [], "total_voter_count": 0}
+        | {"is_closed": False, "is_anonymous": True, "type": "regular"}
+        | {"allows_multiple_answers": False, "allows_revoting": False, "members_only": False}
+    },
+    AttachmentKind.PLACE: {"location": {"latitude": 48.1, "longitude": 11.6}},
+    AttachmentKind.CONTACT: {"contact": {"phone_number": "1", "first_name": "Bob"}},
+    AttachmentKind.OTHER: {
+        "story": {"id": 1, "chat": {"id": 7, "type": "private", "first_name": "A"}}
+    },
+    **{
+        kind: {"document": FILE | {"file_name": FILES[kind][0], "mime_type": FILES[kind][1]}}
+        for kind in (AttachmentKind.TEXT, AttachmentKind.DOCUMENT, AttachmentKind.ARCHIVE)
+    },
+}
+
+
+@pytest.mark.parametrize("kind", AttachmentKind)
+async def test_telegram_hands_on_every_kind(kind: AttachmentKind) -> None:
+    """A voice message would get no answer, or a caption be answered without its film."""
+    door = NotingDoor()
+    carried = dict(TELEGRAMS[kind])
+    async with FakeTelegram() as fake, on_telegram(fake, door):
+        person, group = fake.person(7), fake.group()
+        theirs = fake.person(8).says("", chat=group, carries=carried)
+        person.says("look", chat=group, carries=carried)
+        person.says("", carries=carried)
+        person.says("what is it?", carries=carried)
+        person.says("/ask@usher_test_bot what is it?", chat=group, reply_to=theirs)
+        await door.called(3)
+        await fake.quiet()
+    calls = {(call.command, call.group, call.text): _shown(call) for call in door.calls}
+    assert calls == {
+        ("ask", False, ""): [(kind, False)],
+        ("ask", False, "what is it?"): [(kind, False)],
+        ("ask", True, "what is it?"): [(kind, True)],
+    }
+
+
+async def test_telegram_takes_a_reply_to_our_text_for_a_word_to_us() -> None:
+    """In a group a voice message that answers ours would be met with silence."""
+    door = NotingDoor()
+    voice = dict(TELEGRAMS[AttachmentKind.VOICE])
+    async with FakeTelegram() as fake, on_telegram(fake, door) as chat:
+        group = fake.group()
+        asked = fake.person(7).says("why?", chat=group)
+        await chat.send("-1001", says("because"))
+        fake.person(7).says("", chat=group, carries=voice, reply_to=group.from_bot[0])
+        fake.person(7).says("", chat=group, carries=voice, reply_to=asked)
+        await door.called()
+        await fake.quiet()
+    assert [_kinds(call) for call in door.calls] == [[AttachmentKind.VOICE]]
+
+
+DISCORDS: Mapping[AttachmentKind, Mapping[str, Any]] = {
+    AttachmentKind.STICKER: {"sticker_items": [{"id": "1", "name": "wave", "format_type": 1}]},
+    AttachmentKind.POLL: {
+        "poll": {
+            "question": {"text": "tea?"},
+            "answers": [],
+            "expiry": "2030-01-01T00:00:00+00:00",
+            "allow_multiselect": False,
+            "layout_type": 1,
+        }
+    },
+    AttachmentKind.VOICE: {"flags": 1 << 13},
+}
+
+
+@pytest.mark.parametrize("kind", [*FILES, *DISCORDS])
+async def test_discord_hands_on_every_kind(kind: AttachmentKind) -> None:
+    """A PDF would be summarised unread: in a direct message, by a mention, from a menu."""
+    door = NotingDoor()
+    carries = DISCORDS.get(kind, {})
+    name, mime = FILES.get(kind, ("voice-message.ogg", "audio/ogg"))
+    has_file = kind in FILES or kind is AttachmentKind.VOICE
+    async with FakeDiscord() as fake, on_discord(fake, door):
+        person = fake.person(7)
+        files = (person.file(name, b"data", mime),) if has_file else ()
+        await person.says("", *files, in_channel=person.direct, **carries)
+        await person.says("what is it?", *files, in_channel=person.direct, **carries)
+        await person.says(ME, *files, **carries)
+        await person.says(f"{ME} what is it?", *files, **carries)
+        await person.says("unaddressed", *files, **carries)
+        await door.called(4)
+    calls = sorted((call.group, call.text, _kinds(call)) for call in door.calls)
+    assert calls == sorted(
+        (group, text, [kind]) for group in (False, True) for text in ("", "what is it?")
+    )
+    assert {call.command for call in door.calls} == {"ask"}
+
+
+@pytest.mark.parametrize("kind", FILES)
+async def test_a_slash_command_and_a_menu_hand_on_every_kind(kind: AttachmentKind) -> None:
+    """What is put into the field for a picture would be dropped where it is none."""
+    door = NotingDoor(commands=COMMANDS)
+    name, mime = FILES[kind]
+    async with FakeDiscord() as fake:
+        await _slash_and_menu(fake, door, name, mime)
+    assert [_kinds(call) for call in door.calls] == [[kind], [kind]]
+    assert [call.files[0].replied for call in door.calls] == [False, True]
+
+
+async def _slash_and_menu(fake: FakeDiscord, door: NotingDoor, name: str, mime: str) -> None:
+    async with on_discord(fake, door, Discord(fake.token, describe=describe)):
+        person = fake.person(7)
+        file = person.file(name, b"data", mime)
+        await person.slash("ask", prompt="what is it?", picture=file)
+        await door.called()
+        await person.open_menu(person.write("look", file), "Ask about this")
+        await door.called(2)
+
+
+@pytest.mark.parametrize("kind", FILES)
+async def test_the_page_hands_on_every_kind(kind: AttachmentKind) -> None:
+    """A file dropped onto the page would be shown there and never looked at."""
+    door = ScriptedDoor()
+    name, mime = FILES[kind]
+    async with on_web(Web(port=0), door) as web, tab(web) as page:
+        key = await page.say("", uploads=[await uploaded(web, b"data", name, mime)])
+        alone = await door.taken()
+        await page.say("and this?", reply_to=f"line-{key}")
+        replied = await door.taken()
+    assert (alone.command, alone.text, _kinds(alone)) == ("ask", "", [kind])
+    assert [(file.kind, file.replied) for file in replied.files] == [(kind, True)]
+
+
+def _kinds(call: Invocation) -> list[AttachmentKind]:
+    return [file.kind for file in call.files]
+
+
+def _shown(call: Invocation) -> list[tuple[AttachmentKind, bool]]:
+    return [(file.kind, file.replied) for file in call.files]
+
+
+# ---------------------------------------------------------------- what comes without a word
+
+
+def test_pictures_without_a_word_are_described_and_a_text_file_is_asked_about() -> None:
+    """A picture alone would be answered by a complaint about a missing “prompt”."""
+
+    async def story(running: Bot) -> None:
+        job = await ask(running, "/ask", files=(picture(), picture()))
+        assert said(job) == [("user", "Describe this picture.")]
+        assert job is not None
+        assert len(await running.queue.inputs(job)) == 2
+        file = attachment(b"words", "notes.txt", "text/plain")
+        assert await ask(running, "/ask", files=(file, picture())) is None
+
+    assert [text for _, text in in_bot(story).private] == [
+        "What would you like to know about notes.txt, a.png? Reply to it with your question."
+    ]
+
+
+def test_a_picture_where_no_model_sees_is_refused_in_a_sentence_of_its_own() -> None:
+    """Somebody would be told that a “prompt” is missing, and write one to no avail."""
+
+    async def story(running: Bot) -> None:
+        for line in ("/ask", "/ask what is it?", "/describe"):
+            assert await ask(running, line, files=(picture(),)) is None
+
+    told = {text for _, text in in_bot(story, FLUX, DEAF).private}
+    assert told == {"No model here can see pictures. /models lists what each of them can do."}
+
+
+def test_the_menu_of_a_message_with_words_and_a_picture_asks_about_both() -> None:
+    """Its form would hold the words and leave the picture behind."""
+
+    async def story(running: Bot) -> None:
+        shown = replace(picture(), replied=True)
+        job = await ask(running, "/ask-about", files=(shown,), quoted="Is it a cat?")
+        assert said(job) == [("user", "> Is it a cat?\n\nWhat is this about?")]
+        assert job is not None
+        assert len(await running.queue.inputs(job)) == 1
+
+    in_bot(story)
+
+
+def test_an_attached_picture_comes_before_the_result_that_is_replied_to() -> None:
+    """A variation would be drawn from the old result, and the picture sent along be lost."""
+
+    async def story(running: Bot) -> None:
+        first = await done(running, "/image a cat")
+        ref = await of(running, first)
+        mine = picture(32)
+        varied = await ask(running, "/vary", files=(mine,), replied_to=ref)
+        assert varied is not None
+        assert [file.data for file in await running.queue.inputs(varied)] == [await mine.read()]
+        options = {"id": first.id}
+        assert await ask(running, "/vary", files=(mine,), options=options) is None
+
+    assert [text for _, text in in_bot(story).private] == [
+        "Is it about the picture you attached or about job 1? Please choose one."
+    ]
