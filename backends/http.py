@@ -235,6 +235,9 @@ def parse_json(data: bytes | str) -> JsonValue:
 def _as_unavailable(request: httpx.Request) -> Iterator[None]:
     try:
         yield
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        # Whatever was asked for: it says nothing of why there is no answer.
+        raise Unavailable(f"it cannot be reached ({type(error).__name__})") from error
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
         # Only the kind: messages of the transport can hold the whole address.
         raise Unavailable(f"{_name(request)}: {type(error).__name__}") from error

@@ -65,10 +65,12 @@ class Flavour(Protocol):
     exact: ClassVar[bool]  # its answers name the model that was asked for, so others are faults
     eager: ClassVar[bool]  # a request loads what is not loaded, and may evict for it
     chat_path: ClassVar[str]
-    note: ClassVar[str]  # what an operator should know, for `usher check`
 
     async def describe(self, http: Http) -> str | None:
         """Return the server's name and version, or None when it is not of this flavour."""
+
+    async def notes(self, http: Http) -> tuple[str, ...]:
+        """Return what an operator should know of it, for `usher check`."""
 
     async def served(self, http: Http) -> tuple[Served, ...]:
         """Return what the server has; cheap, asked often."""
@@ -98,6 +100,10 @@ class Generic:
     async def describe(self, http: Http) -> str | None:
         """Return a name for anything that lists its models."""
         return "OpenAI-compatible server" if await ask(http, "/v1/models", Listing) else None
+
+    async def notes(self, http: Http) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's signature
+        """Return the one note there is, if any."""
+        return (self.note,) if self.note else ()
 
     async def served(self, http: Http) -> tuple[Served, ...]:
         """Return the list, without knowing what is loaded."""

@@ -12,7 +12,10 @@ from backends.llm_stream import Reply
 
 
 class Props(Reply):
-    """GET /props of llama.cpp; `role` is "router" where one process serves many models."""
+    """GET /props of llama.cpp; `role` is "router" where one process serves many models.
+
+    A router keeps `max_instances` of them at once, any number with 0.
+    """
 
     class Modalities(Reply):
         """What goes in besides text."""
@@ -21,6 +24,7 @@ class Props(Reply):
 
     default_generation_settings: JsonValue
     role: str | None = None
+    max_instances: int | None = None
     build_info: str = ""
     total_slots: int | None = None
     modalities: Modalities = Modalities()
@@ -104,6 +108,11 @@ class LlamaCppRouter(Generic):
         """Know it by its role in /props."""
         props = await ask(http, "/props", Props)
         return f"llama.cpp router {props.build_info}" if props and props.role == "router" else None
+
+    async def notes(self, http: Http) -> tuple[str, ...]:
+        """Return the note, unless the router was started as it says."""
+        props = await ask(http, "/props", Props)
+        return () if props and props.max_instances == 0 else await super().notes(http)
 
     async def served(self, http: Http) -> tuple[Served, ...]:
         """Return all models with their state; "sleeping" ones wake on a request."""

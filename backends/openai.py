@@ -107,7 +107,8 @@ class OpenAI:
         """Ask the server who it is; it may have become another since the last time."""
         with classified():
             flavour, description = await self._recognise()
-        return ServerInfo(description=description, notes=(flavour.note,) if flavour.note else ())
+            notes = await flavour.notes(self._http)
+        return ServerInfo(description=description, notes=notes)
 
     async def gone(self) -> None:
         """Return when a silent connection breaks and the next is refused."""

@@ -164,7 +164,7 @@ async def _try_host(host: HostSpec, probe: NvmlProbe, try_s: float) -> list[Find
         total, free = found
         if _exceeds(host, total):
             raise CheckFailed(f"vram is set to {host.vram_mb} MB, but the card has {total} MB")
-        return f"{free} of {total} MB free"
+        return f"{free} of {total} MB free{_kept_back(host, total)}"
 
     finding = await _attempt("host", host.name, measure(), try_s)
     if finding.works and not finding.text:
@@ -176,6 +176,13 @@ async def _try_host(host: HostSpec, probe: NvmlProbe, try_s: float) -> list[Find
 def _exceeds(host: HostSpec, total_mb: int) -> bool:
     """Return whether more is configured than there is; cards have a little less than they say."""
     return host.vram_mb > total_mb * 1.05
+
+
+def _kept_back(host: HostSpec, total_mb: int) -> str:
+    """Return how much less is configured than there is, where it is much less."""
+    if host.vram_mb * 1.05 >= total_mb:
+        return ""
+    return f"; vram is set to {host.vram_mb} MB, the rest is left to other programs"
 
 
 # ---------------------------------------------------------------- servers and models
@@ -202,6 +209,8 @@ async def _try_server(
             notes.append(
                 f"It sees a card of {info.total_mb} MB; {host.name} has {host.vram_mb} MB."
             )
+        elif info.total_mb is not None and (kept := _kept_back(host, info.total_mb)):
+            notes.append(f"It sees {info.total_mb} MB{kept}.")
         return _described(info)
 
     answer = await _attempt("backend", name, ask(), try_s)

@@ -38,7 +38,7 @@ class Fleet:
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.catalog = catalog
-        self.vitals = Vitals(catalog.backends, clock, changed)
+        self.vitals = Vitals(catalog.backends.values(), clock, changed)
         self.setbacks = Setbacks(clock, changed)
         self.paused = Paused()
         self.pins: set[tuple[str, str]] = set()  # (model, backend) an admin wants kept loaded
@@ -289,7 +289,9 @@ class Fleet:
     def measured(self, host: str, total_mb: int, free_mb: int) -> None:
         """Take a measurement of a host's card into account."""
         ours_mb = sum(copy.vram_mb for copy in self.copies_on(host))
-        used_mb, quiet = total_mb - free_mb, self.quiet(host)
+        # What is configured may be a part of the card: the rest is there for other programs.
+        theirs_mb = max(0, total_mb - self.catalog.hosts[host].vram_mb)
+        used_mb, quiet = max(0, total_mb - free_mb - theirs_mb), self.quiet(host)
         if self.budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
             self._changed()
 

@@ -117,8 +117,6 @@ class Health:
             self._fleet.vitals.up(name, info)
         except (BackendError, TimeoutError) as error:
             cause = str(error) or "it does not answer in time"
-            if self._fleet.vitals.of(name).up:
-                log.warning("%s is down: %s", name, cause)
             self._missed(name, cause)
         except Exception as error:
             log.exception("looking at %s failed", name)

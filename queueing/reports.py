@@ -90,11 +90,12 @@ class ModelStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BackendStatus:
-    """A backend as people see it; `error` is the operator's last failure text."""
+    """A backend as people see it; `url` and `error`, the last failure's text, are for operators."""
 
     name: str
     host: str
     kind: str
+    url: str
     up: bool
     since: float
     description: str
@@ -283,6 +284,7 @@ class Reports:
             name=name,
             host=catalog.host_of[name],
             kind=catalog.backends[name].kind,
+            url=catalog.backends[name].url,
             up=health.up,
             since=health.since,
             description=health.description,

@@ -1,12 +1,17 @@
 """Vitals: which servers can be used, since when, and what they said last.
 
-Memory only; told by the health watch and by whoever meets a server that fails.
+Memory only; told by the health watch and by whoever meets a server that fails. Each going and
+coming back is logged once.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from queueing.catalog import BackendSpec
 from queueing.ports import Clock, ServerInfo
+
+log = logging.getLogger(__name__)
 
 WEDGE_PAUSE_S = 60.0  # how long a server that never ran its work stays out, at first
 LONGEST_WEDGE_PAUSE_S = 1800.0
@@ -31,11 +36,16 @@ class BackendHealth:
 class Vitals:
     """Keeps the health of every backend; calls `changed` when one goes or comes back."""
 
-    def __init__(self, backends: Iterable[str], clock: Clock, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, backends: Iterable[BackendSpec], clock: Clock, changed: Callable[[], None]
+    ) -> None:
         self.went_down: Callable[[str], None] = lambda _backend: None
         self._clock = clock
         self._changed = changed
-        self._health = {name: BackendHealth(since=clock.now()) for name in backends}
+        self._names = {
+            spec.name: f"{spec.name} ({spec.url})" if spec.url else spec.name for spec in backends
+        }
+        self._health = {name: BackendHealth(since=clock.now()) for name in self._names}
 
     def of(self, backend: str) -> BackendHealth:
         """Return how a backend is."""
@@ -53,11 +63,15 @@ class Vitals:
             wedges=health.wedges,
         )
         if not health.up:
+            if health.error is not None:
+                log.info("%s is back: %s", self._names[backend], info.description)
             self._changed()
 
     def down(self, backend: str, error: str) -> None:
         """Note that a backend does not answer; a restart also ends its being wedged."""
         health = self._health[backend]
+        if health.up or health.error is None:  # or it was never up, which nobody knows yet
+            log.warning("%s is down: %s", self._names[backend], error)
         self._health[backend] = replace(
             health,
             up=False,

@@ -36,7 +36,9 @@ def _backend(
     name = backend.description or backend.kind
     body = call.say(key, backend=backend.name, server=name, moment=Moment(backend.since))
     if not backend.up and backend.error and context.access.is_admin(call.invocation.user):
-        body += (f"\n    {backend.error}",)
+        body += (
+            f"\n    {backend.url} {backend.error}" if backend.url else f"\n    {backend.error}",
+        )
     for model in models:
         for copy in model.copies:
             if copy.backend == backend.name:

@@ -105,6 +105,14 @@ async def test_a_server_that_cannot_unload_says_so_to_the_admin(kind: str) -> No
         assert (await backend.probe()).notes
 
 
+@pytest.mark.parametrize(("kept", "advised"), [(4, True), (0, False)])
+async def test_a_router_started_as_advised_is_not_advised_again(kept: int, advised: bool) -> None:
+    """Otherwise an operator who did what `usher check` says would look for a mistake."""
+    async with serving("llamacpp-router") as server, connected(server) as backend:
+        server.max_instances = kept
+        assert bool((await backend.probe()).notes) is advised
+
+
 @pytest.mark.parametrize("kind", ALL)
 async def test_an_unknown_model_is_a_fault_of_the_configuration(kind: str) -> None:
     """Otherwise a typing error would be retried for ever, or answered by another model."""

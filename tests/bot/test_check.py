@@ -111,6 +111,16 @@ async def test_a_server_that_is_away_fails_alone(tmp_path: Path) -> None:
     assert await check.report(config) == 2
 
 
+async def test_an_address_without_a_server_is_told_without_a_path(tmp_path: Path) -> None:
+    """The first path asked for is one product's own, and would send people looking for that."""
+    async with server(None) as url:
+        pass
+    text = CONFIG.replace("{kind: demo}", f"{{kind: openai, url: '{url}'}}")
+    findings = await found(configured(tmp_path, text))
+    told = findings["backend", "stand-in"].text
+    assert told == f"no usable answer from {url} (it cannot be reached (ConnectError))"
+
+
 @pytest.mark.parametrize("answer", [None, web.Response(text="<html>"), web.Response(status=500)])
 async def test_a_server_that_hangs_or_answers_nonsense_fails_in_time(
     tmp_path: Path, answer: web.Response | None
@@ -261,3 +271,13 @@ async def test_a_card_smaller_than_configured_is_told(tmp_path: Path) -> None:
     notes = [finding.text for finding in findings if not finding.what]
     assert any("home has 1022976 MB" in note for note in notes)
     assert [f.works for f in findings if f.what == "backend"] == [True]
+
+
+async def test_a_card_larger_than_configured_is_told(tmp_path: Path) -> None:
+    """Somebody who meant the whole card would wonder why so little of it is used."""
+    async with FakeComfyUI() as fake:
+        text = CONFIG.replace("{kind: demo}", f"{{kind: comfyui, url: '{fake.url}'}}")
+        text = text.replace("24GB", "8GB").replace("]}", "], workflow: sdxl.json}")
+        findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
+    told = "It sees 24576 MB; vram is set to 8192 MB, the rest is left to other programs."
+    assert told in [finding.text for finding in findings if not finding.what]

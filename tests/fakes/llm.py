@@ -53,6 +53,7 @@ class FakeLlm:
         self.load_faults: deque[LoadFault] = deque()
         self.words: Sequence[str] = WORDS
         self.pace_s = 0.0  # between two words
+        self.max_instances = 4  # of a router
         self.hold = asyncio.Event()  # unset: answers stop after two words until it is set
         self.hold.set()
         self.load_hold = asyncio.Event()

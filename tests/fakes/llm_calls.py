@@ -173,7 +173,11 @@ def _router_routes(server: FakeLlm) -> list[tuple[str, str, Any]]:
         if name := request.query.get("model"):  # seen: asking about a model loads it
             await server.add_load(server.models[name])
         settings = {"params": None, "n_ctx": 0}
-        body = {"role": "router", "max_instances": 4, "default_generation_settings": settings}
+        body = {
+            "role": "router",
+            "max_instances": server.max_instances,
+            "default_generation_settings": settings,
+        }
         return answer_json(200, body | {"build_info": "b1-0c1e570"})
 
     async def load(request: web.Request) -> web.Response:

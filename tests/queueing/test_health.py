@@ -1,6 +1,7 @@
 """Servers that go away, come back, lie or share their card with others."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,6 +38,33 @@ def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None:
             server.up = True
             done = await ended(queue, job, within_s=60)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
+
+    run(story())
+
+
+def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """If this fails an operator looks for the reason in a log that says nothing."""
+    caplog.set_level("INFO", "queueing.vitals")
+
+    async def story() -> None:
+        gpu = host("gpu", "comfy")
+        named = replace(gpu.backends[0], url="http://10.0.0.5:8188")
+        house = House.of([image_model("flux")], [replace(gpu, backends=(named,))])
+        server = house.servers["comfy"]
+        server.up = False
+        async with house.queue() as queue:
+            await asyncio.sleep(100)
+            assert queue.backends()[0].url == "http://10.0.0.5:8188"
+            assert [record.getMessage() for record in caplog.records] == [
+                "comfy (http://10.0.0.5:8188) is down: comfy: connection refused"
+            ]
+            caplog.clear()
+            server.up = True
+            await asyncio.sleep(100)
+            (back,) = [record.getMessage() for record in caplog.records]
+            assert back == "comfy (http://10.0.0.5:8188) is back: fake 1.0"
 
     run(story())
 
