@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
@@ -183,39 +184,43 @@ def test_a_sound_gets_the_best_rate_that_fits() -> None:
 # ---------------------------------------------------------------- the process
 
 
+@dataclass
+class Stuck:
+    """The processes that were started, none of which ever answers."""
+
+    processes: list[asyncio.subprocess.Process] = field(default_factory=list)
+    one_there: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 @pytest.fixture
-async def stuck(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[asyncio.subprocess.Process]]:
-    """Let the helper be a process that never answers; yield those that were started."""
-    started: list[asyncio.subprocess.Process] = []
+async def stuck(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stuck]:
+    """Let the helper be a process that never answers."""
+    stuck = Stuck()
     start = asyncio.create_subprocess_exec
 
     async def instead(*_: object, **how: object) -> asyncio.subprocess.Process:
         sleeping = [sys.executable, "-c", "import time; time.sleep(600)"]
-        started.append(await start(*sleeping, **how))  # type: ignore[arg-type]
-        return started[-1]
+        stuck.processes.append(await start(*sleeping, **how))  # type: ignore[arg-type]
+        stuck.one_there.set()
+        return stuck.processes[-1]
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", instead)
-    yield started
-    assert all(process.returncode is not None for process in started)
+    yield stuck
+    assert all(process.returncode is not None for process in stuck.processes)
 
 
-async def test_a_film_that_takes_too_long_is_given_up(
-    stuck: list[asyncio.subprocess.Process],
-) -> None:
+async def test_a_film_that_takes_too_long_is_given_up(stuck: Stuck) -> None:
     """If this failed one film would hold up all others."""
     order = Order(task=Task.CLEAN, mime="video/mp4", size=4)
     with pytest.raises(films.FilmError, match="took over"):
         await helper.ask(order, b"film", wall_s=0.2)
-    assert len(stuck) == 1
+    assert len(stuck.processes) == 1
 
 
-async def test_the_process_ends_with_the_task_that_waits_for_it(
-    stuck: list[asyncio.subprocess.Process],
-) -> None:
+async def test_the_process_ends_with_the_task_that_waits_for_it(stuck: Stuck) -> None:
     """If this failed a stop would leave a process at work."""
     asking = asyncio.create_task(films.cleaned(b"\0\0\0\x18ftypmp42"))
-    while not stuck:  # noqa: ASYNC110  # nothing tells of a process that starts
-        await asyncio.sleep(0.01)
+    await stuck.one_there.wait()
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking

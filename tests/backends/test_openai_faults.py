@@ -45,7 +45,7 @@ async def test_each_fault_of_a_server_becomes_the_right_error(fault: Fault) -> N
         await backend.load(model())
         server.faults.append(fault)
         with pytest.raises(BackendError) as caught:
-            await asyncio.wait_for(backend.run(model(), work(), lambda _: None), 10)
+            await asyncio.wait_for(backend.run(model(), work(), lambda _: None), 60)
         assert isinstance(caught.value, FAULTS[fault])
         if not caught.value.retryable:
             assert caught.value.user_text

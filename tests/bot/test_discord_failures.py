@@ -30,6 +30,7 @@ from queueing.requests import File
 from tests.bot.discord_bot import COMMANDS, NotesInMemory, NotingDoor, running, says
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_state import Limits
+from tests.patience import runs_out
 
 MESSAGES = "/channels/*/messages"
 MESSAGE = "/channels/*/messages/*"
@@ -346,9 +347,9 @@ async def test_a_repeat_inside_the_library_posts_once() -> None:
 
 async def test_an_edit_does_not_wait_out_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken: an edit hangs in the library's own retries and then sends an old text."""
-    monkeypatch.setattr(discord_module, "REQUEST_TIMEOUT_S", 0.05)
     async with bot_with_message() as (fake, chat, ref):
         fake.fail("PATCH", MESSAGE, status=502, times=100)
+        runs_out(monkeypatch, discord_module, "REQUEST_TIMEOUT_S")
         with pytest.raises(ChatUnavailable) as failure:
             await chat.edit(ref, says("x"))
         assert not failure.value.unclear
@@ -418,7 +419,7 @@ async def test_a_connection_closed_for_good_says_what_to_do(code: int) -> None:
         await fake.connected()
         await fake.gateway.disconnect(code)
         with pytest.raises(ChatRefused, match=r"Usher|intents"):
-            await asyncio.wait_for(task, 30)
+            await asyncio.wait_for(task, 60)
 
 
 async def test_a_bot_that_outgrew_its_connections_gets_more(
@@ -448,7 +449,7 @@ async def test_too_few_connections_that_stay_too_few_are_told_once(
     async with FakeDiscord() as fake:
         fake.gateway.too_few = 1
         with pytest.raises(ChatRefused, match="too many servers for one connection"):
-            await asyncio.wait_for(Discord(fake.token).run(NotingDoor()), 30)
+            await asyncio.wait_for(Discord(fake.token).run(NotingDoor()), 60)
         assert len(fake.gateway.identified) == 3
 
 
@@ -470,7 +471,15 @@ async def test_a_refused_first_answer_is_deferred_in_time_and_given_afterwards(
     how: dict[str, Any], error: type[ChatError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Broken: "The application did not respond", and an unrelated message a second later."""
-    monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.5)
+    refused = asyncio.Event()
+    confirm = calls_module.Call._confirm_in_time
+
+    async def once_refused(self: Any) -> None:
+        await refused.wait()
+        await confirm(self)
+
+    monkeypatch.setattr(calls_module.Call, "_confirm_in_time", once_refused)
+    monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.0)
     door = NotingDoor()
     async with FakeDiscord() as fake, running(fake, door):
         fake.fail("POST", CALLBACK, **how)
@@ -478,6 +487,7 @@ async def test_a_refused_first_answer_is_deferred_in_time_and_given_afterwards(
         call = await door.called()
         with pytest.raises(error):
             await call.respond(says("⏳ #3"), False)
+        refused.set()
         await fake.wait_for(lambda: sent.response_type)
         assert sent.response_type == 5
         assert await call.respond(says("⏳ #3"), False) is not None

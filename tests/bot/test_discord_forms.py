@@ -78,7 +78,7 @@ async def test_a_press_that_opens_a_form_is_not_confirmed_before_it() -> None:
         call = await noting.called()
         assert call.options == {"id": 12, "number": 2}
         answering = asyncio.create_task(late(call))
-        await asyncio.sleep(0.1)
+        await chat.send("100", says("later than any confirmation"))
         waiting.set()
         await answering
         assert opened.response_type == 9

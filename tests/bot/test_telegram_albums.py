@@ -73,7 +73,7 @@ async def test_a_killed_bot_hands_an_album_on_again_under_the_same_key() -> None
     async with FakeTelegram() as fake:
         async with running(fake, door):
             shows(fake.person(7), "what differs?", "")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await stuck.wait()
         door.then = None
         async with running(fake, door):

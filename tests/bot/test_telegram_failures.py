@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Any
 
+import httpx
 import pytest
 
 import bot.platforms.telegram as telegram_module
@@ -32,6 +33,7 @@ from tests.bot.telegram_bot import picture, running, telegram
 from tests.fakes.process import free_port
 from tests.fakes.telegram import TOKEN, FakeTelegram
 from tests.fakes.telegram_state import Limits
+from tests.patience import AT_ONCE_S
 
 
 @asynccontextmanager
@@ -359,13 +361,16 @@ async def test_a_send_whose_answer_was_lost_is_never_repeated(how: dict[str, Any
 
 async def test_a_send_that_times_out_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken: a slow Telegram makes the bot post twice, or wait for ever."""
-    monkeypatch.setattr(telegram_module, "REQUEST_TIMEOUT_S", 0.3)
     async with bot_with_message() as (fake, chat, ref):
-        fake.fail("sendMessage", acting=True, hang_s=1.0)
+        request = chat._connected().request
+        assert isinstance(request, telegram_updates.Request)
+        assert request._client.timeout.read == telegram_module.REQUEST_TIMEOUT_S
+        monkeypatch.setattr(request._client, "timeout", httpx.Timeout(AT_ONCE_S))
+        fake.fail("sendMessage", acting=True, hang_s=60.0)
         with pytest.raises(ChatUnavailable) as failure:
             await chat.send("-1001", says("once"))
         assert failure.value.unclear
-        fake.fail("editMessageText", acting=True, hang_s=1.0)
+        fake.fail("editMessageText", acting=True, hang_s=60.0)
         with pytest.raises(ChatUnavailable) as failure:
             await chat.edit(ref, says("new"))
         assert not failure.value.unclear

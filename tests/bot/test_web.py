@@ -515,7 +515,7 @@ async def test_stopping_closes_open_pages(door: ScriptedDoor) -> None:
     async with running(Web(port=0), door) as web:
         stack = tab(web)
         page = await stack.__aenter__()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         frame = await page.socket.receive()
     assert frame.type is aiohttp.WSMsgType.CLOSE
     await stack.__aexit__(None, None, None)

@@ -24,7 +24,7 @@ from tests.fakes.door import ScriptedDoor
 
 FILE = File(name="film.bin", mime="video/mp4", data=random.Random(3).randbytes(3 * PIECE + 17))
 SIZE = len(FILE.data)
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class House:

@@ -1,6 +1,5 @@
 """Forms and hidden pictures of the web chat: over its WebSocket, and in a real Chromium."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from uuid import uuid4
 
@@ -169,8 +168,13 @@ async def test_a_form_can_be_left_and_its_texts_stay_texts(stage: Stage) -> None
     await stage.opened()
     await page.click("#form-cancel")
     await page.wait("!document.querySelector('#form').open")
-    await asyncio.sleep(0.2)
-    assert len(stage.door.keys) == 2
+    taken = len(stage.door.keys)
+    assert taken == 2
+    await page.click("#text")
+    await page.type("later than a form that was sent")
+    await page.press("Enter")
+    assert (await stage.door.taken()).command != "edit"
+    assert len(stage.door.keys) == taken + 1
 
 
 @pytest.mark.browser

@@ -339,7 +339,7 @@ async def test_a_flood_of_frames_closes_the_page(door: ScriptedDoor) -> None:
                 for _ in range(50):
                     await page.send(type="earlier", before=1)
                 for _ in range(50):  # or it would end for the answers nobody reads
-                    if (await page.socket.receive(timeout=10)).type is not aiohttp.WSMsgType.TEXT:
+                    if (await page.socket.receive(timeout=60)).type is not aiohttp.WSMsgType.TEXT:
                         break
         assert await _close_code(page) == aiohttp.WSCloseCode.POLICY_VIOLATION
 
@@ -385,7 +385,7 @@ async def test_connections_without_end_are_ended(door: ScriptedDoor) -> None:
     listener = Listener(app, max_connections=20)
     port = await listener.open("127.0.0.1", 0)
     opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         for reader, _ in opened[
             :55
         ]:  # the newest of an address stay, a quarter of all there may be
@@ -409,7 +409,7 @@ async def test_who_never_finishes_a_request_is_not_waited_for(said: bytes) -> No
     slow_writer.write(said)
     quick_writer.write(REQUEST)
     assert (await quick_reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with contextlib.suppress(ConnectionError):
             assert await slow_reader.read() == b""
     quick_writer.write(REQUEST)  # its connection is kept
@@ -468,7 +468,7 @@ async def test_uploads_of_one_person_do_not_pile_up(door: ScriptedDoor) -> None:
 
         slow = [asyncio.create_task(upload(drip())) for _ in range(MAX_FILES)]
         assert page._server is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while page._server._uploading["local"] < MAX_FILES:  # noqa: ASYNC110  nothing tells
                 await asyncio.sleep(0)
         assert await upload(b"x") == 429
@@ -530,7 +530,7 @@ async def _get(
 
 
 async def _close_code(page: Tab) -> int | None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for _ in page.socket:
             pass
     return page.socket.close_code

@@ -17,7 +17,7 @@ from bot.platforms.web_address import Clients, home
 from bot.platforms.web_listener import Listener
 from bot.platforms.web_visits import Room, Visit, beyond_a_person, in_the_way, is_full
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n"
 COOKIE = b"Cookie: usher=owner\r\n"
 

@@ -14,7 +14,7 @@ from bot.platforms.web import Web
 from queueing.requests import File
 from tests.fakes.door import ScriptedDoor
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 @asynccontextmanager

@@ -47,7 +47,7 @@ class Harness:
 Opens = Callable[[], AbstractAsyncContextManager[Harness]]
 
 
-async def until(condition: Callable[[], Awaitable[bool]], *, within_s: float = 20.0) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], *, within_s: float = 60.0) -> None:
     """Return when a server's state is as wished; fail after `within_s`."""
     async with asyncio.timeout(within_s):
         while not await condition():  # noqa: ASYNC110  # another process cannot signal

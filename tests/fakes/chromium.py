@@ -34,7 +34,7 @@ FLAGS = (
     "--remote-debugging-port=0",
 )
 START_S = 30.0
-WAIT_S = 10.0
+WAIT_S = 60.0
 KEYS = {
     "Enter": 13,
     "Tab": 9,

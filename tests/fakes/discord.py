@@ -153,7 +153,7 @@ class FakeDiscord:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def wait_for(self, condition: Callable[[], T], *, timeout_s: float = 30.0) -> T:
+    async def wait_for(self, condition: Callable[[], T], *, timeout_s: float = 60.0) -> T:
         """Return the first true value of a condition; fails with all channels' texts."""
         try:
             async with asyncio.timeout(timeout_s):
@@ -166,7 +166,7 @@ class FakeDiscord:
 
     async def connected(self) -> None:
         """Wait until the bot receives events."""
-        await asyncio.wait_for(self.gateway.connected.wait(), 10)
+        await asyncio.wait_for(self.gateway.connected.wait(), 60)
 
     # ------------------------------------------------------------ up and down
 

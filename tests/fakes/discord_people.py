@@ -140,7 +140,7 @@ class Person:
         )
         channel.all_messages.append(message)
         event = self._spoken(message, channel, reply_to)
-        await asyncio.wait_for(self.fake.gateway.connected.wait(), 10)
+        await asyncio.wait_for(self.fake.gateway.connected.wait(), 60)
         await self.fake.gateway.deliver("MESSAGE_CREATE", event)
         return message
 
@@ -233,7 +233,7 @@ class Person:
         )
         self.fake.rest.interactions[interaction.token] = interaction
         event = self._event(interaction, data, channel)
-        await asyncio.wait_for(self.fake.gateway.connected.wait(), 10)
+        await asyncio.wait_for(self.fake.gateway.connected.wait(), 60)
         await self.fake.gateway.deliver("INTERACTION_CREATE", event)
         return interaction
 

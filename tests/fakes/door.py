@@ -66,7 +66,7 @@ class ScriptedDoor:
         await self.open.wait()
 
     async def taken(self) -> Invocation:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await self._calls.get()
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:

@@ -76,7 +76,7 @@ async def _started(kind: str, *arguments: str) -> tuple[asyncio.subprocess.Proce
         stdout=subprocess.PIPE,
     )
     assert process.stdout is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         return process, (await process.stdout.readline()).decode().strip()
 
 

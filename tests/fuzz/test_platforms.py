@@ -202,7 +202,7 @@ async def _status(port: int, method: bytes, path: bytes, heads: dict[str, bytes]
     body = b"Content-Length: 1\r\n\r\nx" if method == b"POST" else b"\r\n"
     try:
         writer.write(b"\r\n".join([b"%s %s HTTP/1.1" % (method, path), *lines, body]))
-        answer = await asyncio.wait_for(reader.readline(), 10)
+        answer = await asyncio.wait_for(reader.readline(), 60)
         return int(answer.split()[1]) if answer else None
     except ConnectionError:
         return None

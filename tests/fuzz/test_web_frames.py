@@ -55,9 +55,9 @@ async def test_a_page_survives_what_no_page_sends() -> None:
                 await page.hello()
         async with tab(web) as page:
             await page.socket.send_bytes(b"\xff\xfe")
-            closed = await page.socket.receive(timeout=10)
+            closed = await page.socket.receive(timeout=60)
             while closed.type is aiohttp.WSMsgType.TEXT:
-                closed = await page.socket.receive(timeout=10)
+                closed = await page.socket.receive(timeout=60)
             assert closed.type is aiohttp.WSMsgType.CLOSE
         await good.say("still there?")
         await good.next("taken")

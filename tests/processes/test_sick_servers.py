@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from queueing import health
 from queueing.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.jobs import Job, JobState
 from queueing.reasons import sentence
 from queueing.world import Blocked
 from tests.fakes.process import respawning
+from tests.patience import runs_out
 from tests.processes.house import (
     House,
     backend,
@@ -112,11 +114,12 @@ async def test_a_server_that_answers_late_is_taken_out_and_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If this fails people wait for a server that is not really there, or for ever after it is."""
-    monkeypatch.setattr("queueing.health.ANSWER_S", 0.5)
     async with servers(tmp_path, 1) as (running, (url,)):
         await running.done(image("sdxl"))
         await set_faults(url, hang="/system_stats")
-        await until(lambda: not is_up(running, "c1"))
+        with monkeypatch.context() as patch:
+            runs_out(patch, health, "ANSWER_S")
+            await until(lambda: not is_up(running, "c1"))
         (job,) = await running.submit(image("sdxl"))
         await waits_because(running, job, Blocked.OFFLINE)
         assert not (await told(url))["running"]

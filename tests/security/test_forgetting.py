@@ -47,7 +47,7 @@ async def told(parts: Parts, page: Tab, line: str) -> None:
     """Say a line that becomes a job and wait until its end is on the page."""
     await page.say(line)
     await page.next("taken")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while await parts.queue.unacknowledged():  # noqa: ASYNC110  nothing tells of it
             await asyncio.sleep(0.01)
 
@@ -90,7 +90,7 @@ async def test_a_persons_words_are_gone_from_the_disk(tmp_path: Path) -> None:
         await fake.wait_for(lambda: len(person.chat.from_bot) >= 3 and other.chat.from_bot)
         await fake.wait_for(
             lambda: "Cancel" not in [b.label for m in person.chat.from_bot for b in m.buttons],
-            timeout_s=30,
+            timeout_s=60,
         )
         await fake.quiet()
         assert SECRET.encode() in everything_in(tmp_path)

@@ -85,7 +85,7 @@ async def test_no_address_a_person_writes_is_opened(bait: Bait, tmp_path: Path) 
                 await fake.wait_for(lambda n=number: len(person.chat.from_bot) > n)  # type: ignore[misc]
         await fake.wait_for(
             lambda: "Cancel" not in [b.label for m in person.chat.from_bot for b in m.buttons],
-            timeout_s=30,
+            timeout_s=60,
         )
         await fake.quiet()
         said = "".join(each.shown for each in person.chat.from_bot)

@@ -121,7 +121,7 @@ async def test_no_output_of_a_run_holds_a_secret(form: str, loud: bool, tmp_path
                 shown.append(str(await page.next("messages")))
             async with tab(web, greet=False, cookie="wrong"):
                 pass
-            await telegram.wait_for(lambda: "cat sat" in said(telegram, discord), timeout_s=30)
+            await telegram.wait_for(lambda: "cat sat" in said(telegram, discord), timeout_s=60)
         findings = check.table(await check.try_everything(config, try_s=5))
         shown += [said(telegram, discord), logs.Redactor(config.secrets())(findings)]
         files = everything_in(tmp_path)

@@ -1,0 +1,17 @@
+"""The one way a test makes the program lose its patience in real time."""
+
+from types import ModuleType
+
+import pytest
+
+AT_ONCE_S = 0.05
+
+
+def runs_out(patch: pytest.MonkeyPatch, of: ModuleType | object, name: str) -> None:
+    """Have a patience run out almost at once, from here on.
+
+    Only for a wait that is certain to be for nothing, and once all that must succeed has
+    succeeded: a busy machine may need seconds for what takes a millisecond here.
+    """
+    assert getattr(of, name) > AT_ONCE_S
+    patch.setattr(of, name, AT_ONCE_S)

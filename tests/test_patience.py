@@ -1,0 +1,168 @@
+"""No test depends on how fast the machine is: rules about waiting, held over every file of tests."""
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+FILES = sorted(TESTS.rglob("*.py"))
+GENEROUS_S = 60.0
+VIRTUAL = {"tests.simulation.loop", "tests.simulation.house", "tests.simulation.bot_house"}
+
+# Waits in real time that have a reason; `tests.simulation` as a whole runs in virtual time.
+SLEEPS = {
+    "backends/test_comfyui_real.py": "a real server",
+    "backends/test_http.py": "what drips for ever, until the client gives up",
+    "backends/test_openai_real.py": "a real server",
+    "bot/test_cli.py": "another process shows nothing but its file",
+    "chaos": "the trial's people live in real time, beside processes that are killed",
+    "contracts/backend_harness.py": "a server in another process cannot signal",
+    "fakes": "the pace of servers",
+    "processes/house.py": "a server in another process cannot signal",
+    "processes/test_killed.py": "another process cannot signal",
+    "security/test_forgetting.py": "another process cannot signal",
+    "security/test_stopping.py": "another process shows nothing but its file",
+}
+PATIENCES = {
+    "backends/conftest.py": "given up for servers that have gone, and nothing else waits for them",
+    "contracts/harness_comfyui.py": "given up for servers that have gone",
+    "backends/test_comfyui_attempts.py": "a stop of a server that hangs, and sockets that are deaf",
+    "backends/test_http.py": "answers that never come whole",
+    "backends/test_openai_faults.py": "answers that never come",
+    "chaos": "the trial's own rules, stretched on slow machines",
+}
+# Of a wait whose end by itself is a failure; pauses between tries may be as short as one likes.
+NAMES = ("TIMEOUT_S", "ANSWER_S", "GRACE_S", "STOP_S", "SILENCE_S", "CONNECT_S", "WITHIN_S")
+FIELDS = {"load_s", "first_s", "idle_s", "total_s"}  # of `Timeouts`
+LEAST_S = 5.0
+
+
+def excused(file: Path, reasons: dict[str, str]) -> bool:
+    place = file.relative_to(TESTS)
+    return place.as_posix() in reasons or place.parts[0] in reasons
+
+
+def is_virtual(tree: ast.Module) -> bool:
+    """Whether a file speaks of virtual time; its `async def test_…` still run in real time."""
+    imported = (node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return any(module in VIRTUAL for module in imported)
+
+
+@cache
+def calls_in(file: Path) -> tuple[ast.Call, ...]:
+    return tuple(in_real_time(ast.parse(file.read_text(encoding="utf-8"))))
+
+
+def in_real_time(tree: ast.Module) -> Iterator[ast.Call]:
+    """Yield every call that may run in real time."""
+    if not is_virtual(tree):
+        yield from (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+        return
+    for outer in tree.body:
+        if isinstance(outer, ast.AsyncFunctionDef) and outer.name.startswith("test_"):
+            yield from (node for node in ast.walk(outer) if isinstance(node, ast.Call))
+
+
+def seconds(node: ast.expr) -> float | None:
+    return float(node.value) if _is_number(node) else None  # type: ignore[attr-defined]
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+
+
+def named(call: ast.Call) -> str:
+    return ast.unparse(call.func)
+
+
+def short(call: ast.Call) -> str | None:
+    """Return what a call waits too briefly for, None where it does not."""
+    name = named(call)
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if name == "asyncio.timeout" and call.args:
+        given["timeout_s"] = call.args[0]
+    if name == "asyncio.wait_for" and len(call.args) > 1:
+        given["timeout_s"] = call.args[1]
+    for word in ("timeout", "timeout_s", "within_s"):
+        limit = seconds(given[word]) if word in given else None
+        if limit is not None and limit < GENEROUS_S:
+            return f"{name} waits {limit:g} s"
+    return None
+
+
+def patched(call: ast.Call) -> str | None:
+    """Return which patience a call makes short, None where it does not."""
+    words = [ast.unparse(each).strip("\"'") for each in call.args]
+    if named(call).endswith(("setattr", "patch")) and len(words) > 1:
+        value = seconds(call.args[-1])
+        name = words[-2]
+        if name.endswith(NAMES) and value is not None and 0 <= value < LEAST_S:
+            return f"{name} = {value:g}"
+    if named(call) == "Timeouts":
+        for field in call.keywords:
+            value = seconds(field.value)
+            if field.arg in FIELDS and value is not None and value < LEAST_S:
+                return f"{field.arg} = {value:g}"
+    return None
+
+
+def sleeps(call: ast.Call) -> str | None:
+    """Return how a call sleeps, None where it does not."""
+    if named(call) in {"asyncio.sleep", "time.sleep"} and seconds(call.args[0]) != 0:
+        return f"{ast.unparse(call)} in real time: wait for a signal"
+    return None
+
+
+def hurries(call: ast.Call) -> str | None:
+    """Return which patience is too short, None where none is."""
+    return patched(call) or short(call)
+
+
+def found(file: Path, look: Callable[[ast.Call], str | None]) -> list[str]:
+    """Return what a look finds in a file, with the lines."""
+    if file.parent.name == "simulation":
+        return []
+    return [f"line {call.lineno}: {what}" for call in calls_in(file) if (what := look(call))]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(TESTS)))
+def test_no_test_depends_on_how_fast_the_machine_is(file: Path) -> None:
+    """A new user with a busy machine would see "failed"."""
+    assert excused(file, SLEEPS) or not found(file, sleeps)
+    assert excused(file, PATIENCES) or not found(file, hurries), "see tests/patience.py"
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("asyncio.timeout(10)", short),
+        ("asyncio.wait_for(call, 10)", short),
+        ("fake.wait_for(done, timeout_s=3)", short),
+        ('monkeypatch.setattr(discord, "REQUEST_TIMEOUT_S", 0.05)', patched),
+        ('patch("backends.comfyui_attempts.GRACE_S", 0.2)', patched),
+        ("Timeouts(first_s=0.05)", patched),
+        ("asyncio.sleep(0.2)", sleeps),
+        ("time.sleep(pause_s)", sleeps),
+    ],
+)
+def test_what_depends_on_the_machine_is_seen(
+    line: str, what: Callable[[ast.Call], str | None]
+) -> None:
+    """The rule above would hold nothing."""
+    call = ast.parse(line, mode="eval").body
+    assert isinstance(call, ast.Call)
+    assert what(call)
+
+
+@pytest.mark.parametrize(
+    ("look", "place"),
+    [(sleeps, place) for place in SLEEPS] + [(hurries, place) for place in PATIENCES],
+)
+def test_every_excuse_is_needed(look: Callable[[ast.Call], str | None], place: str) -> None:
+    """A file that no longer waits would keep its licence to."""
+    path = TESTS / place
+    files = [path] if path.suffix else sorted(path.rglob("*.py"))
+    assert any(found(file, look) for file in files)
