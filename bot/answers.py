@@ -7,6 +7,7 @@ from functools import partial
 
 from bot.commands.context import Answer, Asked, Placed, Removed, Reply, Shown, Working
 from bot.delivery import Again, Courier
+from bot.owed import Owed
 from bot.parcels import Packer, first_page, in_words
 from bot.patience import Patience, Terms
 from bot.platforms.base import (
@@ -41,12 +42,14 @@ class Answers:
         patience: Patience,
         packer: Packer,
         courier: Courier,
+        owed: Owed,
     ) -> None:
         self._platforms = platforms
         self._records = records
         self._patience = patience
         self._packer = packer
         self._courier = courier
+        self._owed = owed
         self._asking: dict[tuple[str, str], asyncio.Event] = {}
 
     async def asked(self, platform: str, chat: str) -> None:
@@ -69,7 +72,8 @@ class Answers:
                 case Shown():
                     await self._show_again(call, answer)
                 case Working():
-                    await self._work(call, answer)
+                    respond = partial(self._respond, call, private=False)
+                    await self._owed.carry_out(call, answer, respond)
                 case Asked():
                     await self._ask(call, answer)
                 case Removed():
@@ -104,18 +108,6 @@ class Answers:
         respond = partial(self._respond, call, private=False)
         again = Again(respond=respond, send=partial(self._send, call), edit=self._edit)
         await self._courier.send_again(again, parcel, shown.job)
-
-    async def _work(self, call: Invocation, work: Working) -> None:
-        try:
-            ref = await self._respond(call, work.content, private=False)
-        except ChatError as error:
-            log.warning("call %s of %s not answered: %s", call.key, call.user, error)
-            ref = None
-        content = await work.later()
-        if ref is not None:
-            await self._edit(ref, content)
-        else:
-            await self._send(call, content)
 
     async def _send(
         self, call: Invocation, content: Content, reply_to: MessageRef | None = None

@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +19,7 @@ from bot.audit import AuditLog
 from bot.chat_log import SqliteLog
 from bot.clock import SystemClock
 from bot.commands.context import Context, Defaults
-from bot.commands.registry import COMMANDS
+from bot.commands.registry import COMMANDS, work
 from bot.config import Config
 from bot.door import Gate
 from bot.enhance import Enhancer
@@ -132,12 +133,14 @@ class App:
         queue = self._make_queue(store, catalog, backends, stack)
         made = self._make_platforms(self._fittings(queue, books))
         rooms = Rooms(by_key={name: room.room() for name, room in self._config.rooms.items()})
+        context = self._context(queue, books, rooms)
         presenter = Presenter(
             queue=queue,
             records=books.records,
             people=books.people,
             platforms={platform.name: platform for platform in made},
             clock=self._clock,
+            work=partial(work, context),
             rooms=rooms,
             busy_after_s=self._config.limits.busy_after_s,
         )
@@ -148,7 +151,7 @@ class App:
             queue=queue,
             database=database,
             store=store,
-            gate=Gate(self._context(queue, books, rooms), presenter),
+            gate=Gate(context, presenter),
             presenter=presenter,
             enhancer=enhancer,
             records=books.records,

@@ -80,6 +80,7 @@ class Card:
     moved: bool = False
     muted: bool = False
     dropped: bool = False
+    forgotten: bool = False  # its job is deleted
     telling: bool = False
     rung: Rung = Rung.WHOLE
     hold_until: float = 0.0

@@ -178,7 +178,11 @@ class Editor:
         ref = await (self._answer(card, first) if card.respond else self._send(card, first))
         if ref is not None:
             now = self._clock.now()
-            await self._records.note_message(card.job.id, ref, now)
+            try:
+                await self._records.note_message(card.job.id, ref, now)
+            finally:
+                if card.forgotten:
+                    card.ref = ref  # the job is gone, and nothing can be noted of it
             card.ref, card.sent_at = ref, now
         return first
 

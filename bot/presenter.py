@@ -15,30 +15,29 @@ from pydantic import ValidationError
 from bot.answers import Answers
 from bot.busy import BUSY_AFTER_S
 from bot.cards import Card
-from bot.commands.context import Answer, Placed
+from bot.commands.context import Answer, Placed, Work
 from bot.delivery import Courier
 from bot.desks import Desk, Desks, wait
 from bot.editor import Editor
 from bot.lookout import Lookout
+from bot.owed import Owed
 from bot.parcels import Packer
 from bot.patience import Patience
 from bot.people import People
 from bot.platforms.base import (
-    ChatError,
     ChatGone,
     ChatMoved,
     ChatPlatform,
     ChatUnavailable,
     Invocation,
     MessageGone,
-    MessageRef,
     SlowDown,
 )
 from bot.records import Origin, Records
 from bot.rooms import Rooms
 from bot.setbacks import Setbacks
-from bot.texts import status
-from queueing.events import Event, Forgotten, JobChanged, LinesMoved, Progressed
+from queueing.errors import StoreError
+from queueing.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobState
 from queueing.ports import Clock
@@ -57,6 +56,7 @@ class Presenter:
         people: People,
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
+        work: Work,
         rooms: Rooms | None = None,
         busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
@@ -77,12 +77,17 @@ class Presenter:
             courier=courier,
             busy_after_s=busy_after_s,
         )
+        patience = Patience(platforms, self._desks)
+        self._owed = Owed(
+            platforms=platforms, debts=records.debts, patience=patience, work=work, clock=clock
+        )
         self._answers = Answers(
             platforms=platforms,
             records=records,
-            patience=Patience(platforms, self._desks),
+            patience=patience,
             packer=packer,
             courier=courier,
+            owed=self._owed,
         )
         self._setbacks = Setbacks(
             queue=queue, records=records, clock=clock, desks=self._desks, drop=self._drop
@@ -113,6 +118,8 @@ class Presenter:
                     self._serve(card)
             case Forgotten(job_ids=job_ids):
                 self._forget(job_ids)
+            case Erased() if self._tasks is not None:
+                self._tasks.create_task(self._take_up_debts(self._tasks))
             case LinesMoved():
                 self._lookout.moved(event)
 
@@ -152,6 +159,7 @@ class Presenter:
                 self.answer(*self._early.pop(0))
             try:
                 await self._take_up()
+                await self._take_up_debts(tasks)
                 tasks.create_task(self._lookout.run())
                 await asyncio.Event().wait()
             finally:
@@ -248,6 +256,8 @@ class Presenter:
                     await wait(desk.wake, wait_s)
                     continue
                 await self._refresh(desk, card)
+                if card.forgotten and card.ref is not None:  # while it was being shown
+                    await self._owed.deleted(card.ref, card.origin.language)
         finally:
             desk.served = False
 
@@ -272,10 +282,9 @@ class Presenter:
             card.mark(asked)
             await self._setbacks.leave_alone(desk, card, error)
         except Exception as error:  # noqa: BLE001  it is logged there
-            if card.dropped:
-                return  # it was forgotten just now: nothing can be noted of it any more
-            card.mark(asked)
-            await self._setbacks.try_later(card, error)
+            if not card.dropped:  # else it was forgotten just now: nothing can be noted of it
+                card.mark(asked)
+                await self._setbacks.try_later(card, error)
         else:
             desk.reached()
             card.failures = 0
@@ -309,18 +318,14 @@ class Presenter:
     # ------------------------------------------------------------ forgetting
 
     def _forget(self, job_ids: Collection[int]) -> None:
-        """Let go of jobs that are being deleted, and empty their messages."""
+        """Let go of jobs that are being deleted; what becomes of their messages is owed then."""
         for card in [card for card in self._cards.values() if card.job.id in job_ids]:
+            card.forgotten = True
             self._drop(card)
-            if self._tasks is not None and card.ref is not None:
-                self._tasks.create_task(self._show_forgotten(card, card.ref))
 
-    async def _show_forgotten(self, card: Card, ref: MessageRef) -> None:
+    async def _take_up_debts(self, tasks: asyncio.TaskGroup) -> None:
+        """Make messages true that owe something, those of an earlier run among them."""
         try:
-            content = status.forgotten(card.origin.language)
-            async with self._desks.turn(ref.platform, ref.chat):
-                await self._platforms[ref.platform].edit(ref, content)
-        except ChatError as error:
-            log.info("job %s: deleted, but its message was not reached: %s", card.job.id, error)
-        except Exception:
-            log.exception("job %s: deleted, but its message was not reached", card.job.id)
+            await self._owed.take_up(tasks)
+        except StoreError as error:
+            log.warning("what messages owe cannot be read: %s", error)

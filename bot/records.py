@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
+from bot.debts import Debts
 from bot.platforms.base import Invocation, MessageRef
 from queueing.requests import Record
 from queueing.store import Database, MigrationSet
@@ -105,6 +106,7 @@ class Records:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.debts = Debts(database)
 
     async def note_message(self, job_id: int, ref: MessageRef, now: float) -> None:
         """Remember a job's status message, in place of an earlier one."""
@@ -190,7 +192,7 @@ class Records:
         """Follow a chat to its new notation. Idempotent."""
 
         def change(connection: sqlite3.Connection) -> None:
-            for table in ("messages", "prompts"):
+            for table in ("messages", "prompts", "owed"):
                 connection.execute(
                     f"UPDATE {table} SET chat = ? WHERE platform = ? AND chat = ?",  # noqa: S608  our own words
                     (new, platform, old),

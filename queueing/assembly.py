@@ -117,6 +117,7 @@ def assemble(
             clock=clock,
             publish=publish,
             moved=router.moved,
+            looked=health.first_looked,
         ),
         reports=Reports(
             store=store,

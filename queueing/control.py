@@ -31,6 +31,7 @@ class Control:
         clock: Clock,
         publish: Callable[[JobChanged], None],
         moved: Callable[[str], None],
+        looked: asyncio.Event,
     ) -> None:
         self._store = store
         self._fleet = fleet
@@ -38,6 +39,7 @@ class Control:
         self._clock = clock
         self._publish = publish
         self._moved = moved
+        self._looked = looked
         self._changing = asyncio.Lock()
         self._fleet_changed = asyncio.Event()
 
@@ -91,6 +93,7 @@ class Control:
         stays paused then. After a crash in between the host is paused, but not empty: ask again.
         """
         await self.pause(model=None, host=host)
+        await self._looked.wait()
         while not self._is_still(host):
             if host not in self._fleet.paused.hosts:
                 raise Refused(f"{host} was resumed before it was empty")

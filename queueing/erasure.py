@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 
-from queueing.events import Forgotten
+from queueing.events import Erased, Forgotten
 from queueing.jobs import Job
 from queueing.ports import Store
 
@@ -20,7 +20,7 @@ class Erasure:
         *,
         store: Store,
         cancel: Callable[[int], Awaitable[Job | None]],
-        publish: Callable[[Forgotten], None],
+        publish: Callable[[Forgotten | Erased], None],
     ) -> None:
         self._store = store
         self._cancel = cancel
@@ -42,6 +42,7 @@ class Erasure:
         # Told before the rows go: who still showed one of them would stumble over its absence.
         self._publish(Forgotten(job_ids=frozenset(ids)))
         erased = await self._store.erase(ids)
+        self._publish(Erased(job_ids=frozenset(ids)))
         log.info("%d jobs are deleted for good on their owner's wish", erased)
         return erased
 

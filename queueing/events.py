@@ -44,6 +44,13 @@ class Forgotten:
     job_ids: frozenset[int]
 
 
-Event = JobChanged | Progressed | LinesMoved | Forgotten
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Erased:
+    """These jobs are deleted, durably."""
+
+    job_ids: frozenset[int]
+
+
+Event = JobChanged | Progressed | LinesMoved | Forgotten | Erased
 Listener = Callable[[Event], None]
 """Called after the commit, in the event loop; must neither block nor raise."""

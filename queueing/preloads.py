@@ -53,8 +53,10 @@ class Preloads:
         """Unpin a model and unload it; return the backends it leaves. Raises `Refused`.
 
         Idle copies have left by then, busy ones start nothing more and leave when they are idle.
+        Right after the start it waits until the servers have been asked what they hold.
         """
         spec = self._fleet.catalog.named(model)
+        await self._looked.wait()
         leaving = []
         for backend in self._places(spec, host):
             self._fleet.unpin(spec.name, backend)

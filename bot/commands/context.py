@@ -13,6 +13,7 @@ from bot.audit import Act, AuditLog
 from bot.commands.parse import Args, BadCall
 from bot.commands.table import Command
 from bot.conversation import IDLE_S
+from bot.debts import Task
 from bot.invites import Invites
 from bot.people import People, Person
 from bot.platforms.base import Body, Button, Content, Form, Invocation, MessageRef
@@ -117,19 +118,19 @@ class Reply:
     private: bool = True
 
 
-class Later(Protocol):
-    """Work that outlasts the call: it returns what the first answer then becomes."""
+class Work(Protocol):
+    """Does what outlasts a call and returns what the first answer then becomes."""
 
-    async def __call__(self) -> Content:
-        """Do the work; must turn its own failures into content."""
+    async def __call__(self, task: Task, /) -> Content:
+        """Do the task; failures become content. After a crash it may be called again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Working:
-    """An answer now, and another in its place when `later` is done."""
+    """An answer now, and another in its place when the task is done."""
 
     content: Content
-    later: Later
+    task: Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,9 @@
 from bot.commands.context import Answer, Call, Context, Working, audited
 from bot.commands.table import Command, Param, ParamKind
 from bot.commands.target import meant_host
+from bot.debts import Task
 from bot.platforms.base import Content
+from bot.texts import say
 from queueing.errors import QueueError
 
 COMMAND = Command(
@@ -21,11 +23,17 @@ async def handle(context: Context, call: Call) -> Answer:
     await context.queue.pause(host=host)  # durable before anybody is told
     await audited(context, call, "drain", host)
 
-    async def drain() -> Content:
-        try:
-            await context.queue.drain(host)
-        except QueueError as error:
-            return Content(body=call.say("drain.failed", host=host, reason=str(error)))
-        return Content(body=call.say("drain.done", host=host))
+    task = Task(command=COMMAND.name, language=call.language, host=host)
+    return Working(content=Content(body=call.say("drain.started", host=host)), task=task)
 
-    return Working(content=Content(body=call.say("drain.started", host=host)), later=drain)
+
+async def work(context: Context, task: Task) -> Content:
+    """Empty the host, unless it was resumed meanwhile, and say so."""
+    host = task.host or ""
+    try:
+        if host not in context.queue.paused().hosts:
+            return Content(body=say(task.language, "drain.resumed", host=host))
+        await context.queue.drain(host)
+    except QueueError as error:
+        return Content(body=say(task.language, "drain.failed", host=host, reason=str(error)))
+    return Content(body=say(task.language, "drain.done", host=host))

@@ -4,8 +4,9 @@ import asyncio
 
 from bot.commands.context import Answer, Call, Context, Working
 from bot.commands.table import Command
+from bot.debts import Task
 from bot.platforms.base import Body, Content
-from bot.texts import join, plain
+from bot.texts import join, plain, say
 from queueing.errors import QueueError
 
 _PATIENCE_S = 10.0
@@ -15,21 +16,23 @@ _NAMED = 40
 COMMAND = Command(name="loras", help="command.loras")
 
 
-async def handle(context: Context, call: Call) -> Answer:
+async def handle(_context: Context, call: Call) -> Answer:
+    task = Task(command=COMMAND.name, language=call.language)
+    return Working(content=Content(body=call.say("loras.asking")), task=task)
+
+
+async def work(context: Context, task: Task) -> Content:
+    """Ask the servers and list what they have."""
     models = [name for name in context.catalog.models if _takes_lora(context, name)][:_ASKED]
-
-    async def ask() -> Content:
-        told = await asyncio.gather(*(_names(context, model) for model in models))
-        by_names: dict[tuple[str, ...], list[str]] = {}
-        for model, names in zip(models, told, strict=True):
-            by_names.setdefault(names, []).append(model)
-        by_names.pop((), None)
-        body: Body = () if by_names else call.say("loras.none")
-        for names, having in by_names.items():
-            body += (*_line(call, having, names), "\n")
-        return Content(body=join(body))
-
-    return Working(content=Content(body=call.say("loras.asking")), later=ask)
+    told = await asyncio.gather(*(_names(context, model) for model in models))
+    by_names: dict[tuple[str, ...], list[str]] = {}
+    for model, names in zip(models, told, strict=True):
+        by_names.setdefault(names, []).append(model)
+    by_names.pop((), None)
+    body: Body = () if by_names else say(task.language, "loras.none")
+    for names, having in by_names.items():
+        body += (*_line(task.language, having, names), "\n")
+    return Content(body=join(body))
 
 
 def _takes_lora(context: Context, model: str) -> bool:
@@ -46,7 +49,8 @@ async def _names(context: Context, model: str) -> tuple[str, ...]:
         return ()
 
 
-def _line(call: Call, models: list[str], names: tuple[str, ...]) -> Body:
-    more = call.say("loras.more", count=len(names) - _NAMED) if len(names) > _NAMED else ()
+def _line(language: str, models: list[str], names: tuple[str, ...]) -> Body:
+    left = len(names) - _NAMED
+    more = say(language, "loras.more", count=left) if left > 0 else ()
     listed = ", ".join(names[:_NAMED]) + plain(more)
-    return call.say("loras.line", model=", ".join(models), names=listed)
+    return say(language, "loras.line", model=", ".join(models), names=listed)

@@ -3,7 +3,9 @@
 from bot.commands.context import Answer, Call, CallRefused, Context, Working, audited
 from bot.commands.table import Command, Param, ParamKind
 from bot.commands.target import meant_host, meant_model
+from bot.debts import Task
 from bot.platforms.base import Content
+from bot.texts import say
 from queueing.catalog import Catalog
 from queueing.errors import QueueError
 
@@ -28,16 +30,21 @@ async def handle(context: Context, call: Call) -> Answer:
     model, host = named(context.catalog, call)
     await audited(context, call, "preload", model, host or "")
 
-    async def load() -> Content:
-        try:
-            backend = await context.queue.preload(model, host)
-        except QueueError as error:
-            return Content(body=call.say("preload.failed", model=model, reason=str(error)))
-        loaded_on = context.catalog.host_of[backend]
-        body = call.say("preload.done", model=model, host=loaded_on, backend=backend)
-        return Content(body=body)
+    task = Task(command=COMMAND.name, language=call.language, model=model, host=host)
+    return Working(content=Content(body=call.say("preload.started", model=model)), task=task)
 
-    return Working(content=Content(body=call.say("preload.started", model=model)), later=load)
+
+async def work(context: Context, task: Task) -> Content:
+    """Load the model and say where it is."""
+    model = task.model or ""
+    try:
+        backend = await context.queue.preload(model, task.host)
+    except QueueError as error:
+        body = say(task.language, "preload.failed", model=model, reason=str(error))
+    else:
+        host = context.catalog.host_of[backend]
+        body = say(task.language, "preload.done", model=model, host=host, backend=backend)
+    return Content(body=body)
 
 
 def named(catalog: Catalog, call: Call) -> tuple[str, str | None]:

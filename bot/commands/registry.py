@@ -42,6 +42,8 @@ from bot.commands import (
 from bot.commands import help as help_command
 from bot.commands.context import Answer, Call, Context
 from bot.commands.table import Command
+from bot.debts import Task
+from bot.platforms.base import Content
 
 Handler = Callable[[Context, Call], Awaitable[Answer]]
 
@@ -86,3 +88,12 @@ _MODULES = (
 
 COMMANDS: Sequence[Command] = tuple(module.COMMAND for module in _MODULES)
 HANDLERS: Mapping[str, Handler] = {module.COMMAND.name: module.handle for module in _MODULES}
+
+_WORK: Mapping[str, Callable[[Context, Task], Awaitable[Content]]] = {
+    module.COMMAND.name: module.work for module in (preload, unload, drain, loras)
+}
+
+
+async def work(context: Context, task: Task) -> Content:
+    """Do the part of a command that outlasts its call, perhaps once more after a restart."""
+    return await _WORK[task.command](context, task)

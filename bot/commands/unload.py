@@ -4,7 +4,9 @@ from bot.commands.context import Answer, Call, Context, Working, audited
 from bot.commands.preload import COMMAND as PRELOAD
 from bot.commands.preload import named
 from bot.commands.table import Command
+from bot.debts import Task
 from bot.platforms.base import Content
+from bot.texts import say
 from queueing.errors import QueueError
 
 COMMAND = Command(name="unload", help="command.unload", admin=True, params=PRELOAD.params)
@@ -14,18 +16,23 @@ async def handle(context: Context, call: Call) -> Answer:
     model, host = named(context.catalog, call)
     await audited(context, call, "unload", model, host or "")
 
-    async def unload() -> Content:
-        try:
-            backends = await context.queue.unload(model, host)
-        except QueueError as error:
-            return Content(body=call.say("unload.failed", model=model, reason=str(error)))
-        if not backends:
-            return Content(body=call.say("unload.none", model=model))
-        busy = [name for name in backends if name in _running(context, model)]
-        key, where = ("unload.later", busy) if busy else ("unload.done", backends)
-        return Content(body=call.say(key, model=model, backends=", ".join(where)))
+    task = Task(command=COMMAND.name, language=call.language, model=model, host=host)
+    return Working(content=Content(body=call.say("unload.started", model=model)), task=task)
 
-    return Working(content=Content(body=call.say("unload.started", model=model)), later=unload)
+
+async def work(context: Context, task: Task) -> Content:
+    """Unload the model and say where it was."""
+    model = task.model or ""
+    try:
+        backends = await context.queue.unload(model, task.host)
+    except QueueError as error:
+        body = say(task.language, "unload.failed", model=model, reason=str(error))
+        return Content(body=body)
+    if not backends:
+        return Content(body=say(task.language, "unload.none", model=model))
+    busy = [name for name in backends if name in _running(context, model)]
+    key, where = ("unload.later", busy) if busy else ("unload.done", backends)
+    return Content(body=say(task.language, key, model=model, backends=", ".join(where)))
 
 
 def _running(context: Context, model: str) -> set[str]:

@@ -186,8 +186,9 @@ Respond = Callable[[Content, bool], Awaitable[MessageRef | None]]
 
 The first answer of a Discord interaction, a reply on Telegram, a bubble on the web page. `private`
 shows it to the caller alone where the platform can. Returns the message for later edits, None
-where it cannot be edited (private answers). Raises `ChatError`. Called at most once for a slash
-command or message; a button press that is never answered is confirmed silently by the platform.
+where it cannot be edited (private answers). Raises `ChatError`; then it may be called again, and
+where a platform can tell, the same answer is shown once. A button press that is never answered is
+confirmed silently by the platform.
 """
 
 ShowForm = Callable[[Form], Awaitable[None]]

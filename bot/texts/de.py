@@ -203,6 +203,8 @@ TEXTS: Mapping[str, str] = {
     "resume.nothing": "Nichts war angehalten.",
     "resume.still": "Noch angehalten: {names}.",
     "drain.started": "⏸️ {host} ist angehalten; sein Speicher wird frei, sobald die laufenden Aufträge fertig sind …",
+    "drain.resumed": "❌ {host} wurde wieder in Betrieb genommen, bevor sein Speicher frei war.",
+    "work.interrupted": "Usher wurde dabei zweimal neu gestartet. /status zeigt, wie es jetzt steht.",
     "drain.done": "✅ {host} hat nichts mehr zu tun, sein Speicher ist frei. /resume {host} nimmt ihn wieder in Betrieb.",
     "drain.failed": "❌ {host} ist angehalten, aber sein Speicher ließ sich nicht freigeben: {reason}",
     "clear.nothing": "Auf {model} hat nichts gewartet.",

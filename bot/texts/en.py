@@ -203,6 +203,8 @@ TEXTS: Mapping[str, str] = {
     "resume.nothing": "Nothing was paused.",
     "resume.still": "Still paused: {names}.",
     "drain.started": "⏸️ {host} is paused; its memory will be freed once running jobs finish …",
+    "drain.resumed": "❌ {host} was resumed before its memory was free.",
+    "work.interrupted": "Usher was restarted twice while doing this. /status shows how things stand.",
     "drain.done": "✅ {host} is idle and its memory is free. /resume {host} puts it back to work.",
     "drain.failed": "❌ {host} is paused, but its memory couldn't be freed: {reason}",
     "clear.nothing": "Nothing was waiting for {model}.",

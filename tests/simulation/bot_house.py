@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bot.access import Access, Limits
 from bot.audit import AuditLog
 from bot.commands.context import Context, Defaults
-from bot.commands.registry import COMMANDS
+from bot.commands.registry import COMMANDS, work
 from bot.door import Gate
 from bot.enhance import Enhancer
 from bot.people import People
@@ -61,17 +62,6 @@ async def bot(
     database = await open_database(house.url, migrations=(MIGRATIONS,), inline=True)
     records, people = Records(database), People(database)
     async with house.queue(SqliteStore(database)) as queue:
-        presenter = Presenter(
-            queue=queue,
-            records=records,
-            people=people,
-            platforms={each.name: each for each in (chat, *others)},
-            clock=clock,
-            rooms=rooms,
-        )
-        enhancer = Enhancer(queue, clock, rooms or Rooms())
-        queue.subscribe(presenter.notice)
-        queue.subscribe(enhancer.notice)
         context = Context(
             queue=queue,
             records=records,
@@ -85,6 +75,18 @@ async def bot(
             rooms=rooms or Rooms(),
             styles=styles or {},
         )
+        presenter = Presenter(
+            queue=queue,
+            records=records,
+            people=people,
+            platforms={each.name: each for each in (chat, *others)},
+            clock=clock,
+            work=partial(work, context),
+            rooms=rooms,
+        )
+        enhancer = Enhancer(queue, clock, rooms or Rooms())
+        queue.subscribe(presenter.notice)
+        queue.subscribe(enhancer.notice)
         serving = [
             asyncio.ensure_future(presenter.run()),
             asyncio.ensure_future(enhancer.run()),
