@@ -45,7 +45,7 @@ async def handle(context: Context, call: Call) -> Answer:
     read = await place.words(call, QUESTION_LIMIT)
     earlier = await talks.earlier_job(context, call)
     goes_on = earlier is not None and call.invocation.replied_to is not None
-    subject = call.text("about") or ("" if goes_on else call.invocation.quoted)
+    subject = call.text("about") or ("" if goes_on else talks.quoted_in(call))
     question = about("\n\n".join(each for each in (read, subject) if each), question)
     turn = asked(question, files, name=talks.name_of(call))
     return await ask(context, call, call.text("model"), turn, earlier)

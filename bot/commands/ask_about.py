@@ -7,6 +7,7 @@ from bot.commands import ask, place
 from bot.commands.context import Answer, Asked, Call, CallRefused, Context
 from bot.commands.edit import FORM_TEXT_MOST
 from bot.commands.table import Command
+from bot.commands.talks import quoted_in
 from bot.platforms.base import Content, Form, FormField
 from bot.texts import word
 
@@ -23,7 +24,7 @@ COMMAND = Command(
 async def handle(context: Context, call: Call) -> Answer:
     if call.invocation.files:
         return await _at_once(context, call)
-    quoted = call.invocation.quoted[:FORM_TEXT_MOST]
+    quoted = quoted_in(call)[:FORM_TEXT_MOST]
     if not quoted:
         raise CallRefused("refused.nothing_to_ask")
     language = call.language
@@ -45,7 +46,7 @@ async def _at_once(context: Context, call: Call) -> Answer:
     """Say what the message's files and words are about."""
     files = await place.pictures(call)
     said = await place.words(call, ask.QUESTION_LIMIT)
-    about = "\n\n".join(each for each in (said, call.invocation.quoted) if each)
+    about = "\n\n".join(each for each in (said, quoted_in(call)) if each)
     key = "ask_about.question" if about else "describe.question"
     question = ask.about(about, word(call.language, key))
     return await ask.ask(context, call, None, ask.asked(question, files))

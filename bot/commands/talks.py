@@ -41,16 +41,25 @@ async def talk_of(context: Context, job: Job | None) -> Talk:
 
 
 def name_of(call: Call) -> str | None:
-    """Return how the model is told who asks; None where the person is alone with it.
+    """Return how the model is told who asks; None where the person is alone with it."""
+    return _told(call.invocation.user_name) if call.invocation.group else None
 
-    Of a name only letters, digits and some signs are left: it can neither end the line nor pass
-    for a role.
+
+def quoted_in(call: Call) -> str:
+    """Return the words replied to, in a group after the name of who said them."""
+    invocation = call.invocation
+    name = _told(invocation.quoted_by) if invocation.group and invocation.quoted else None
+    return invocation.quoted if name is None else f"{name}: {invocation.quoted}"
+
+
+def _told(name: str) -> str | None:
+    """Return a name as a model is told it, None where nothing of it is left.
+
+    Only letters, digits and some signs are: it can neither end the line nor pass for a role.
     """
-    if not call.invocation.group:
-        return None
-    words = re.sub(r"[^\w .'\u2019-]|_", " ", call.invocation.user_name)
-    name = " ".join(words.split())[:_NAME_MOST].strip()
-    return f"({name})" if name.casefold() in _ROLES else name or None
+    words = re.sub(r"[^\w .'\u2019-]|_", " ", name)
+    told = " ".join(words.split())[:_NAME_MOST].strip()
+    return f"({told})" if told.casefold() in _ROLES else told or None
 
 
 async def _last(context: Context, call: Call) -> Job | None:

@@ -203,7 +203,7 @@ class Invocation:
     "<platform>:<id>". `options` are values the platform has already typed by the command's
     `Param` table; `text` is what remains to be parsed (all of it on text platforms). `replied_to`
     is the bot's message the caller replied to or whose button was pressed; `quoted` are the words
-    of the message they replied to or opened a menu on, whoever wrote it. `within` are ids of what
+    of the message they replied to or opened a menu on, whoever wrote it; `quoted_by` is their name, "" where the words are ours. `within` are ids of what
     the chat is part of, the widest first: its server and channel; the person, in a direct message.
 
     `show_form` shows a form to the caller alone and is None where the platform has none, or where
@@ -233,6 +233,7 @@ class Invocation:
     replied_to: MessageRef | None = None
     button: bool = False
     quoted: str = ""
+    quoted_by: str = ""
     show_form: ShowForm | None = None
     form: bool = False
     comes_again: bool = True

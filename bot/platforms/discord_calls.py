@@ -113,6 +113,7 @@ class Call:
             replied_to=self._source(),
             button=self._button,
             quoted=self._about.content if self._about else "",
+            quoted_by=self._about.author.display_name if self._about and not self._source() else "",
             show_form=None if self._form else self.show_form,
             form=self._form,
             comes_again=False,

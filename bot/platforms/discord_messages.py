@@ -72,6 +72,7 @@ class Spoken:
             request=self._ref(message.id),
             replied_to=self._ref(replied.id) if replied is not None and ours else None,
             quoted=self._quoted(replied),
+            quoted_by=replied.author.display_name if replied is not None and not ours else "",
         )
 
     async def respond(self, content: Content, private: bool) -> MessageRef:  # noqa: ARG002

@@ -177,6 +177,7 @@ class MessageCall:
             request=request,
             replied_to=self.reception.ref(replied) if replied and ours else None,
             quoted=_quoted(message),
+            quoted_by=_author(replied)[1] if replied and not ours else "",
         )
 
     def _number(self) -> str:

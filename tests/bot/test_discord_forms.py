@@ -99,7 +99,7 @@ async def test_the_menu_of_a_message_brings_its_words_and_files() -> None:
         assert (film.name, film.replied) == ("cat.mp4", True)
         assert await file.read() == b"png bytes"
     assert (call.command, call.quoted, call.user) == ("describe", "look at this", "discord:7")
-    assert call.replied_to is None
+    assert (call.replied_to, call.quoted_by) == (None, "Person8")
 
 
 async def test_the_menu_of_our_own_message_tells_which_it_is() -> None:

@@ -250,6 +250,18 @@ def test_a_name_is_one_line_and_no_role(name: str) -> None:
     assert (told or "").casefold() not in {"system", "assistant", "user"}
 
 
+def test_the_words_of_somebody_else_are_told_with_their_name() -> None:
+    """A question about what Bob said would be answered as one about nobody's words."""
+
+    async def story(running: Bot) -> None:
+        quoted: dict[str, Any] = {"quoted": "I am late.", "quoted_by": "Bob"}
+        group = await ask(running, "/ask is he?", user_name="Ada", chat="g1", **quoted)
+        assert turns(group) == ["> Bob: I am late.\n\nis he?"]
+        assert turns(await ask(running, "/ask is he?", **quoted)) == ["> I am late.\n\nis he?"]
+
+    in_bot(story)
+
+
 def test_servers_are_told_the_names() -> None:
     """Names would be kept in the database and never reach a model."""
     named = [

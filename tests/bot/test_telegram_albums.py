@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.bot.discord_bot import NotingDoor, says
 from tests.bot.results import ask, attachment, done, in_bot, picture, said
 from tests.bot.telegram_bot import picture as photo
 from tests.bot.telegram_bot import running
+from tests.bot.test_telegram_app import ended, usher
 from tests.fakes.telegram import FakeTelegram, Person
 from tests.fakes.telegram_state import FakeChat
 from tests.simulation.bot_house import Bot
@@ -210,3 +212,30 @@ def test_an_album_for_a_command_that_takes_one_picture_is_refused(line: str) -> 
     first, second = [text for _, text in in_bot(story).private]
     assert first == f"You attached 2 pictures; {line.split(maxsplit=1)[0]} takes 1 at most."
     assert "b.mp4" in second
+
+
+# ---------------------------------------------------------------- the whole bot
+
+
+async def test_an_album_and_its_late_part_survive_restarts(tmp_path: Path) -> None:
+    """Broken: a stop between two pictures loses one of them, or asks about the other alone."""
+    async with FakeTelegram() as fake:
+        person = fake.person(7)
+        async with usher(fake, tmp_path):
+            shows(person, "what differs?")
+            polls = fake.api.polls
+            await fake.wait_for(lambda: fake.api.polls > polls + 1)
+        shows(person, "")
+        async with usher(fake, tmp_path) as parts:
+            await fake.wait_for(lambda: any(map(ended, person.chat.from_bot)), timeout_s=60)
+            job = await parts.queue.get(1)
+            assert job is not None
+            assert len(await parts.queue.inputs(job)) == 2
+        shows(person, "")
+        async with usher(fake, tmp_path) as parts:
+            late = "A picture of your album arrived after I had begun on job 1"
+            await fake.wait_for(
+                lambda: any(late in each.shown for each in person.chat.from_bot), timeout_s=60
+            )
+            await fake.quiet()
+            assert await parts.queue.get(2) is None

@@ -112,6 +112,7 @@ async def test_the_words_replied_to_come_along() -> None:
         fake.person(7).says("/image as it is said", chat=group, reply_to=said)
         call = await door.called()
     assert (call.text, call.quoted) == ("as it is said", "The moon is made of cheese.")
+    assert call.quoted_by == "Person8"
     assert call.replied_to is None
 
 
