@@ -30,6 +30,7 @@ PATIENCES = {
     "backends/conftest.py": "given up for servers that have gone, and nothing else waits for them",
     "contracts/harness_comfyui.py": "given up for servers that have gone",
     "backends/test_comfyui_attempts.py": "a stop of a server that hangs, and sockets that are deaf",
+    "backends/test_films.py": "a process that never answers",
     "backends/test_http.py": "answers that never come whole",
     "backends/test_openai_faults.py": "answers that never come",
     "chaos": "the trial's own rules, stretched on slow machines",
@@ -37,7 +38,8 @@ PATIENCES = {
 # Of a wait whose end by itself is a failure; pauses between tries may be as short as one likes.
 NAMES = ("TIMEOUT_S", "ANSWER_S", "GRACE_S", "STOP_S", "SILENCE_S", "CONNECT_S", "WITHIN_S")
 FIELDS = {"load_s", "first_s", "idle_s", "total_s"}  # of `Timeouts`
-LEAST_S = 5.0
+GIVEN = {"piece_s", "silent_s", "try_s", "wall_s"}  # to whatever takes them
+LEAST_S = 3.0
 
 
 def excused(file: Path, reasons: dict[str, str]) -> bool:
@@ -101,11 +103,11 @@ def patched(call: ast.Call) -> str | None:
         name = words[-2]
         if name.endswith(NAMES) and value is not None and 0 <= value < LEAST_S:
             return f"{name} = {value:g}"
-    if named(call) == "Timeouts":
-        for field in call.keywords:
-            value = seconds(field.value)
-            if field.arg in FIELDS and value is not None and value < LEAST_S:
-                return f"{field.arg} = {value:g}"
+    names = GIVEN | FIELDS if named(call) == "Timeouts" else GIVEN
+    for field in call.keywords:
+        value = seconds(field.value)
+        if field.arg in names and value is not None and value < LEAST_S:
+            return f"{field.arg} = {value:g}"
     return None
 
 
@@ -144,6 +146,7 @@ def test_no_test_depends_on_how_fast_the_machine_is(file: Path) -> None:
         ('monkeypatch.setattr(discord, "REQUEST_TIMEOUT_S", 0.05)', patched),
         ('patch("backends.comfyui_attempts.GRACE_S", 0.2)', patched),
         ("Timeouts(first_s=0.05)", patched),
+        ("FileSender(piece_s=0.5)", patched),
         ("asyncio.sleep(0.2)", sleeps),
         ("time.sleep(pause_s)", sleeps),
     ],

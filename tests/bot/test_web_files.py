@@ -134,7 +134,7 @@ async def test_downloads_that_nobody_reads_hold_a_piece_each_and_are_ended(
     """Sixty unread downloads of 25 MB took three gigabytes, for as long as they liked."""
     data = bytes(40 * PIECE)
     large = sendable(File(name="a", mime="b", data=data), tag="t")
-    async with House(FileSender(piece_s=0.5), large) as house:
+    async with House(FileSender(piece_s=3.0), large) as house:
         unread = [house.unread() for _ in range(3 * AT_ONCE_EACH)]
         try:
             # Its turn comes when those before it were ended for not reading.

@@ -402,7 +402,7 @@ async def test_who_never_finishes_a_request_is_not_waited_for(said: bytes) -> No
     """Connections that drip a header could be held for ever, as many as there may be."""
     app = web.Application()
     app.router.add_get("/", _hello)
-    listener = Listener(app, who=lambda _request: "local", silent_s=0.2)
+    listener = Listener(app, who=lambda _request: "local", silent_s=3.0)
     port = await listener.open("127.0.0.1", 0)
     slow_reader, slow_writer = await asyncio.open_connection("127.0.0.1", port)
     quick_reader, quick_writer = await asyncio.open_connection("127.0.0.1", port)
