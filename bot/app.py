@@ -128,6 +128,7 @@ class App:
         )
         stack.push_async_callback(database.aclose)
         store, books = SqliteStore(database), await self._read_books(database)
+        await store.prepare()
         catalog = self._config.catalog()
         backends = self._connect(catalog, stack)
         queue = self._make_queue(store, catalog, backends, stack)

@@ -111,7 +111,7 @@ class Enhancer:
     async def run(self) -> None:
         """Serve until cancelled; begins with what an earlier run left behind."""
         async with asyncio.TaskGroup() as tasks:
-            left = [job for job in await self._queue.unacknowledged() if job.owner == OWNER]
+            left = await self._queue.unacknowledged(OWNER)
             for question in left:
                 tasks.create_task(self._guarded(self._take_up(question), question))
             # A call that was not confirmed to its chat before a crash is handed over once more.

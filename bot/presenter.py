@@ -44,6 +44,8 @@ from queueing.ports import Clock
 
 log = logging.getLogger(__name__)
 
+MOST_TAKEN_UP = 2000  # waiting jobs of an earlier run that are shown at once
+
 
 class Presenter:
     """One for all platforms."""
@@ -104,6 +106,8 @@ class Presenter:
         self._tasks: asyncio.TaskGroup | None = None
         self._early: list[tuple[Invocation, Answer]] = []
         self._all_told = asyncio.Event()
+        self._taken_up = 0  # the newest waiting job of an earlier run that has a card
+        self._dropped = asyncio.Event()
 
     # ------------------------------------------------------------ what comes in
 
@@ -160,6 +164,7 @@ class Presenter:
             try:
                 await self._take_up()
                 await self._take_up_debts(tasks)
+                tasks.create_task(self._take_up_more())
                 tasks.create_task(self._lookout.run())
                 await asyncio.Event().wait()
             finally:
@@ -167,13 +172,39 @@ class Presenter:
 
     async def _take_up(self) -> None:
         """Begin with what an earlier run left unsaid."""
-        jobs = await self._queue.unacknowledged()
         unreachable = await self._records.unreachable()
-        for job in jobs:
-            self._job_changed(job)
+        await self._take_up_some()
         self._setbacks.remember(self._cards, unreachable)
         for card in list(self._cards.values()):
             self._serve(card)
+
+    async def _take_up_some(self) -> bool:
+        """Make cards for some jobs of an earlier run; tell whether more of them may wait.
+
+        A job far back in a long line gets its card when others have gone, or when something
+        happens to it: until then its message shows what it showed before.
+        """
+        jobs = await self._queue.to_tell(self._taken_up, MOST_TAKEN_UP)
+        for job in jobs:
+            self._job_changed(job)
+        waiting = [job.id for job in jobs if job.state is JobState.PENDING]
+        self._taken_up = max(waiting, default=self._taken_up)
+        return len(waiting) >= MOST_TAKEN_UP
+
+    async def _take_up_more(self) -> None:
+        """Go on as cards are done with, until every job of an earlier run had one."""
+        more = True
+        while more:
+            if len(self._cards) > MOST_TAKEN_UP // 2:
+                self._dropped.clear()
+                await self._dropped.wait()
+                continue
+            try:
+                more = await self._take_up_some()
+            except StoreError as error:
+                log.warning("waiting jobs of an earlier run cannot be read: %s", error)
+                self._dropped.clear()
+                await self._dropped.wait()
 
     async def settle(self, timeout_s: float, *, owner: str = "") -> None:
         """Wait until every ended job's end is in its chat, at most that long.
@@ -294,6 +325,7 @@ class Presenter:
         self._cards.pop(card.job.id, None)
         self._desks.of(card).cards.pop(card.job.id, None)
         self._all_told.set()
+        self._dropped.set()
 
     # ------------------------------------------------------------ chats that move
 

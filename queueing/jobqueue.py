@@ -293,9 +293,13 @@ class JobQueue:
         """Return what a completed job produced, None after retention removed it."""
         return await self._store.output(job)
 
-    async def unacknowledged(self) -> list[Job]:
+    async def unacknowledged(self, owner: str | None = None) -> list[Job]:
         """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
-        return await self._store.unacknowledged()
+        return await self._store.unacknowledged(owner)
+
+    async def to_tell(self, after: int, limit: int) -> list[Job]:
+        """Return so many waiting jobs after a number; with 0, all that run or ended untold first."""
+        return await self._store.to_tell(after, limit)
 
     async def acknowledge(self, job: Job) -> None:
         """Note that the person has the job's end. Idempotent."""

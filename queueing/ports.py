@@ -166,8 +166,18 @@ class Store(Protocol):
         After a restart the server of such a job may not have been told.
         """
 
-    async def unacknowledged(self) -> list[Job]:
-        """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
+    async def unacknowledged(self, owner: str | None = None) -> list[Job]:
+        """Return the jobs that are open, or ended and not yet acknowledged, oldest first.
+
+        `owner` leaves out those of others.
+        """
+
+    async def to_tell(self, after: int, limit: int) -> list[Job]:
+        """Return at most `limit` waiting jobs whose number is above `after`, oldest first.
+
+        With 0, those that run and those that ended and are not yet acknowledged come before them,
+        however many there are.
+        """
 
     async def move_first(self, job_id: int) -> Job | None:
         """Give a waiting job a place before all others of its line and return it as it is now.

@@ -243,11 +243,25 @@ class Books:
         self.moves.append(Move(job_id, owner, (model, lane), seq))
 
 
+PLACES_AT_ONCE = 20_000
+_BEFORE_ALL = -(1 << 62)  # whoever is moved first gets a place below all others
+
+
 def load_places(connection: sqlite3.Connection) -> Places:
-    """Return the places of all waiting jobs as the rows have them."""
+    """Return the places of all waiting jobs as the rows have them.
+
+    Thousands come as one row: each row of its own would wait for the other threads' turn.
+    """
     places = Places()
-    for job_id, model, lane, seq in connection.execute(queries.PLACES):
-        places.move(Move(job_id, "", (model, lane), seq))
+    for model, lane in connection.execute(queries.LINES).fetchall():
+        last = _BEFORE_ALL
+        while True:
+            row = connection.execute(queries.PLACES, (model, lane, last, PLACES_AT_ONCE)).fetchone()
+            job_ids, seqs = map(json.loads, row)
+            if not seqs:
+                break
+            places.enter((model, lane), job_ids, seqs)
+            last = seqs[-1]
     for job_id, model, lane, owner in connection.execute(queries.BACK_ROWS):
         places.move(Move(job_id, owner, (model, lane), None))
     return places

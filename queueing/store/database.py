@@ -6,6 +6,7 @@ Owns opening and closing; knows no tables but `meta`.
 import asyncio
 import logging
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from importlib.resources import files
@@ -37,6 +38,8 @@ _READER = (
     "PRAGMA wal_autocheckpoint = 0",  # two checkpointing connections can corrupt SQLite < 3.51.3
     "PRAGMA temp_store = MEMORY",
 )
+_LOOK_S = 1.5
+_STEPS = 10_000  # of SQLite's machine, between two looks at the clock
 _SMALL_TABLES = (
     "SELECT name FROM sqlite_schema"
     " WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND sql NOT LIKE '% data % BLOB %'"
@@ -256,8 +259,20 @@ def _path(url: str) -> Path | None:
 
 
 def _refuse_damage(connection: sqlite3.Connection) -> None:
-    """Look at every table and its indexes but those of files: these could take minutes to read."""
-    for (table,) in connection.execute(_SMALL_TABLES).fetchall():
-        (found,) = connection.execute(f"PRAGMA quick_check('{table}')").fetchone()
-        if found != "ok":
-            raise Damaged(f"the database is damaged: restore the newest backup ({found})")
+    """Look at every table and its indexes but those of files: these could take minutes to read.
+
+    Nobody waits long for it, either, where there are a million rows.
+    """
+    until = time.monotonic() + _LOOK_S
+    connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+    try:
+        for (table,) in connection.execute(_SMALL_TABLES).fetchall():
+            (found,) = connection.execute(f"PRAGMA quick_check('{table}')").fetchone()
+            if found != "ok":
+                raise Damaged(f"the database is damaged: restore the newest backup ({found})")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_INTERRUPT:
+            raise
+        log.info("the database is large, not all of it was looked at: `usher db check` does")
+    finally:
+        connection.set_progress_handler(None, 0)

@@ -59,6 +59,17 @@ class WaitingLine:
         self.waiting += 1
         self.revision += 1
 
+    def enter_all(self, seqs: Sequence[int]) -> None:
+        """Take places beyond the last one, in their order, at once."""
+        if not self.waiting:
+            self.head = self.end = seqs[0]
+            self.holes.clear()
+        if seqs[-1] + 1 - self.end > len(seqs):
+            self.holes.extend(sorted(set(range(self.end, seqs[-1])).difference(seqs)))
+        self.end = seqs[-1] + 1
+        self.waiting += len(seqs)
+        self.revision += 1
+
     def leave(self, seq: int) -> None:
         """Give a taken place up."""
         if seq < self.head:
@@ -132,6 +143,15 @@ class Places:
         line = self._lines.get(move.line) or self._new_line(move.line)
         line.enter(move.seq)
         self._place_of[move.job_id] = move.seq * _MAX_LINES + line.number
+
+    def enter(self, key: LineKey, job_ids: Sequence[int], seqs: Sequence[int]) -> None:
+        """Put jobs at the end of a line, at places beyond its last one, in their order."""
+        line = self._lines.get(key) or self._new_line(key)
+        line.enter_all(seqs)
+        number = line.number
+        self._place_of.update(
+            zip(job_ids, (seq * _MAX_LINES + number for seq in seqs), strict=True)
+        )
 
     def stands_back(self, job_id: int) -> bool:
         """Tell whether a job waits in its owner's back row."""

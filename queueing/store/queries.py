@@ -76,12 +76,14 @@ LAST_PROCESSING = (
     "SELECT model, lane, max(seq) FROM jobs WHERE state = 'processing' GROUP BY model, lane"
 )
 OWNERS = "SELECT owner, count(*), count(seq) FROM jobs WHERE finished_at IS NULL GROUP BY owner"
+LINES = "SELECT DISTINCT model, lane FROM jobs WHERE state = 'pending' AND seq IS NOT NULL"
 PLACES = (
-    "SELECT id, model, lane, seq FROM jobs WHERE state = 'pending' AND seq IS NOT NULL"
-    " ORDER BY model, lane, seq"
+    "SELECT json_group_array(id), json_group_array(seq) FROM (SELECT id, seq FROM jobs"
+    " WHERE state = 'pending' AND model = ? AND lane = ? AND seq > ? ORDER BY seq LIMIT ?)"
 )
 BACK_ROWS = (
-    "SELECT id, model, lane, owner FROM jobs WHERE state = 'pending' AND seq IS NULL ORDER BY id"
+    "SELECT id, model, lane, owner FROM jobs INDEXED BY jobs_open"
+    " WHERE finished_at IS NULL AND seq IS NULL AND state = 'pending' ORDER BY id"
 )
 
 # ---------------------------------------------------------------- reading
@@ -94,6 +96,10 @@ LINE = (
 OPEN_JOBS = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL ORDER BY id"
 OPEN_JOBS_OF = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL AND owner = ? ORDER BY id"
 PROCESSING = f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'processing' ORDER BY started_at, id"
+WAITING_AFTER = (  # the index first: a table of ended jobs is not read for those that wait
+    f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'pending' AND id IN (SELECT id FROM jobs"
+    " INDEXED BY jobs_open WHERE finished_at IS NULL AND id > ? ORDER BY id LIMIT ?) ORDER BY id"
+)
 UNDELIVERED = (
     f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NOT NULL AND acknowledged = 0 ORDER BY id"
 )

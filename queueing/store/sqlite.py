@@ -59,6 +59,10 @@ class SqliteStore:
             run=self._books.amend, committed=self._follow, undone=self._books.forget
         )
 
+    async def prepare(self) -> None:
+        """Read the places of all waiting jobs now, so that the first to ask need not wait for it."""
+        await self._load()
+
     # ------------------------------------------------------------ changes
 
     async def add(self, new: NewJob, now: float, *, limits: Admission) -> Job:
@@ -222,14 +226,27 @@ class SqliteStore:
         """Return the jobs cancelled after a start and not yet acknowledged, oldest first."""
         return await self._many(queries.ABANDONED)
 
-    async def unacknowledged(self) -> list[Job]:
+    async def unacknowledged(self, owner: str | None = None) -> list[Job]:
         """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
 
         def query(connection: sqlite3.Connection) -> list[Job]:
-            undelivered = jobs_of(connection, queries.UNDELIVERED)
-            return sorted(
-                undelivered + jobs_of(connection, queries.OPEN_JOBS), key=lambda job: job.id
-            )
+            found = jobs_of(connection, queries.UNDELIVERED)
+            if owner is None:
+                found += jobs_of(connection, queries.OPEN_JOBS)
+            else:
+                found = [job for job in found if job.owner == owner]
+                found += jobs_of(connection, queries.OPEN_JOBS_OF, (owner,))
+            return sorted(found, key=lambda job: job.id)
+
+        return await self._database.read(query)
+
+    async def to_tell(self, after: int, limit: int) -> list[Job]:
+        """Return so many waiting jobs after a number, and before the first all others to tell of."""
+
+        def query(connection: sqlite3.Connection) -> list[Job]:
+            others = (queries.UNDELIVERED, queries.PROCESSING) if after == 0 else ()
+            first = [job for text in others for job in jobs_of(connection, text)]
+            return first + jobs_of(connection, queries.WAITING_AFTER, (after, limit))
 
         return await self._database.read(query)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bot import presenter
 from bot.access import Limits
 from bot.platforms.base import (
     ChatError,
@@ -108,6 +109,31 @@ def test_a_restart_goes_on_with_the_same_message(tmp_path: Path, state: str) -> 
     run(play())
     (message,) = chat.messages.values()
     assert message.text.startswith("cat\nflux")
+
+
+def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million waiting jobs would be read at once, and the bot answer nobody meanwhile."""
+    monkeypatch.setattr(presenter, "MOST_TAKEN_UP", 4)
+    chat = FakeChat()
+
+    async def play() -> None:
+        world = house(f"sqlite:///{tmp_path}/usher.sqlite")
+        async with bot(world, chat) as running:
+            for number in range(9):
+                await running.gate.call(chat.call(f"/image flux cat {number}"))
+            await until(lambda: len(chat.messages) == 9)
+        async with bot(world, chat) as running:
+            await asyncio.sleep(1)
+            assert len(running.presenter._cards) <= 6
+            await quiet(running)
+
+    run(play())
+    assert sorted(message.text.split("\n")[0] for message in chat.messages.values()) == sorted(
+        f"cat {number}" for number in range(9)
+    )
+    assert all(message.contents[-1].files for message in chat.messages.values())
 
 
 def test_a_result_survives_a_chat_that_is_away_for_hours() -> None:

@@ -27,6 +27,18 @@ async def test_what_is_not_acknowledged_is_found_oldest_first(store: Store) -> N
     assert again.acknowledged
 
 
+async def test_jobs_to_tell_of_come_in_portions(store: Store) -> None:
+    """A restart would read a million waiting jobs at once, or pass over a result behind them."""
+    jobs = [await add(store, new(owner=owner)) for owner in ("ada", "bob", "ada", "cyd", "dan")]
+    running = await start(store, jobs[3])
+    done = await end(store, jobs[4])
+    assert await store.to_tell(0, 2) == [done, running, jobs[0], jobs[1]]
+    assert await store.to_tell(jobs[1].id, 2) == [jobs[2]]
+    assert await store.to_tell(jobs[2].id, 2) == []
+    assert await store.unacknowledged("ada") == [jobs[0], jobs[2]]
+    assert await store.unacknowledged("dan") == [done]
+
+
 async def test_open_jobs_are_found_by_owner(store: Store) -> None:
     """`/cancel` would offer other people's jobs, or miss one's own."""
     mine, bobs = await add(store), await add(store, new(owner="bob"))

@@ -1,6 +1,7 @@
 """The database: opening, refusing, sharing one writer, full disks, erasing."""
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
@@ -13,6 +14,7 @@ from queueing.jobs import JobEvent, NewJob
 from queueing.ports import Admission
 from queueing.requests import File, Output, TextToImage
 from queueing.store import Database, MigrationSet, SqliteStore, open_database, upkeep
+from queueing.store import database as database_module
 
 LIMITS = Admission()
 
@@ -141,6 +143,20 @@ async def test_a_damaged_page_is_refused_with_what_to_do(path: Path, table: str)
         file.seek((page - 1) * 4096)
         file.write(b"\xff" * 4096)
     assert "restore the newest backup" in await refusal(path)
+
+
+async def test_a_large_file_is_looked_at_for_a_moment_only(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a million waiting jobs, the start would take as long as reading all of them twice."""
+    await (await open_database(f"sqlite:///{path}")).aclose()
+    monkeypatch.setattr(database_module, "_LOOK_S", -1.0)
+    monkeypatch.setattr(database_module, "_STEPS", 1)
+    with caplog.at_level(logging.INFO):
+        database = await open_database(f"sqlite:///{path}")
+    await database.write(lambda connection: connection.execute("CREATE TABLE more (x)"))
+    await database.aclose()
+    assert "usher db check" in caplog.text
 
 
 async def test_a_read_only_file_is_refused_with_what_to_do(

@@ -55,3 +55,30 @@ def test_a_long_line_keeps_nothing_per_job_but_its_place() -> None:
         places.move(Move(number, "ada"))
     (line,) = places.lines()
     assert (len(line.holes), len(line.returned), line.waiting) == (0, 0, 5_000)
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=8), max_size=5),
+    st.integers(-5, 5),
+    st.data(),
+)
+def test_places_taken_at_once_are_places_taken_one_by_one(
+    portions: list[list[int]], start: int, data: st.DataObject
+) -> None:
+    """After a restart people would stand elsewhere than before it."""
+    at_once, singly, seq, job_id = Places(), Places(), start, 0
+    for steps in portions:
+        seqs, ids = [], []
+        for step in steps:
+            seq, job_id = seq + step, job_id + 1
+            seqs.append(seq)
+            ids.append(job_id)
+            singly.move(Move(job_id, "ada", LINE, seq))
+        at_once.enter(LINE, ids, seqs)
+    for gone in data.draw(st.sets(st.integers(1, max(1, job_id)))):
+        for places in (at_once, singly):
+            places.move(Move(gone, "ada"))
+    everybody = range(job_id + 2)
+    assert [at_once.find(each) for each in everybody] == [singly.find(each) for each in everybody]
+    for one, other in zip(at_once.lines(), singly.lines(), strict=True):
+        assert (one.head, one.end, one.waiting) == (other.head, other.end, other.waiting)
