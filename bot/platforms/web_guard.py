@@ -3,6 +3,7 @@
 Pure: it judges headers and counts, and does nothing.
 """
 
+import re
 from collections.abc import Collection
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -18,6 +19,8 @@ PAGE_POLICY = (
     "frame-ancestors 'none'; "
     "require-trusted-types-for 'script'"  # Chromium then refuses innerHTML altogether
 )
+_SCHEMES = ("http", "https")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d{1,5})?", re.ASCII)
 FILE_POLICY = "default-src 'none'; sandbox"
 
 HEADERS = {
@@ -62,19 +65,15 @@ def host_allowed(header: str, *, loopback: bool, names: Collection[str]) -> bool
     return address.is_loopback or not loopback
 
 
-def origin_allowed(origin: str | None, host: str) -> bool:
+def origin_allowed(origin: str | None, host: str, scheme: str | None = None) -> bool:
     """Return whether a request comes from our own page.
 
-    Browsers name the page's origin on every WebSocket and POST; another site's, or another
-    port's, is not ours, and neither is a client that names none.
+    Browsers name the page's origin on every WebSocket and POST, always in the same spelling;
+    another site's, or another port's, is not ours, and neither is a client that names none.
+    `scheme` is how a proxy was reached, where it says so.
     """
-    if origin is None or not host:
-        return False
-    try:
-        parts = urlsplit(origin)
-    except ValueError:
-        return False
-    return parts.scheme in {"http", "https"} and parts.netloc == host
+    schemes = (scheme,) if scheme in _SCHEMES else _SCHEMES
+    return bool(host) and origin in {f"{each}://{host.lower()}" for each in schemes}
 
 
 def bare_name(name: str) -> str:
@@ -85,6 +84,9 @@ def bare_name(name: str) -> str:
 
 
 def _name_of(header: str) -> str | None:
+    """Return the name in a Host header; None for what is none, such as one with a person's name."""
+    if not _HOST.fullmatch(header):
+        return None
     try:
         return urlsplit(f"//{header}").hostname
     except ValueError:

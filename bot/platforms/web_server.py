@@ -238,7 +238,8 @@ async def _add_headers(_request: web.Request, response: web.StreamResponse) -> N
 
 def _require_own_page(request: web.Request) -> None:
     headers = request.headers
-    if not origin_allowed(headers.get("Origin"), headers.get("Host", "")):
+    scheme = headers.get("X-Forwarded-Proto")
+    if not origin_allowed(headers.get("Origin"), headers.get("Host", ""), scheme):
         raise web.HTTPForbidden(text="Only the web chat's own page may do that.")
 
 

@@ -20,6 +20,7 @@ MAX_FIELDS = 10  # of a form
 # ---------------------------------------------------------------- from the page
 
 Id = Annotated[str, Field(min_length=1, max_length=80)]
+Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # what the database can compare with
 Key = Annotated[str, Field(pattern=r"^[0-9a-zA-Z-]{16,64}$")]
 
 
@@ -32,7 +33,7 @@ class Hello(_FromPage):
 
     type: Literal["hello"]
     log: str = Field(default="", max_length=80)
-    since: int = Field(default=0, ge=0)
+    since: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
 
 class Say(_FromPage):
@@ -52,8 +53,8 @@ class Press(_FromPage):
     key: Key
     message: Id
     command: Id
-    job: int
-    number: int | None = None
+    job: Number
+    number: Number | None = None
 
 
 class Submit(_FromPage):
@@ -62,7 +63,7 @@ class Submit(_FromPage):
     type: Literal["submit"]
     key: Key
     command: Id
-    job: int | None = None
+    job: Number | None = None
     values: dict[Id, Annotated[str, Field(max_length=MAX_TEXT)]] = Field(max_length=MAX_FIELDS)
 
 
@@ -70,7 +71,7 @@ class Suggest(_FromPage):
     """Asks for values of a parameter while the person types."""
 
     type: Literal["suggest"]
-    id: int
+    id: Number
     command: Id
     param: Id
     typed: str = Field(max_length=200)
@@ -80,7 +81,7 @@ class Earlier(_FromPage):
     """Asks for messages before the first one the page shows."""
 
     type: Literal["earlier"]
-    before: int
+    before: Number
 
 
 FromPage = Annotated[Hello | Say | Press | Submit | Suggest | Earlier, Field(discriminator="type")]

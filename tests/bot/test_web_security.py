@@ -55,6 +55,12 @@ def door() -> ScriptedDoor:
         ("192.168.1.5:8080", False, True),
         ("usher.example@evil.example", True, False),
         ("evil.example#localhost", True, False),
+        ("evil.example@127.0.0.1", True, False),
+        ("evil.example@127.0.0.1:8080", True, False),
+        ("127.0.0.1:8080/evil", True, False),
+        ("127.0.0.1 :8080", True, False),
+        ("127.0.0.1:port", True, False),
+        ("127.0.0.1\t", True, False),
         ("[::1", True, False),
         ("", True, False),
     ],
@@ -70,6 +76,9 @@ def test_only_our_own_names_are_answered(header: str, loopback: bool, allowed: b
         ("http://127.0.0.1:8080", True),
         ("https://127.0.0.1:8080", True),
         ("http://127.0.0.1:3000", False),
+        ("HTTP://127.0.0.1:8080", False),
+        ("http://127.0.0.1:8080/", False),
+        ("http://evil@127.0.0.1:8080", False),
         ("http://localhost:8080", False),
         ("https://evil.example", False),
         ("null", False),
@@ -81,6 +90,13 @@ def test_only_our_own_names_are_answered(header: str, loopback: bool, allowed: b
 def test_only_our_own_page_is_listened_to(origin: str | None, allowed: bool) -> None:
     """Any open web page could send requests in the name of the person who opened it."""
     assert origin_allowed(origin, "127.0.0.1:8080") is allowed
+
+
+def test_a_page_reached_by_tls_is_not_one_in_the_clear() -> None:
+    """Somebody on the way could put a page of theirs beside ours and speak in its name."""
+    assert origin_allowed("https://usher.example", "usher.example", "https")
+    assert not origin_allowed("http://usher.example", "usher.example", "https")
+    assert origin_allowed("https://usher.example", "Usher.Example")  # a proxy that tells nothing
 
 
 @pytest.mark.parametrize("path", ["", "static/app.js", "socket", "files/x"])

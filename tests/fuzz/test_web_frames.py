@@ -1,16 +1,21 @@
 """Whatever a client sends over the page's socket, the page and everybody else's go on."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from bot.chat_log import SqliteLog
 from bot.platforms.web import Web
 from bot.platforms.web_tab import FRAMES_BURST
 from bot.platforms.web_wire import FROM_PAGE, MAX_FILES, MAX_TEXT
+from bot.records import MIGRATIONS
+from queueing.store import open_database
 from tests.bot.web_client import running, tab
 from tests.fakes.door import ScriptedDoor
 from tests.fuzz.strangers import NASTY, bounded, spoiled, texts, values
@@ -20,6 +25,7 @@ FRAMES: list[dict[str, Any]] = [
     {"type": "hello", "log": "x", "since": 0},
     {"type": "say", "key": KEY, "text": "/image cat", "uploads": ["a"], "reply_to": "msg-1"},
     {"type": "press", "key": KEY, "message": "msg-1", "command": "cancel", "job": 7},
+    {"type": "submit", "key": KEY, "command": "edit", "job": 7, "values": {"prompt": "cat"}},
     {"type": "suggest", "id": 1, "command": "image", "param": "model", "typed": "f"},
     {"type": "earlier", "before": 5},
 ]
@@ -36,6 +42,37 @@ def test_frames(frame: str) -> None:
     assert len(getattr(read, "text", "")) <= MAX_TEXT
     assert len(getattr(read, "uploads", ())) <= MAX_FILES
     read.model_dump_json()  # what was read can be stored
+
+
+NUMBERS = (2**31, 2**53 + 1, 2**63 - 1, 2**63, 10**30, -1, -(2**63), -(2**63) - 1, -(10**30))
+
+
+async def test_numbers_beyond_all_bounds_are_answered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A number the database cannot hold closed the page, with a traceback each time."""
+    database = await open_database(f"sqlite:///{tmp_path}/a.sqlite", migrations=(MIGRATIONS,))
+    log = SqliteLog(database)
+    hello = {"type": "hello", "log": log.id, "since": 0}
+    whole = [
+        {**frame, name: number}
+        for frame in (hello, *FRAMES)
+        for name, value in frame.items()
+        if isinstance(value, int)
+        for number in NUMBERS
+    ]
+    async with running(Web(port=0, log=log), ScriptedDoor()) as web, tab(web) as page:
+        for number, frame in enumerate(whole):
+            fresh = {"key": f"{number:016}"} if "key" in frame else {}
+            await page.send(**frame | fresh)
+            if frame["type"] not in {"hello", "suggest", "earlier"}:
+                settled = {"refused", "taken"}
+                while (await page.socket.receive_json())["type"] not in settled:
+                    pass
+        await page.say("still there?")
+        await page.next("taken")
+    await database.aclose()
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_a_page_survives_what_no_page_sends() -> None:
