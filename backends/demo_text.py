@@ -12,7 +12,8 @@ OPENING = (
 )
 CLOSING = (
     "With a real server behind it (LM Studio, Ollama, llama.cpp, vLLM …) the answer of a real "
-    "model would stand here. Reply to this message to go on with the conversation."
+    "model would stand here. Write on, or in a group reply to this message, to go on with the "
+    "conversation."
 )
 LETTERS_OF_A_WORD_WORTH_NAMING = 4
 

@@ -56,6 +56,8 @@ class Updates:
         self._done: dict[int, bool] = {}  # by update id, in their order
         self._lanes: dict[tuple[int, str | None], _Lane] = {}
         self._idle = asyncio.Event()
+        self._looked = asyncio.Event()  # a new one for each look
+        self._looked_at = 0.0  # when the last look that has ended began
 
     async def receive(self) -> None:
         """Receive until cancelled. Raises `InvalidToken` when Telegram takes the token no more."""
@@ -76,6 +78,7 @@ class Updates:
 
     async def _look(self) -> None:
         """Ask once for updates, which confirms those before them, and begin to serve the new."""
+        began_at = asyncio.get_running_loop().time()
         offset = self._offset()
         updates = await self._bot.get_updates(
             offset=offset,
@@ -87,6 +90,9 @@ class Updates:
             if update.update_id not in self._done:
                 self._done[update.update_id] = False
                 self._take(update)
+        self._looked_at = began_at
+        self._looked.set()
+        self._looked = asyncio.Event()
         await self._settle()
 
     def _offset(self) -> int | None:
@@ -119,7 +125,7 @@ class Updates:
 
     async def _serve_lane(self, key: tuple[int, str | None], lane: _Lane) -> None:
         while lane.waiting:
-            updates = await _whole_album(lane) if lane.album else (lane.waiting.popleft(),)
+            updates = await self._whole_album(lane) if lane.album else (lane.waiting.popleft(),)
             try:
                 await self._serve(updates)
             except Exception:  # noqa: BLE001  it would come again for ever and stop its chat
@@ -131,6 +137,27 @@ class Updates:
         if not self._lanes:
             self._idle.set()
 
+    async def _whole_album(self, lane: _Lane) -> Sequence[Update]:
+        """Return an album's parts once no other has come for a while; until then none is confirmed."""
+        while len(lane.waiting) < ALBUM_MOST:
+            lane.more.clear()
+            try:
+                async with asyncio.timeout(ALBUM_QUIET_S):
+                    await lane.more.wait()
+            except TimeoutError:
+                await self._look_again(lane)
+                if not lane.more.is_set():
+                    break
+        parts = tuple(lane.waiting)
+        lane.waiting.clear()
+        return parts
+
+    async def _look_again(self, lane: _Lane) -> None:
+        """Wait for a look that begins from now on, or for another part: one may lie there unseen."""
+        now = asyncio.get_running_loop().time()
+        while self._looked_at < now and not lane.more.is_set():
+            await self._looked.wait()
+
     async def _settle(self) -> None:
         """Give what has begun a moment to end, so that one request both confirms and waits."""
         if not self._lanes:
@@ -140,20 +167,6 @@ class Updates:
                 await self._idle.wait()
         except TimeoutError:
             return
-
-
-async def _whole_album(lane: _Lane) -> Sequence[Update]:
-    """Return an album's parts once no other has come for a while; until then none is confirmed."""
-    while len(lane.waiting) < ALBUM_MOST:
-        lane.more.clear()
-        try:
-            async with asyncio.timeout(ALBUM_QUIET_S):
-                await lane.more.wait()
-        except TimeoutError:
-            break
-    parts = tuple(lane.waiting)
-    lane.waiting.clear()
-    return parts
 
 
 def _lane_of(update: Update) -> tuple[int, str | None]:
