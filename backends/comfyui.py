@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 from backends.comfyui_answers import Ended, Prompt, Stage
 from backends.comfyui_attempts import Attempts
-from backends.comfyui_errors import failure, is_loader, raise_if_failed
+from backends.comfyui_errors import MISCONFIGURED, failure, is_loader, raise_if_failed
 from backends.comfyui_models import (
     Templates,
     check_offered,
@@ -250,7 +250,10 @@ class ComfyUI:
         seed = limits["seed"].wrapped(secrets.randbits(63))
         graph = warm_up(workflow, seed=seed, picture=picture, limits=limits)
         nothing = TextToImage(prompt="")
-        await self._attempts.run(str(uuid4()), graph, workflow, nothing, lambda _: None)
+        try:
+            await self._attempts.run(str(uuid4()), graph, workflow, nothing, lambda _: None)
+        except Rejected as error:  # nobody asked for anything that could be changed
+            raise BadModel(f"warm-up: {error}", user_text=MISCONFIGURED) from error
 
     async def unload(self, model: ModelSpec) -> None:
         """Free all models of this process; return when its memory is back, or after `FREE_S`."""

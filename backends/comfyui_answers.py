@@ -154,6 +154,16 @@ def read_queue(body: JsonValue, key: str) -> Stage | None:
     return Stage.WAITING if any(key in item[1:2] for item in queue.queue_pending) else None
 
 
+def read_ahead(body: JsonValue, key: str) -> int:
+    """Return how many prompts a waiting one has before it by the answer of /queue."""
+    queue = _read(_QUEUES, body)
+    own = next((item[0] for item in queue.queue_pending if key in item[1:2]), None)
+    if own is None:
+        return 0
+    before = [item for item in queue.queue_pending if item and item[0] < own]
+    return len(queue.queue_running) + len(before)
+
+
 def read_running(body: JsonValue) -> Prompt | None:
     """Return what /queue says is running now."""
     for item in _read(_QUEUES, body).queue_running:

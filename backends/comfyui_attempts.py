@@ -155,6 +155,8 @@ class Attempts:
             else:
                 if isinstance(seen, Ended):
                     return seen
+                if seen is Stage.WAITING:
+                    await self._tell_ahead(key, watch)
                 answered_at, failures = clock(), 0
                 unknown = unknown + 1 if seen is Stage.UNKNOWN else 0
             if unknown > 1:  # once could be a look in the moment it moves between two lists
@@ -162,6 +164,10 @@ class Attempts:
             if not unknown:
                 await watch.wait(ASK_S, ASK_LOST_S)
         return None
+
+    async def _tell_ahead(self, key: str, watch: Watch) -> None:
+        with suppress(Unavailable):  # a courtesy; the next look tells whether it is away
+            watch.waits_behind(await self._server.ahead(key))
 
     async def _stop(self, key: str) -> None:
         """Stop an attempt on the server; being cancelled again does not keep it from that."""

@@ -85,6 +85,7 @@ class Tracker:
             node_id: _SAMPLER_WEIGHT if "latent_image" in node.inputs else 1
             for node_id, node in graph.items()
         }
+        self._knows_heavy = _SAMPLER_WEIGHT in self._weights.values()
         self._done: set[str] = set()
         self._current: str | None = None
         self._fraction = 0.0
@@ -106,6 +107,8 @@ class Tracker:
             case "progress" if data.value is not None and data.max:
                 self._enter(data.node)
                 steps = max(int(data.max), 1)  # some nodes count in parts of one
+                if steps > 1 and not self._knows_heavy and data.node in self._weights:
+                    self._weights[data.node] = _SAMPLER_WEIGHT  # what takes long counts its steps
                 return self._progress((min(int(data.value), steps), steps))
             case _:
                 return None

@@ -16,6 +16,7 @@ from backends.comfyui_answers import (
     ServerFile,
     Stage,
     Stats,
+    read_ahead,
     read_ended,
     read_job,
     read_newest,
@@ -91,6 +92,10 @@ class Server:
         # Before 0.3.57 an interrupt hits whatever runs: only when that is the one meant.
         if read_queue(await self._get("/queue"), key) is Stage.RUNNING:
             await self._post("/interrupt", {"prompt_id": key})
+
+    async def ahead(self, key: str) -> int:
+        """Return how many prompts come before one that waits."""
+        return read_ahead(await self._get("/queue"), key)
 
     async def running(self) -> Prompt | None:
         """Return the prompt that runs now, whoever sent it."""

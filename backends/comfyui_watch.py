@@ -61,6 +61,11 @@ class Watch:
         self._succeeded = False
         self.done = False  # the server said that it is done with the attempt, successfully
 
+    def waits_behind(self, ahead: int) -> None:
+        """Report how many others the server takes first, when that has changed."""
+        if ahead and ahead != self._last.ahead:
+            self._tell(Progress(ahead=ahead))
+
     @asynccontextmanager
     async def listening(self, session: aiohttp.ClientSession) -> AsyncIterator[None]:
         """Listen while the context lasts; connecting goes on beside what the caller does."""

@@ -29,6 +29,7 @@ from bot.presenter import Presenter
 from bot.texts import Value, language_of, say, word
 from queueing.errors import (
     LimitReached,
+    NoServer,
     NotAccepting,
     NotCapable,
     Refused,
@@ -198,6 +199,8 @@ class Gate:
                 unable = word(language, f"unable.{refusal.capability}")
                 told = {"model": refusal.model, "unable": unable, "hint": hint}
                 return _words(language, "refused.not_capable", **told)
+            case NoServer():
+                return _nowhere(language, refusal)
             case LimitReached():
                 return _words(language, "refused.limit_owner", limit=refusal.limit)
             case NotAccepting(full_disk=True):
@@ -224,6 +227,13 @@ async def _left_to_next_process(invocation: Invocation) -> None:
     """Never return for a call that comes again."""
     if invocation.comes_again:
         await asyncio.get_running_loop().create_future()
+
+
+def _nowhere(language: str, refusal: NoServer) -> Reply:
+    if refusal.again_at is None:
+        return _words(language, "refused.no_server", model=refusal.model)
+    moment = Moment(refusal.again_at)
+    return _words(language, "refused.not_loadable", model=refusal.model, moment=moment)
 
 
 def _banned(person: Person) -> CallRefused:

@@ -4,6 +4,7 @@ QueueError
 ├─ Refused             nothing was accepted; the text is for the person who asked
 │  ├─ UnknownModel     no such model; carries the nearest names
 │  ├─ NotCapable       the model exists but cannot do this
+│  ├─ NoServer         no server can run the model, at least for now
 │  ├─ LimitReached     too many open jobs of this person, or the line is full
 │  └─ NotAccepting     the queue takes no new jobs (full or damaged disk)
 ├─ StaleJob            somebody was faster; drop the change
@@ -46,6 +47,18 @@ class NotCapable(Refused):
         self.model = model
         self.capability = capability
         self.able = tuple(able)
+
+
+class NoServer(Refused):
+    """No server can run the model: none is large enough, or none could load it.
+
+    `again_at` is when a load is tried again (UNIX seconds), None where it would be no use.
+    """
+
+    def __init__(self, model: str, again_at: float | None) -> None:
+        super().__init__(f"no server can run {model}")
+        self.model = model
+        self.again_at = again_at
 
 
 class LimitReached(Refused):

@@ -25,6 +25,7 @@ class Slot:
     job: Job
     backend: str
     ends_at: float
+    held: bool = False  # by what others have put into the server's own queue
 
 
 class Fleet:
@@ -220,7 +221,14 @@ class Fleet:
         """Correct when a running job is expected to end, as its own progress tells."""
         slot = self._slots.get(job_id)
         if slot is not None:
-            self._slots[job_id] = replace(slot, ends_at=ends_at)
+            self._slots[job_id] = replace(slot, ends_at=ends_at, held=False)
+            self._view = None
+
+    def hold(self, job_id: int) -> None:
+        """Note that a job waits in its server's own queue: nobody knows for how long."""
+        slot = self._slots.get(job_id)
+        if slot is not None:
+            self._slots[job_id] = replace(slot, held=True)
             self._view = None
 
     def vacate(self, job_id: int) -> None:

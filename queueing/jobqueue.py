@@ -9,7 +9,7 @@ from queueing.assembly import assemble
 from queueing.at_hand import is_at_hand
 from queueing.catalog import Catalog, ModelSpec
 from queueing.erasure import Erasure
-from queueing.errors import Refused, StaleJob, Unavailable
+from queueing.errors import NoServer, StaleJob, Unavailable
 from queueing.events import Event, JobChanged, Listener
 from queueing.jobs import Job, JobEvent, NewJob
 from queueing.paused import Paused
@@ -93,7 +93,8 @@ class JobQueue:
     def _able(self, new: NewJob) -> ModelSpec:
         spec = self.catalog.require(new.model, new.needs)
         if not self._fleet.can_ever_serve(spec):
-            raise Refused(f"no server can run {spec.name}")
+            troubles = self._fleet.setbacks.troubles(spec.name)
+            raise NoServer(spec.name, min((each.again_at for each in troubles), default=None))
         return spec
 
     async def cancel(self, job_id: int) -> Job | None:

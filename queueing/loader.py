@@ -155,7 +155,7 @@ class Loader:
         if isinstance(error, Unavailable):
             self._fleet.vitals.down(backend, str(error))
         if isinstance(error, BackendError) and not error.retryable:
-            self._fleet.setbacks.unable(spec.name, backend)
+            self._fleet.setbacks.unable(spec.name, backend, str(error))
         failures = self._fleet.setbacks.failed(spec.name)
         self._settle(spec.name, backend, error)
         hopeless = not self._fleet.serving(spec)

@@ -86,9 +86,12 @@ class Outlook:
             return None
 
     def of_running(self, job: Job) -> Expected | None:
-        """Return when a running job will be done; None when the server is done with it already."""
+        """Return when a running job will be done.
+
+        None when the server is done with it already, or has not begun, or does not answer.
+        """
         slot = self._fleet.slots.get(job.id)
-        if slot is None:
+        if slot is None or slot.held or not self._fleet.vitals.of(slot.backend).up:
             return None
         usual = self._service(job, slot.backend)
         done_at = max(slot.ends_at, self._clock.now())

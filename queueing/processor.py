@@ -188,7 +188,7 @@ class Processor:
     async def _run(self, job: Job, backend: str, attempt: Attempted) -> None:
         spec = self._fleet.catalog.models[job.model]
         try:
-            pace = Pace(self._fleet.slots[job.id].ends_at)
+            pace = Pace(self._fleet.slots[job.id].ends_at, self._clock.now())
             fetch = await watched(attempt, spec.timeouts, lambda p: self._progressed(job, pace, p))
             # The server is done with it: the slot is free, and fetching overlaps the next job.
             self._fleet.vacate(job.id)
@@ -211,8 +211,10 @@ class Processor:
             self._attempts[job.id].stored = True
 
     def _progressed(self, job: Job, pace: Pace, progress: Progress) -> None:
-        ends_at = progress.step and pace.seen(progress.step, self._clock.now())
-        if ends_at:
+        ends_at = pace.heard(progress, self._clock.now())
+        if progress.ahead:
+            self._fleet.hold(job.id)
+        elif ends_at:
             self._fleet.expect(job.id, ends_at)
         self._publish(Progressed(job_id=job.id, progress=progress))
 

@@ -13,6 +13,7 @@ from queueing.outlook import Outlook
 from queueing.planning.lanes import competing, place
 from queueing.ports import Clock, Store, Turn
 from queueing.router import Router
+from queueing.setbacks import Trouble
 from queueing.times import Times
 from queueing.world import Blocked, Reason, Residency
 
@@ -75,6 +76,7 @@ class ModelStatus:
     """A model as people see it: where it is, its line, its usual time and why its line waits.
 
     `vram_mb` is what a copy takes, as configured or as seen since; None until its first load.
+    `troubles` tell where it could not be loaded.
     """
 
     name: str
@@ -86,6 +88,7 @@ class ModelStatus:
     next_done_at: float | None  # when a job accepted now would be done
     vram_mb: int | None
     paused: bool
+    troubles: tuple[Trouble, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -275,6 +278,7 @@ class Reports:
             next_done_at=self._outlook.of_next(spec),
             vram_mb=self._fleet.known_vram_mb(spec),
             paused=self._fleet.paused.stops_model(spec.name),
+            troubles=self._fleet.setbacks.troubles(spec.name),
         )
 
     def backend(self, name: str) -> BackendStatus:

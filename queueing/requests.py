@@ -117,10 +117,12 @@ class Output:
 class Progress:
     """How far a running attempt is; never stored.
 
-    `text` is the whole answer so far, not the newest piece; `preview` a small picture.
+    `text` is the whole answer so far, not the newest piece; `preview` a small picture. `ahead` counts
+    what others have put into the server's own queue before it; it has not begun then.
     """
 
     fraction: float | None = None
     step: tuple[int, int] | None = None
     text: str | None = None
     preview: File | None = None
+    ahead: int | None = None

@@ -22,6 +22,18 @@ class LoadFailures:
     good_at: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trouble:
+    """A model that a backend could not load as it is, and when that is tried again.
+
+    `cause` is for the operator.
+    """
+
+    backend: str
+    cause: str
+    again_at: float
+
+
 _NONE = LoadFailures()
 
 
@@ -32,7 +44,7 @@ class Setbacks:
         self._clock = clock
         self._changed = changed
         self._failures: dict[str, LoadFailures] = {}
-        self._unable_until: dict[tuple[str, str], float] = {}
+        self._unable: dict[tuple[str, str], Trouble] = {}
 
     def of(self, model: str) -> LoadFailures:
         """Return the failed loads of a model in a row."""
@@ -60,13 +72,24 @@ class Setbacks:
         if self._clock.now() - ready_at < LASTING_S:
             self.failed(model)
 
-    def unable(self, model: str, backend: str) -> None:
+    def unable(self, model: str, backend: str, cause: str) -> None:
         """Note that a backend cannot serve a model as it is; somebody may mend it meanwhile."""
-        self._unable_until[model, backend] = self._clock.now() + MENDING_S
+        again_at = self._clock.now() + MENDING_S
+        self._unable[model, backend] = Trouble(backend=backend, cause=cause, again_at=again_at)
         self._changed()
+
+    def troubles(self, model: str) -> tuple[Trouble, ...]:
+        """Return where a model cannot be served now."""
+        now = self._clock.now()
+        return tuple(
+            trouble
+            for (name, _), trouble in self._unable.items()
+            if name == model and trouble.again_at > now
+        )
 
     def is_able(self, model: str, backend: str) -> bool:
         """Return whether a backend may still be able to serve a model."""
-        if not self._unable_until:
+        if not self._unable:
             return True  # nearly always, and asked for every model at every step
-        return self._unable_until.get((model, backend), 0.0) <= self._clock.now()
+        trouble = self._unable.get((model, backend))
+        return trouble is None or trouble.again_at <= self._clock.now()

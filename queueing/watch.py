@@ -34,7 +34,7 @@ async def watched(
     def noted(progress: Progress) -> None:
         nonlocal signs
         if watching and not limit.expired():
-            signs += 1
+            signs += progress.ahead is None  # others' work moves: it lives, but has not begun
             limit.reschedule(deadline())
             report(progress)
 

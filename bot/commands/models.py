@@ -2,7 +2,7 @@
 
 from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command
-from bot.platforms.base import Body
+from bot.platforms.base import Body, Moment
 from bot.texts import join, plain, word
 from bot.texts.status import duration, gigabytes
 from queueing.catalog import ModelSpec
@@ -45,6 +45,9 @@ def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
     )
     if model.vram_mb is not None:
         body += call.say("models.vram", vram=gigabytes(call.language, model.vram_mb))
+    for trouble in model.troubles:
+        moment = Moment(trouble.again_at)
+        body += call.say("models.trouble", backend=trouble.backend, moment=moment)
     return body + call.say("models.paused") if model.paused else body
 
 

@@ -32,10 +32,11 @@ def _host(call: Call, host: HostStatus) -> Body:
 def _backend(
     context: Context, call: Call, backend: BackendStatus, models: Sequence[ModelStatus]
 ) -> Body:
+    is_admin = context.access.is_admin(call.invocation.user)
     key = "status.up" if backend.up else "status.down"
     name = backend.description or backend.kind
     body = call.say(key, backend=backend.name, server=name, moment=Moment(backend.since))
-    if not backend.up and backend.error and context.access.is_admin(call.invocation.user):
+    if not backend.up and backend.error and is_admin:
         body += (
             f"\n    {backend.url} {backend.error}" if backend.url else f"\n    {backend.error}",
         )
@@ -43,6 +44,11 @@ def _backend(
         for copy in model.copies:
             if copy.backend == backend.name:
                 body += ("\n    ", *_copy(call, model.name, copy))
+        for trouble in model.troubles:
+            if trouble.backend == backend.name:
+                moment = Moment(trouble.again_at)
+                body += ("\n    ", *call.say("status.trouble", model=model.name, moment=moment))
+                body += (f": {trouble.cause}",) if is_admin else ()
     return body
 
 

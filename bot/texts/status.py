@@ -98,8 +98,12 @@ def running(
     if progress is not None and progress.text:
         rows = buttons.while_open(job, language, writing=True)
         return Content(body=(Markdown(progress.text), " ▌"), buttons=rows)
-    key = "status.drawing" if isinstance(job.request, TextToImage) else "status.writing"
-    body = say(language, key, model=job.model)
+    if progress is not None and progress.ahead:
+        key = "status.behind_one" if progress.ahead == 1 else "status.behind"
+        body = say(language, key, model=job.model, count=progress.ahead)
+    else:
+        key = "status.drawing" if isinstance(job.request, TextToImage) else "status.writing"
+        body = say(language, key, model=job.model)
     body += _advance(progress, language)
     if standing.done_at is not None:
         body += say(language, "status.done_at", moment=_about(standing.done_at, standing))

@@ -60,6 +60,37 @@ async def test_a_silent_websocket_is_replaced(
     await asyncio.wait([run])
 
 
+async def test_what_waits_behind_others_at_the_server_says_so(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """If this failed people would read that theirs is drawn while somebody else's is."""
+    fake.step_s = 0.02
+    stranger = connect(fake)
+    first, second = work(LONG), work(LONG)
+    theirs = [asyncio.create_task(stranger.run(SDXL, each, ignore)) for each in (first, second)]
+    await until(lambda: _taken(fake, first.key, second.key))
+    reports: list[Progress] = []
+    ours = asyncio.create_task(comfy.run(SDXL, work(), reports.append))
+    await until(lambda: _told(reports))
+    assert [report.ahead for report in reports] == [2]
+    for task in theirs:
+        task.cancel()
+    await asyncio.wait(theirs)
+    await ours
+    assert not reports[-1].ahead
+    assert reports[-1].step == (4, 4) or reports[-1].fraction
+    await stranger.aclose()
+
+
+async def _taken(fake: FakeComfyUI, *keys: str) -> bool:
+    there = [*([fake.running] if fake.running else []), *fake.pending]
+    return {item.key for item in there} == set(keys)
+
+
+async def _told(reports: list[Progress]) -> bool:
+    return bool(reports)
+
+
 async def test_events_before_the_answer_are_not_missed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
     """If this failed a job that ends before its POST is answered would hang."""
     fake.faults.answer_last = True

@@ -268,6 +268,21 @@ def test_the_queue_tells_where_an_attempt_is() -> None:
     assert running.marks == {("x", "a.ckpt"), ("class_type", "A")}
 
 
+def test_what_counts_its_steps_takes_most_of_the_time() -> None:
+    """If this failed somebody's own nodes would show an empty bar until they are done."""
+    nodes = {
+        "1": Node(class_type="Own", inputs={}),
+        "2": Node(class_type="Save", inputs={"images": ["1", 0]}),
+    }
+    tracker = Tracker(KEY, nodes)
+    told = {"prompt_id": KEY, "node": "1", "value": 58, "max": 60}
+    progress = tracker.follow(Message.model_validate({"type": "progress", "data": told}))
+    assert progress is not None
+    assert progress.step == (58, 60)
+    assert progress.fraction is not None
+    assert progress.fraction > 0.9
+
+
 def test_names_of_files_are_given_as_the_server_wants_them() -> None:
     """If this failed an uploaded picture would not be found by its graph."""
     assert read_upload({"name": "a (1).png", "subfolder": "usher", "type": "input"}) == (

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from queueing.errors import BadModel
 from tests.bot.results import picture
 from tests.bot.test_admin_commands import say
 from tests.bot.test_control_commands import answers, in_bot
@@ -60,6 +61,28 @@ def test_a_command_of_options_only_shows_them() -> None:
 
     (told,) = answers(in_bot(story))
     assert "Usage: /settings [--image …] [--ask …] [--size …]" in told
+
+
+def test_a_model_that_cannot_be_loaded_says_so_wherever_one_looks() -> None:
+    """People would read that Usher restarts, and the operator nothing at all."""
+
+    async def story(running: Bot, house: House) -> None:
+        for server in house.servers.values():
+            server.load_fates = lambda: BadModel("node 1: no file")
+        await say(running, "/image flux a cat", "fake:1")
+        await asyncio.sleep(30)
+        await say(running, "/image flux a dog", "fake:1")
+        await say(running, "/models", "fake:1")
+        await say(running, "/status", "fake:1")
+        await say(running, "/status")
+
+    refused, models, status, admins = answers(in_bot(story))
+    assert "restarting" not in refused
+    assert "flux can't be loaded on its server at the moment" in refused
+    assert "⚠️ can't be loaded on " in next(x for x in models.splitlines() if "flux" in x)
+    assert "⚠️ flux can't be loaded, next try " in status
+    assert "no file" not in refused + models + status
+    assert "node 1: no file" in admins
 
 
 def test_a_second_picture_is_not_passed_over() -> None:

@@ -69,6 +69,28 @@ def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
     run(story())
 
 
+def test_no_end_is_promised_of_work_on_a_server_that_does_not_answer() -> None:
+    """If this fails people watch a moment go by while their server is frozen."""
+
+    async def story() -> None:
+        house = one_model()
+        server = house.servers["comfy"]
+        server.service_s = 100.0
+        async with house.queue() as queue:
+            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            await until(lambda: server.running)
+            (standing,) = (await queue.standings(await queue.open_jobs())).values()
+            assert standing.done_at is not None
+            server.up = False
+            await until(lambda: not queue.backends()[0].up)
+            (standing,) = (await queue.standings(await queue.open_jobs())).values()
+            assert standing.done_at is None
+            server.up = True
+            assert (await ended(queue, job)).attempt == 1
+
+    run(story())
+
+
 def test_a_dead_server_is_noticed_at_once_and_asked_again_soon() -> None:
     """If this fails jobs are sent to a dead server, or wait long after it is back."""
 

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queueing.pace import Pace
+from queueing.requests import Progress
 
 
 def test_the_first_steps_say_nothing_yet() -> None:
@@ -27,6 +28,24 @@ def test_each_stage_counts_from_its_own_beginning() -> None:
     pace.seen((8, 8), 7.0)
     assert pace.seen((1, 8), 50.0) is None
     assert pace.seen((5, 8), 54.0) == 57.0
+
+
+def test_work_that_waits_at_its_server_begins_when_it_begins() -> None:
+    """Behind somebody else's film of an hour a picture would read "done in 5 s" all the time."""
+    pace = Pace(ends_at=15.0, now=5.0)
+    assert pace.heard(Progress(ahead=1), 6.0) is None
+    assert pace.heard(Progress(fraction=0.0), 100.0) == 110.0
+    assert pace.heard(Progress(fraction=0.1), 101.0) is None
+
+
+def test_what_is_nearly_done_may_end_sooner_than_usual() -> None:
+    """At step 58 of 60 people would read that it takes half a minute more."""
+    pace = Pace(ends_at=100.0, now=0.0)
+    pace.heard(Progress(fraction=0.0, step=(1, 60)), 1.0)
+    assert pace.heard(Progress(fraction=0.5, step=(31, 60)), 31.0) == 100.0
+    ends_at = pace.heard(Progress(fraction=0.95, step=(58, 60)), 58.0)
+    assert ends_at is not None
+    assert 60.0 <= ends_at < 63.0
 
 
 @given(
