@@ -24,6 +24,8 @@ from bot.config import Config
 from bot.door import Gate
 from bot.enhance import Enhancer
 from bot.invites import Invites
+from bot.links import Links
+from bot.originals import Originals
 from bot.overview import overview
 from bot.people import People
 from bot.platforms.base import ChatPlatform
@@ -68,6 +70,7 @@ class _Books:
     audit: AuditLog
     chat_log: SqliteLog
     invites: Invites | None
+    links: Links
 
 
 MakePlatforms = Callable[[Fittings], Sequence[ChatPlatform]]
@@ -143,6 +146,7 @@ class App:
             clock=self._clock,
             work=partial(work, context),
             rooms=rooms,
+            originals=Originals(books.links, on_page=self._config.chats.web is not None),
             busy_after_s=self._config.limits.busy_after_s,
         )
         enhancer = Enhancer(queue, self._clock, rooms)
@@ -163,12 +167,20 @@ class App:
 
     async def _read_books(self, database: Database) -> _Books:
         web = self._config.chats.web
+        people = People(database)
         return _Books(
             records=Records(database),
-            people=People(database),
+            people=people,
             audit=AuditLog(database),
             chat_log=SqliteLog(database),
             invites=await Invites.read(database, web.page()) if web and web.token else None,
+            links=await Links.read(
+                database,
+                people,
+                self._clock,
+                page=web.page() if web and web.url else None,
+                days=self._config.retention.days,
+            ),
         )
 
     def _connect(self, catalog: Catalog, stack: AsyncExitStack) -> Mapping[str, Backend]:
@@ -209,6 +221,7 @@ class App:
             chat_log=books.chat_log,
             overview=lambda: overview(queue.models()),
             web_people=books.invites,
+            originals=books.links,
         )
 
     def _context(self, queue: JobQueue, books: _Books, rooms: Rooms) -> Context:
@@ -227,6 +240,7 @@ class App:
             chat_logs={"web": books.chat_log},
             invites=books.invites,
             idle_s=self._config.conversation.idle,
+            links=books.links,
         )
 
 

@@ -3,12 +3,15 @@
 Decides what is said and shown; sends nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from backends.metadata.kinds import is_picture, mime_of
 from bot.buttons import abilities_of
-from bot.pictures import dimensions, fitted
+from bot.fitting import fitted
+from bot.originals import Originals
+from bot.pictures import dimensions
 from bot.platforms.base import Body, Content, Limits, Markdown
 from bot.records import Origin
 from bot.rooms import Rooms
@@ -49,9 +52,10 @@ class Parcel:
 class Packer:
     """Makes parcels."""
 
-    def __init__(self, queue: JobQueue, rooms: Rooms) -> None:
+    def __init__(self, queue: JobQueue, rooms: Rooms, originals: Originals | None = None) -> None:
         self._queue = queue
         self._rooms = rooms
+        self._originals = originals or Originals()
 
     async def pack(
         self,
@@ -94,7 +98,9 @@ class Packer:
     async def _pack_output(
         self, job: Job, output: Output, language: str, limits: Limits, hint: Body
     ) -> Parcel:
-        files, note = await self._fit_files(output.files, limits, language)
+        files, note = await self._fit_files(job, output.files, limits, language)
+        if output.text and isinstance(job.request, TextToImage):  # what a server could not give
+            note = join((*note, *(("\n",) if note else ()), output.text))
         size = await dimensions(output.files[0]) if output.files else None
         content = status.result(
             job,
@@ -120,16 +126,21 @@ class Packer:
         return Parcel(content=first, rest=tuple(rest))
 
     async def _fit_files(
-        self, files: tuple[File, ...], limits: Limits, language: str
+        self, job: Job, files: tuple[File, ...], limits: Limits, language: str
     ) -> tuple[tuple[File, ...], Body]:
-        made = [(file, await fitted(file, limits.upload)) for file in files]
-        fitting = tuple(file for _, file in made if file is not None)
-        if len(fitting) < len(files):
-            lost = len(files) - len(fitting)
-            return fitting, say(language, "result.files_left_out", count=lost)
-        if any(file is not original for original, file in made):
-            return fitting, say(language, "result.smaller")
-        return fitting, ()
+        """Return the files as the chat takes them, and what the reader should know about that."""
+        made = [await fitted(file, limits) for file in files]
+        fitting = tuple(file for file in made if file is not None)
+        changed = [
+            number
+            for number, (file, small) in enumerate(zip(files, made, strict=True), start=1)
+            if small is not file
+        ]
+        if not changed:
+            return fitting, ()
+        said = _said_of(files, made, language)
+        where = await self._originals.told(job, changed, language)
+        return fitting, join((*said, *((" ",) if where else ()), *where))
 
     def _paged(
         self, content: Content, text: str, limits: Limits, language: str
@@ -156,6 +167,17 @@ class Packer:
             return content
         room = self._rooms.of(origin.platform, origin.chat)
         return replace(content, spoiler=room.spoiler)
+
+
+def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) -> Body:
+    """Return the sentence about files that were left out, or else made smaller."""
+    lost = made.count(None)
+    if lost:
+        key = "result.file_left_out" if lost == 1 else "result.files_left_out"
+        return say(language, key, count=lost)
+    pairs = zip(files, made, strict=True)
+    pictures = all(is_picture(mime_of(file.data)) for file, small in pairs if small is not file)
+    return say(language, "result.smaller" if pictures else "result.film_fitted")
 
 
 def last_page(content: Content, limits: Limits) -> Content:

@@ -20,6 +20,7 @@ from bot.delivery import Courier
 from bot.desks import Desk, Desks, wait
 from bot.editor import Editor
 from bot.lookout import Lookout
+from bot.originals import Originals
 from bot.owed import Owed
 from bot.parcels import Packer
 from bot.patience import Patience
@@ -60,6 +61,7 @@ class Presenter:
         clock: Clock,
         work: Work,
         rooms: Rooms | None = None,
+        originals: Originals | None = None,
         busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
         self._queue = queue
@@ -67,7 +69,10 @@ class Presenter:
         self._platforms = platforms
         self._clock = clock
         self._desks = Desks(platforms, clock)
-        packer, courier = Packer(queue, rooms or Rooms()), Courier(records, clock)
+        packer, courier = (
+            Packer(queue, rooms or Rooms(), originals or Originals()),
+            Courier(records, clock),
+        )
         self._editor = Editor(
             queue=queue,
             records=records,

@@ -15,6 +15,7 @@ from bot.commands.table import Command
 from bot.conversation import IDLE_S
 from bot.debts import Task
 from bot.invites import Invites
+from bot.links import Links
 from bot.people import People, Person
 from bot.platforms.base import Body, Button, Content, Form, Invocation, MessageRef
 from bot.platforms.web_log import ChatLog
@@ -59,6 +60,7 @@ class Context:
     styles: Mapping[str, Style] = field(default_factory=dict)
     invites: Invites | None = None
     idle_s: float = IDLE_S
+    links: Links | None = None
 
     @property
     def catalog(self) -> Catalog:

@@ -1,6 +1,6 @@
 """`/delete <job>` and the button of that name: the job's messages leave the chat.
 
-The result itself stays as long as retention keeps it; `/forget` really deletes.
+Links to its files end with them. The result itself stays as long as retention keeps it; `/forget` really deletes.
 """
 
 from bot.commands.context import Answer, Call, CallRefused, Context, Removed
@@ -20,6 +20,8 @@ async def handle(context: Context, call: Call) -> Answer:
     job = await pointed_job(context, call)
     if not job.state.final:
         raise CallRefused("refused.still_open", job=job.id)
+    if context.links is not None:
+        await context.links.end(job.id)
     refs = await context.records.parts(job.id)
     here = [ref for ref in refs if ref.platform == call.invocation.platform]
     pressed = call.invocation.replied_to if call.invocation.button else None

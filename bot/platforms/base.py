@@ -115,6 +115,20 @@ class MessageRef:
     message: str
 
 
+PLAYED = frozenset(
+    {
+        "video/mp4",
+        "video/webm",
+        "audio/mpeg",
+        "audio/mp4",
+        "audio/ogg",
+        "audio/wav",
+        "audio/flac",
+    }
+)
+"""What browsers play, and most chats."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
     """A platform's numbers. Lengths in UTF-16 units, sizes in bytes, times in seconds.
@@ -127,6 +141,8 @@ class Limits:
     while a job runs. An edit carries at most `files_per_edit` files. `pings` tells that people get
     no notification of an edit, so a short message follows after a long wait. `free_answers` tells
     that the first answer to a call without a message of its own counts against none of these times.
+    `plays` are the kinds of films and sounds played in place, `moving_pictures` tells whether
+    pictures move there that are no GIFs; others are encoded again.
     """
 
     text: int
@@ -143,6 +159,8 @@ class Limits:
     previews: bool = False
     files_per_edit: int = 10
     pings: bool = True
+    plays: frozenset[str] = PLAYED
+    moving_pictures: bool = True
     free_answers: bool = False
 
 

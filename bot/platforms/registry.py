@@ -10,6 +10,7 @@ from bot.platforms.discord import Discord
 from bot.platforms.telegram import Telegram
 from bot.platforms.web import Web
 from bot.platforms.web_log import ChatLog
+from bot.platforms.web_originals import Originals
 from bot.platforms.web_people import People
 from bot.platforms.web_wire import ModelLine
 from bot.records import Records
@@ -29,6 +30,7 @@ class Fittings:
         chat_log: ChatLog | None,
         overview: Callable[[], tuple[ModelLine, ...]] | None,
         web_people: People | None = None,
+        originals: Originals | None = None,
     ) -> None:
         self.records = records
         self.access = access
@@ -36,6 +38,7 @@ class Fittings:
         self.chat_log = chat_log
         self.overview = overview
         self.web_people = web_people
+        self.originals = originals
 
 
 def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
@@ -72,6 +75,7 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         log=fittings.chat_log,
         overview=fittings.overview,
         is_admin=fittings.access.is_admin,
+        originals=fittings.originals,
         clock=fittings.clock,
     )
 

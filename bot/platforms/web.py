@@ -35,6 +35,7 @@ from bot.platforms.web_guard import is_loopback
 from bot.platforms.web_lately import Lately
 from bot.platforms.web_listener import Listener
 from bot.platforms.web_log import ChatLog, MemoryLog, Shown
+from bot.platforms.web_originals import Originals
 from bot.platforms.web_people import LOCAL, FixedPeople, OnlyLocal, People, Person, Together
 from bot.platforms.web_server import Server
 from bot.platforms.web_wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
@@ -85,6 +86,7 @@ class Web:
         log: ChatLog | None = None,
         overview: Callable[[], Sequence[ModelLine]] | None = None,
         is_admin: Callable[[str], bool] | None = None,
+        originals: Originals | None = None,
         clock: Clock | None = None,
     ) -> None:
         if token is None and people is None and not is_loopback(host):
@@ -103,6 +105,7 @@ class Web:
         self._overview = overview
         self._lines: tuple[ModelLine, ...] = ()
         self._is_admin = is_admin
+        self._originals = originals
         self._clock = clock or SystemClock()
         self._lately = Lately(self._clock)
         self._server: Server | None = None
@@ -160,6 +163,8 @@ class Web:
             overview=self._read_overview,
             loopback=is_loopback(self._host),
             names=self._names,
+            originals=self._originals,
+            clients=self._clients,
         )
 
     async def _listen(self, listener: Listener) -> None:

@@ -8,11 +8,14 @@ from collections.abc import Collection
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from bot.platforms.base import PLAYED
+
 PAGE_POLICY = (
     "default-src 'none'; "
     "script-src 'self'; "
     "style-src 'self'; "
     "img-src 'self' blob:; "  # blob: shows a picture before it is sent
+    "media-src 'self'; "
     "connect-src 'self'; "
     "base-uri 'none'; "
     "form-action 'none'; "
@@ -33,8 +36,8 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 
-# Shown in the page; anything else is only ever offered as a download, SVG and HTML above all.
-INLINE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif", "image/avif"})
+# Shown or played in the page; anything else is only ever offered as a download, SVG and HTML above all.
+INLINE_TYPES = PLAYED | {"image/png", "image/jpeg", "image/webp", "image/gif", "image/avif"}
 
 
 def is_loopback(host: str) -> bool:

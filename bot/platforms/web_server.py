@@ -14,6 +14,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from bot.pictures import bare
+from bot.platforms import web_originals
+from bot.platforms.web_address import Clients
 from bot.platforms.web_calls import Calls
 from bot.platforms.web_files import FileSender, Sendable, sendable
 from bot.platforms.web_guard import (
@@ -45,7 +47,8 @@ NOT_OUR_NAME = (
 class Server:
     """The routes of one web chat. `tabs` are the open pages.
 
-    `commands` makes the rows a person is offered, by person and language.
+    `commands` makes the rows a person is offered, by person and language. `originals` are the files
+    that signed links are for; `clients` tells whose requests these are.
     """
 
     def __init__(
@@ -58,6 +61,8 @@ class Server:
         overview: Callable[[], Sequence[ModelLine]],
         loopback: bool,
         names: Collection[str],
+        originals: web_originals.Originals | None = None,
+        clients: Clients | None = None,
     ) -> None:
         self.tabs: set[Tab] = set()
         self._people = people
@@ -67,6 +72,8 @@ class Server:
         self._overview = overview
         self._loopback = loopback
         self._names = names
+        self._originals = originals
+        self._clients = clients or Clients()
         self._uploading: Counter[str] = Counter()  # by person
         self._files = FileSender()
         self._page = page_files()
@@ -90,6 +97,7 @@ class Server:
         app.router.add_get("/socket", self._socket)
         app.router.add_post("/upload", self._upload)
         app.router.add_get("/files/{file}", self._file)
+        app.router.add_get(web_originals.PATH, self._original)
         return app
 
     # ------------------------------------------------------------ the page
@@ -204,6 +212,11 @@ class Server:
         # Asked for again each time, so that what was deleted is shown by no browser's cache.
         headers = {"Cache-Control": "private, no-cache"}
         return await self._files.send(request, file, whose=person.id, headers=headers)
+
+    async def _original(self, request: web.Request) -> web.StreamResponse:
+        forwarded = request.headers.getall("X-Forwarded-For", [])
+        whose = f"link {self._clients.of(request.remote or '', forwarded)}"
+        return await web_originals.answer(request, self._originals, self._files, whose=whose)
 
     async def _kept(self, person: Person, file: str) -> Sendable | None:
         log = self._calls.log

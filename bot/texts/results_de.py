@@ -24,6 +24,13 @@ TEXTS: Mapping[str, str] = {
     "status.deleted": "Gelöscht.",
     "result.files_refused": "Dieser Chat nimmt die Dateien dieses Ergebnisses nicht an. Sie sind gespeichert: mit /show {job} bekommst du sie in einem anderen Chat.",
     "result.refused": "❌ Dieser Chat nimmt das Ergebnis nicht an. Es ist gespeichert: mit /show {job} bekommst du es in einem anderen Chat.",
+    "result.file_left_out": "1 Datei ist zu groß für diesen Chat.",
+    "result.files_left_out": "{count} Dateien sind zu groß für diesen Chat.",
+    "result.smaller": "Das Bild wurde verkleinert, damit es in diesen Chat passt.",
+    "result.film_fitted": "Neu kodiert, damit dieser Chat es abspielen kann.",
+    "result.original": "Original: {link}",
+    "result.original_number": "Original {number}: {link}",
+    "result.on_page": "Das Original gibt es auf der Webseite: /show {job}",
     "result.enlarged": "{model} · hochskaliert auf {size} · {took}",
     # ---- Formulare
     "form.edit_picture": "Ändern und neu zeichnen",

@@ -24,6 +24,13 @@ TEXTS: Mapping[str, str] = {
     "status.deleted": "Deleted.",
     "result.files_refused": "This chat doesn't accept the files of this result. They are kept: use /show {job} in another chat.",
     "result.refused": "❌ This chat doesn't accept the result. It is kept: use /show {job} in another chat.",
+    "result.file_left_out": "1 file is too large for this chat.",
+    "result.files_left_out": "{count} files are too large for this chat.",
+    "result.smaller": "The picture was made smaller to fit this chat.",
+    "result.film_fitted": "Re-encoded to play in this chat.",
+    "result.original": "Original: {link}",
+    "result.original_number": "Original {number}: {link}",
+    "result.on_page": "The original is on the web page: /show {job}",
     "result.enlarged": "{model} · upscaled to {size} · {took}",
     # ---- forms
     "form.edit_picture": "Edit and redraw",

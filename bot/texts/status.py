@@ -186,7 +186,8 @@ def result(
         body = (Markdown(output.text), "\n\n", *_facts(job, language, size))
     if note:
         body += ("\n", *note)
-    rows = buttons.of_result(job, language, abilities, pictures=len(output.files))
+    pictures = sum(file.mime.startswith("image/") for file in output.files)
+    rows = buttons.of_result(job, language, abilities, pictures=pictures)
     return Content(body=join(body), files=files, buttons=rows)
 
 

@@ -1,4 +1,4 @@
-// A message's files: pictures shown in place and large, everything else to download.
+// A message's files: pictures shown in place and large, films and sound played, all else to download.
 
 import { byId, make, sizeText } from "./dom.js";
 import { say } from "./texts.js";
@@ -7,6 +7,7 @@ const RETRIES = 4;
 const RETRY_MS = 2000;
 
 export const isPicture = (file) => /^image\/(png|jpeg|webp|gif|avif)$/.test(file.mime);
+const kindPlayed = (file) => /^(video|audio)\/(mp4|webm|mpeg|ogg|wav|flac)$/.exec(file.mime)?.[1];
 const addressOf = (file) => `/files/${encodeURIComponent(file.id)}`;
 
 /**
@@ -14,7 +15,29 @@ const addressOf = (file) => `/files/${encodeURIComponent(file.id)}`;
  * `name` and what it `shows`, for those who hear the page: a server's file names tell nothing.
  */
 export function fileNode(file, open, hidden, told) {
-  return isPicture(file) ? pictureNode(file, open, hidden, told) : downloadNode(file);
+  if (isPicture(file)) return pictureNode(file, open, hidden, told);
+  return kindPlayed(file) ? playerNode(file, hidden) : downloadNode(file);
+}
+
+/** Make what plays a film or a sound; a hidden film is asked for before anything of it is fetched. */
+function playerNode(file, hidden) {
+  const kind = kindPlayed(file);
+  const node = make("div", { className: "player", "data-file": file.id });
+  const player = make(kind, { controls: true, preload: "metadata" });
+  const put = (shown) => {
+    player.src = addressOf(file);
+    shown.replaceWith(player);
+  };
+  player.onerror = () => node.replaceWith(downloadNode(file)); // a codec this browser does not know
+  const ask = make("button", { type: "button", className: "picture spoiler asks", "data-hidden": say("hiddenFilm"),
+    "aria-label": say("hiddenFilm") });
+  ask.addEventListener("click", () => {
+    put(ask);
+    player.focus();
+  });
+  node.append(ask);
+  if (!hidden || kind === "audio") put(ask);
+  return node;
 }
 
 function downloadNode(file) {

@@ -1,0 +1,28 @@
+"""Says where the original of a result is that a chat got in a smaller form, or not at all."""
+
+from collections.abc import Sequence
+
+from bot.links import Links
+from bot.platforms.base import Body
+from bot.texts import join, say
+from queueing.jobs import Job
+
+
+class Originals:
+    """By a link where links can be made, else on the page where there is one."""
+
+    def __init__(self, links: Links | None = None, *, on_page: bool = False) -> None:
+        self._links = links
+        self._on_page = on_page
+
+    async def told(self, job: Job, numbers: Sequence[int], language: str) -> Body:
+        """Return where the originals of these files of a job are (counted from 1), if anywhere."""
+        lines: list[Body] = []
+        for number in numbers:
+            link = await self._links.address(job, number) if self._links is not None else None
+            if link is None:
+                return say(language, "result.on_page", job=job.id) if self._on_page else ()
+            one = len(numbers) == 1
+            key = "result.original" if one else "result.original_number"
+            lines.append(say(language, key, link=link, **({} if one else {"number": number})))
+        return join(tuple(part for line in lines for part in (*line, "\n"))[:-1])

@@ -1,0 +1,49 @@
+"""Reads files of results in pieces, so that a large one is never in memory whole."""
+
+import sqlite3
+from dataclasses import dataclass
+
+from queueing.store.database import Database
+from queueing.store.pieces import bytes_of
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResultFile:
+    """A file of a job's result without its bytes; `owner` is the job's."""
+
+    owner: str
+    name: str
+    size: int
+
+
+class ResultFiles:
+    """The files of all results, by job and number (counted from 1)."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def head(self, job_id: int, number: int) -> ResultFile | None:
+        """Return what is known of a file, None where it is not kept (any more)."""
+
+        def query(connection: sqlite3.Connection) -> ResultFile | None:
+            row = connection.execute(
+                "SELECT jobs.owner, outputs.name, length(outputs.data) FROM outputs"
+                " JOIN jobs ON jobs.id = outputs.job_id"
+                " WHERE outputs.job_id = ? AND outputs.number = ? AND outputs.number > 0",
+                (job_id, number),
+            ).fetchone()
+            return None if row is None else ResultFile(owner=row[0], name=row[1], size=row[2])
+
+        return await self._database.read(query)
+
+    async def piece(self, job_id: int, number: int, start: int, length: int) -> bytes | None:
+        """Return up to `length` bytes from `start`; None where the file is not kept (any more)."""
+
+        def query(connection: sqlite3.Connection) -> bytes | None:
+            row = connection.execute(
+                "SELECT rowid FROM outputs WHERE job_id = ? AND number = ? AND number > 0",
+                (job_id, number),
+            ).fetchone()
+            return None if row is None else bytes_of(connection, "outputs", row[0], start, length)
+
+        return await self._database.read(query)
