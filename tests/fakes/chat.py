@@ -64,10 +64,12 @@ class FakeChat:
         self.fail_when: Callable[[str], ChatError | None] = lambda chat: None
         self.refuse: Callable[[Content], ChatError | None] = lambda content: None
         self.asked: list[tuple[float, str]] = []  # every request, refused or not: when, and where
+        self.door: Door | None = None  # of the platform that runs
         self._numbers = itertools.count(1)
         self._calls = itertools.count(1)
 
     async def run(self, door: Door) -> None:
+        self.door = door
         await asyncio.Event().wait()
 
     async def check(self) -> str:

@@ -24,10 +24,12 @@ from tests.fakes.discord_state import (
     Limits,
     Refusal,
     TooMany,
+    check_rows,
     notified,
 )
 from tests.specs.discord_spec import SpecMismatch, check_answer, check_request, template_of
 
+COMPONENT = 3
 MODAL_SUBMIT = 5
 FIRST_ANSWER_S = 3.0
 TOKEN_LIFE_S = 900.0
@@ -300,7 +302,9 @@ class Rest:
         if not content and not files:
             raise Refusal(400, 50006, "Cannot send an empty message")
         message.content, message.files = content, files
-        message.components = body.get("components", message.components) or []
+        components = body.get("components", message.components) or []
+        check_rows(components)
+        message.components = components
         message.thinking = False
         message.flags &= ~THINKING
         if "flags" in body:
@@ -342,6 +346,8 @@ class Rest:
                 interaction.message = self._new_message(channel, seen, seen_only_by=only)
             case 5:
                 interaction.message = self._think(interaction, only)
+            case 6 if interaction.kind not in {COMPONENT, MODAL_SUBMIT}:
+                raise Refusal(400, 50035, "only a press or a form can be answered so")
             case 6:
                 interaction.message = interaction.source
             case 9:

@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,10 @@ GUILD_ID = 1000
 APPLICATION_ID = 2000
 EPHEMERAL = 64
 HOUR_S = 3600.0
+ROWS_MOST = 5
+BUTTONS_MOST = 5
+LABEL_MOST = 80
+CUSTOM_ID_MOST = 100
 
 _ESCAPED = re.compile(r"\\([^\w\s])")
 
@@ -267,3 +271,18 @@ def transcript(channels: Iterator[Channel]) -> str:
             for each in channel.all_messages
         ]
     return "\n".join(lines)
+
+
+def check_rows(rows: Sequence[dict[str, Any]]) -> None:
+    """Refuse rows of buttons as Discord does: too many, too long, or two of one id."""
+    buttons = [each for row in rows for each in row.get("components", [])]
+    ids = [each["custom_id"] for each in buttons if "custom_id" in each]
+    fits = (
+        len(rows) <= ROWS_MOST
+        and all(1 <= len(row.get("components", [])) <= BUTTONS_MOST for row in rows)
+        and all(1 <= len(each.get("label", " ")) <= LABEL_MOST for each in buttons)
+        and all(1 <= len(each) <= CUSTOM_ID_MOST for each in ids)
+        and len(ids) == len(set(ids))
+    )
+    if not fits:
+        raise Refusal(400, 50035, "Invalid Form Body: components")

@@ -33,6 +33,8 @@ PHOTO_MOST, UPLOAD_MOST, DOWNLOAD_MOST = 10 * 2**20, 50 * 2**20, 20 * 2**20
 QUERY_LIFE_S = 30.0  # undocumented; "some seconds"
 DELETE_WITHIN_S = 48 * 3600
 GENERAL_TOPIC = 1
+ATTACHED = "attach://"
+ASKED_FOR_ONLY = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
 SENDING = frozenset(
     {
         "sendMessage",
@@ -76,6 +78,7 @@ class Api:
     faults: list[Fault] = field(default_factory=list)
     mismatches: list[str] = field(default_factory=list)
     answers_429: int = 0
+    allowed: frozenset[str] = frozenset()  # kinds of updates asked for last; empty: the usual ones
     polls: int = 0
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -137,6 +140,7 @@ class Api:
         handlers: dict[str, Callable[[Seen], Any]] = {
             "getMe": lambda _: shapes.me(),
             "getWebhookInfo": self._webhook_info,
+            "deleteWebhook": self._delete_webhook,
             "setMyCommands": self._set_my_commands,
             "sendMessage": self._send_message,
             "sendPhoto": self._send_photo,
@@ -197,8 +201,15 @@ class Api:
         return self._wanted(values)[: values.get("limit", 100)]
 
     def _wanted(self, values: Json) -> list[Json]:
-        allowed = set(values.get("allowed_updates", [])) | {"update_id"}
-        return [each for each in self.updates if set(each) <= allowed]
+        """Return the updates of the kinds asked for: now, at an earlier request, or by default."""
+        if "allowed_updates" in values:
+            self.allowed = frozenset(values["allowed_updates"])
+        kinds = ({*each} - {"update_id"} for each in self.updates)
+        return [
+            update
+            for update, kind in zip(self.updates, kinds, strict=True)
+            if (kind <= self.allowed if self.allowed else not kind & ASKED_FOR_ONLY)
+        ]
 
     # ------------------------------------------------------------ start
 
@@ -208,6 +219,12 @@ class Api:
             "has_custom_certificate": False,
             "pending_update_count": len(self.updates),
         }
+
+    def _delete_webhook(self, seen: Seen) -> bool:
+        self.webhook = ""
+        if seen.values.get("drop_pending_updates"):
+            self.updates.clear()
+        return True
 
     def _set_my_commands(self, seen: Seen) -> bool:
         scope = seen.values.get("scope", {"type": "default"})
@@ -302,12 +319,15 @@ class Api:
     # ------------------------------------------------------------ files
 
     def _uploaded(self, seen: Seen, name: str) -> FakeFile:
+        """Return the file of a field, or the one that the field says is attached."""
+        told = str(seen.values.get(name, ""))
+        name = told.removeprefix(ATTACHED) if told.startswith(ATTACHED) else name
         if name not in seen.files:
             raise Refusal("Bad Request: there is no file in the request")
         return self._keep(seen.files[name])
 
     def _file_of(self, seen: Seen, media: Json) -> FakeFile:
-        file = self._uploaded(seen, media["media"].removeprefix("attach://"))
+        file = self._uploaded(seen, media["media"].removeprefix(ATTACHED))
         return _as_photo(file) if media["type"] == "photo" else _as_document(file)
 
     def _keep(self, file: FakeFile) -> FakeFile:
@@ -497,6 +517,13 @@ async def _read(request: web.Request, method: str, counters: Counters) -> Seen:
                 files[part.name] = FakeFile(
                     id=counters.name("file"), name=part.filename, data=data, mime=mime
                 )
+    elif request.content_type == "application/json":
+        given = await request.json() if request.can_read_body else {}
+        form = {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in given.items()
+            if value is not None
+        }
     elif request.can_read_body:
         form = {name: str(value) for name, value in (await request.post()).items()}
     return Seen(method=method, form=form, files=files)

@@ -1,0 +1,409 @@
+"""What the contract suite of `bot.platforms.base.ChatPlatform` needs from each chat.
+
+A stage is a chat service with a bot account, on which platforms come and go as in restarts. A new
+platform brings a stage of its own and a line in `STAGES`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from io import BytesIO
+from typing import Any, Protocol
+from uuid import uuid4
+
+from PIL import Image
+
+from bot.platforms.base import (
+    Body,
+    Button,
+    ChatError,
+    ChatGone,
+    ChatPlatform,
+    ChatUnavailable,
+    Content,
+    ContentRefused,
+    Invocation,
+    MessageGone,
+    MessageRef,
+    SlowDown,
+    TooLarge,
+)
+from bot.platforms.discord import Discord
+from bot.platforms.web import Web
+from bot.platforms.web_log import Entry, MemoryLog, TextPart
+from queueing.errors import StoreError
+from queueing.requests import File
+from tests.bot.discord_bot import NotingDoor
+from tests.bot.telegram_bot import telegram
+from tests.bot.web_client import Tab, opened
+from tests.fakes.chat import FakeChat
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram_state import FakeMessage
+
+RETRY_AFTER_S = 7.0
+
+
+class Stage(Protocol):
+    """A chat service that tests can look into."""
+
+    @property
+    def chat(self) -> str:
+        """A chat of one person, to whom the bot may write."""
+
+    @property
+    def group(self) -> str | None:
+        """A chat of several people; None where there is none."""
+
+    @property
+    def stranger(self) -> str | None:
+        """A chat the bot may not write to; None where there is none."""
+
+    @property
+    def finds_again(self) -> bool:
+        """Whether a repeated send with its nonce makes no second message."""
+
+    def platform(self) -> ChatPlatform:
+        """Return a platform as after a restart: with the same account, and nothing else."""
+
+    async def ready(self) -> None:
+        """Wait until calls reach the platform that runs."""
+
+    async def reads(self, ref: MessageRef) -> str | None:
+        """Return the words a person reads in a message; None where it is gone."""
+
+    async def files(self, ref: MessageRef) -> int:
+        """Return how many files a message shows."""
+
+    async def count(self) -> int:
+        """Return how many messages of the bot the chat shows."""
+
+    def fail(self, error: type[ChatError], method: str) -> bool:
+        """Let the next "send" or "edit" fail so; False where it never does in this service."""
+
+    async def says(self, words: str) -> None:
+        """Let a person write that."""
+
+    async def repeats(self) -> bool:
+        """Deliver what was said last once more; False where the service never does."""
+
+    async def presses(self, ref: MessageRef, label: str, button: Button) -> None:
+        """Let a person press a button."""
+
+
+class OnFake:
+    """The chat that tests use; calls are made by the test itself."""
+
+    chat, group, stranger, finds_again = "1", "g1", None, False
+
+    def __init__(self) -> None:
+        self._chat = FakeChat()
+        self._said: Invocation | None = None
+
+    def platform(self) -> ChatPlatform:
+        self._chat.door = None
+        return self._chat
+
+    async def ready(self) -> None:
+        while self._chat.door is None:  # noqa: ASYNC110  a platform does not signal that it runs
+            await asyncio.sleep(0)
+
+    async def reads(self, ref: MessageRef) -> str | None:
+        message = self._chat.messages.get(ref.message)
+        return None if message is None else message.text
+
+    async def files(self, ref: MessageRef) -> int:
+        return len(self._chat.messages[ref.message].contents[-1].files)
+
+    async def count(self) -> int:
+        return len(self._chat.messages)
+
+    def fail(self, error: type[ChatError], method: str) -> bool:
+        self._chat.failures.append(
+            SlowDown(RETRY_AFTER_S)
+            if error is SlowDown
+            else ChatUnavailable("cut", unclear=method == "send")
+            if error is ChatUnavailable
+            else error("scripted")
+        )
+        return True
+
+    async def says(self, words: str) -> None:
+        self._said = self._chat.call(words)
+        await self.repeats()
+
+    async def repeats(self) -> bool:
+        assert self._said is not None
+        assert self._chat.door is not None
+        await self._chat.door.call(self._said)
+        return True
+
+    async def presses(self, ref: MessageRef, label: str, button: Button) -> None:
+        call = self._chat.call(
+            f"/{button.command}", button=True, replied_to=ref, options={"id": button.job_id}
+        )
+        assert self._chat.door is not None
+        await self._chat.door.call(call)
+
+
+class OnDiscord:
+    """Discord's fake; calls are slash commands."""
+
+    chat, group, stranger, finds_again = "@0", "100", "999", True
+    _ANSWERS: Mapping[type[ChatError], Mapping[str, Any]] = {
+        SlowDown: {"status": 429, "retry_after": RETRY_AFTER_S},
+        MessageGone: {"status": 404, "code": 10008},
+        ChatGone: {"status": 403, "code": 50001},
+        ContentRefused: {"status": 400, "code": 50035},
+        TooLarge: {"status": 413, "code": 40005},
+        ChatUnavailable: {"drop": True},
+    }
+
+    def __init__(self, fake: FakeDiscord) -> None:
+        self._fake = fake
+        self._person = fake.person(7)
+        self.chat = f"@{self._person.direct.id}"
+
+    def platform(self) -> ChatPlatform:
+        return Discord(self._fake.token)
+
+    async def ready(self) -> None:
+        await self._fake.connected()
+
+    async def reads(self, ref: MessageRef) -> str | None:
+        message = self._fake.message(ref.message)
+        return None if message is None else message.shown
+
+    async def files(self, ref: MessageRef) -> int:
+        message = self._fake.message(ref.message)
+        assert message is not None
+        return len(message.files)
+
+    async def count(self) -> int:
+        return len(self._person.direct.messages)
+
+    def fail(self, error: type[ChatError], method: str) -> bool:
+        verb, path = {"send": ("POST", "/messages"), "edit": ("PATCH", "/messages/*")}[method]
+        self._fake.fail(verb, f"/channels/*{path}", **self._ANSWERS[error])
+        return True
+
+    async def says(self, words: str) -> None:
+        await self._person.slash(words.removeprefix("/"))
+
+    async def repeats(self) -> bool:
+        return False  # what no process listens to is lost, what was taken never comes again
+
+    async def presses(self, ref: MessageRef, label: str, button: Button) -> None:
+        message = self._fake.message(ref.message)
+        assert message is not None
+        await self._person.click(message, label)
+
+
+class OnTelegram:
+    """Telegram's fake; calls are messages."""
+
+    group, stranger, finds_again = "-1001", "999", False
+    _ANSWERS: Mapping[type[ChatError], Mapping[str, Any]] = {
+        SlowDown: {
+            "status": 429,
+            "text": "Too Many Requests: retry after 7",
+            "parameters": {"retry_after": int(RETRY_AFTER_S)},
+        },
+        MessageGone: {"status": 400, "text": "Bad Request: message to edit not found"},
+        ChatGone: {"status": 403, "text": "Forbidden: bot was blocked by the user"},
+        ContentRefused: {"status": 400, "text": "Bad Request: it does not please us"},
+        TooLarge: {"status": 413, "text": "Request Entity Too Large"},
+        ChatUnavailable: {"drop": True},
+    }
+
+    def __init__(self, fake: FakeTelegram) -> None:
+        self._fake = fake
+        self._person = fake.person(7)
+        self._said: FakeMessage | None = None
+        fake.group(int(self.group))
+        self.chat = "7"
+
+    def platform(self) -> ChatPlatform:
+        self._polls = self._fake.api.polls
+        return telegram(self._fake)
+
+    async def ready(self) -> None:
+        await self._fake.wait_for(lambda: self._fake.api.polls > self._polls)
+
+    async def reads(self, ref: MessageRef) -> str | None:
+        message = self._fake.message(int(ref.chat), ref.message)
+        return None if message is None else message.shown
+
+    async def files(self, ref: MessageRef) -> int:
+        message = self._fake.message(int(ref.chat), ref.message)
+        assert message is not None
+        return 0 if message.file is None else 1
+
+    async def count(self) -> int:
+        return len([each for each in self._person.chat.messages if each.sender != 7])
+
+    def fail(self, error: type[ChatError], method: str) -> bool:
+        verb = {"send": "sendMessage", "edit": "editMessageText"}[method]
+        self._fake.fail(verb, **self._ANSWERS[error])
+        return True
+
+    async def says(self, words: str) -> None:
+        self._said = self._person.says(words)
+
+    async def repeats(self) -> bool:
+        assert self._said is not None
+        self._person.repeats(self._said)
+        return True
+
+    async def presses(self, ref: MessageRef, label: str, button: Button) -> None:
+        message = self._fake.message(int(ref.chat), ref.message)
+        assert message is not None
+        self._person.presses(message, label)
+
+
+class FailingLog(MemoryLog):
+    """A log on a disk that is full now and then."""
+
+    failing = 0
+
+    async def put(self, *given: Any, **named: Any) -> Entry:
+        self._maybe_fail()
+        return await super().put(*given, **named)
+
+    async def edit(self, *given: Any, **named: Any) -> Entry | None:
+        self._maybe_fail()
+        return await super().edit(*given, **named)
+
+    def _maybe_fail(self) -> None:
+        if self.failing:
+            self.failing -= 1
+            raise StoreError("the disk is full")
+
+
+class OnWeb:
+    """The page; calls are lines typed there."""
+
+    chat, group, stranger, finds_again = "local", None, "nobody", True
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self._stack = stack
+        self._log = FailingLog()
+        self._key = ""
+        self._words = ""
+        self._web: Web | None = None
+
+    def platform(self) -> ChatPlatform:
+        self._web = Web(port=0, log=self._log)
+        return self._web
+
+    async def ready(self) -> None:
+        assert self._web is not None
+        await self._web.connected.wait()
+
+    async def reads(self, ref: MessageRef) -> str | None:
+        entry = await self._log.get(ref.chat, ref.message)
+        if entry is None or entry.shown is None:
+            return None
+        return "".join(part.text for part in entry.shown.body if isinstance(part, TextPart))
+
+    async def files(self, ref: MessageRef) -> int:
+        entry = await self._log.get(ref.chat, ref.message)
+        assert entry is not None
+        assert entry.shown is not None
+        return len(entry.shown.files)
+
+    async def count(self) -> int:
+        entries = await self._log.since(self.chat, 0, 100)
+        return len([each for each in entries if each.shown and each.shown.author == "usher"])
+
+    def fail(self, error: type[ChatError], method: str) -> bool:
+        if error is not ChatUnavailable:
+            return False
+        self._log.failing += 1
+        return True
+
+    async def _page(self) -> Tab:
+        assert self._web is not None
+        page = await self._stack.enter_async_context(opened(self._web.url))
+        await page.hello()
+        return page
+
+    async def says(self, words: str) -> None:
+        self._key, self._words = uuid4().hex, words
+        await self.repeats()
+
+    async def repeats(self) -> bool:
+        page = await self._page()
+        await page.say(self._words, self._key)
+        return True
+
+    async def presses(self, ref: MessageRef, label: str, button: Button) -> None:
+        page = await self._page()
+        await page.send(
+            type="press",
+            message=ref.message,
+            command=button.command,
+            job=button.job_id,
+            key=uuid4().hex,
+        )
+
+
+@asynccontextmanager
+async def _fake() -> AsyncIterator[Stage]:
+    yield OnFake()
+
+
+@asynccontextmanager
+async def _discord() -> AsyncIterator[Stage]:
+    async with FakeDiscord() as fake:
+        yield OnDiscord(fake)
+
+
+@asynccontextmanager
+async def _telegram() -> AsyncIterator[Stage]:
+    async with FakeTelegram() as fake:
+        yield OnTelegram(fake)
+
+
+@asynccontextmanager
+async def _web() -> AsyncIterator[Stage]:
+    async with AsyncExitStack() as stack:
+        yield OnWeb(stack)
+
+
+STAGES: Mapping[str, Callable[[], AbstractAsyncContextManager[Stage]]] = {
+    "fake": _fake,
+    "discord": _discord,
+    "telegram": _telegram,
+    "web": _web,
+}
+
+
+@asynccontextmanager
+async def running(stage: Stage, door: NotingDoor) -> AsyncIterator[ChatPlatform]:
+    """Run a platform on a stage until the block ends."""
+    platform = stage.platform()
+    task = asyncio.create_task(platform.run(door))
+    try:
+        async with asyncio.timeout(30):
+            await platform.connected.wait()
+            await stage.ready()
+        yield platform
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def words(*body: str, files: Sequence[File] = (), button: Button | None = None) -> Content:
+    """Return a content of plain words."""
+    shown: Body = body
+    rows = () if button is None else ((button,),)
+    return Content(body=shown, files=tuple(files), buttons=rows)
+
+
+def picture(number: int = 1) -> File:
+    """Return a small picture; each number another one."""
+    out = BytesIO()
+    Image.new("RGB", (16, 16), (number, 0, 0)).save(out, "PNG")
+    return File(name=f"cat-{number}.png", mime="image/png", data=out.getvalue())

@@ -1,0 +1,275 @@
+"""What every chat platform promises, over its service's fake; and the chat the tests use, as one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bot.commands.registry import COMMANDS
+from bot.platforms.base import (
+    Button,
+    ChatError,
+    ChatGone,
+    ChatPlatform,
+    ChatUnavailable,
+    ContentRefused,
+    MessageGone,
+    MessageRef,
+    SlowDown,
+    TooLarge,
+)
+from tests.bot.discord_bot import NotingDoor
+from tests.contracts.chat_harness import (
+    RETRY_AFTER_S,
+    STAGES,
+    Stage,
+    picture,
+    running,
+    words,
+)
+
+CANCEL = Button(command="cancel", job_id=7, label="Cancel", danger=True)
+
+
+@pytest.fixture(params=list(STAGES))
+async def stage(request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
+    async with STAGES[request.param]() as opened:
+        yield opened
+
+
+@pytest.fixture
+def door() -> NotingDoor:
+    return a_door()
+
+
+def a_door() -> NotingDoor:
+    return NotingDoor(commands=COMMANDS)
+
+
+@pytest.fixture
+async def platform(stage: Stage, door: NotingDoor) -> AsyncIterator[ChatPlatform]:
+    async with running(stage, door) as up:
+        yield up
+
+
+# ---------------------------------------------------------------- what goes out
+
+
+async def test_a_message_shows_its_words_and_then_others(
+    stage: Stage, platform: ChatPlatform
+) -> None:
+    """A status message would never become its result."""
+    ref = await platform.send(stage.chat, words("⏳ #3"))
+    assert (ref.platform, ref.chat) == (platform.name, stage.chat)
+    assert await stage.reads(ref) == "⏳ #3"
+    await platform.edit(ref, words("🎨 done"))
+    assert await stage.reads(ref) == "🎨 done"
+    assert await stage.count() == 1
+
+
+async def test_an_edit_may_be_repeated(stage: Stage, platform: ChatPlatform) -> None:
+    """An edit whose answer was lost is made again; it must do nothing and raise nothing."""
+    ref = await platform.send(stage.chat, words("⏳"))
+    for _ in range(3):
+        await platform.edit(ref, words("done", button=CANCEL))
+    assert await stage.reads(ref) == "done"
+    assert await stage.count() == 1
+
+
+async def test_words_are_shown_as_they_are(stage: Stage, platform: ChatPlatform) -> None:
+    """A prompt would become a mention, a link or formatting of its own."""
+    literal = "*a* _b_ ~~c~~ `d` <b>e</b> [f](g) \\h"
+    ref = await platform.send(stage.chat, words(literal))
+    shown = await stage.reads(ref)
+    assert shown is not None
+    assert shown.replace("\\", "") == literal.replace("\\", "")
+
+
+async def test_a_result_comes_as_an_edit_with_its_files(
+    stage: Stage, platform: ChatPlatform
+) -> None:
+    """A picture would be lost, or come as a second message."""
+    ref = await platform.send(stage.chat, words("⏳"))
+    files = [picture(number) for number in range(min(4, platform.limits.files_per_edit))]
+    await platform.edit(ref, words("done", files=files))
+    assert await stage.files(ref) == len(files)
+    assert await stage.count() == 1
+
+
+async def test_a_text_of_the_most_that_is_promised_is_taken(
+    stage: Stage, platform: ChatPlatform
+) -> None:
+    """An answer that was cut to fit would be refused all the same."""
+    for letter, units in (("x", 1), ("🎨", 2)):
+        text = letter * (platform.limits.text // units)
+        ref = await platform.send(stage.chat, words(text))
+        assert await stage.reads(ref) == text
+
+
+async def test_a_deleted_message_is_gone(stage: Stage, platform: ChatPlatform) -> None:
+    """A deletion would not be one, or a repeated one fail."""
+    ref = await platform.send(stage.chat, words("secret"))
+    await platform.delete(ref)
+    assert await stage.reads(ref) is None
+    await platform.delete(ref)
+    with pytest.raises(MessageGone):
+        await platform.edit(ref, words("again"))
+
+
+async def test_a_reply_to_a_message_that_is_gone_comes_all_the_same(
+    stage: Stage, platform: ChatPlatform
+) -> None:
+    """A result would be refused because the question was deleted meanwhile."""
+    asked = await platform.send(stage.chat, words("question"))
+    await platform.delete(asked)
+    ref = await platform.send(stage.chat, words("answer"), reply_to=asked)
+    assert await stage.reads(ref) == "answer"
+
+
+async def test_a_repeated_send_is_found_again_where_it_can_be(
+    stage: Stage, platform: ChatPlatform
+) -> None:
+    """A crash between sending and noting would leave two messages."""
+    first = await platform.send(stage.chat, words("once"), nonce="job-7-a-name-of-some-length")
+    again = await platform.send(stage.chat, words("once"), nonce="job-7-a-name-of-some-length")
+    assert (first == again) is stage.finds_again
+    other = await platform.send(stage.chat, words("once"), nonce="job-8-a-name-of-some-length")
+    assert other not in {first, again}
+
+
+async def test_chats_know_whether_several_people_read_them(
+    stage: Stage, platform: ChatPlatform
+) -> None:
+    """Budgets and mentions of a group would be taken for those of one person."""
+    assert not platform.is_group(stage.chat)
+    assert stage.group is None or platform.is_group(stage.group)
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+@pytest.mark.parametrize("method", ["send", "edit"])
+@pytest.mark.parametrize(
+    "error", [SlowDown, ChatGone, ContentRefused, TooLarge, ChatUnavailable, MessageGone]
+)
+async def test_each_failure_is_the_error_that_says_how_to_react(
+    error: type[ChatError], method: str, stage: Stage, platform: ChatPlatform
+) -> None:
+    """A penalty would be repeated at once, an outage given up, a refusal tried for ever."""
+    ref = await platform.send(stage.chat, words("⏳"))
+    if (error, method) == (MessageGone, "send") or not stage.fail(error, method):
+        pytest.skip("that never happens there")
+    request = platform.edit(ref, words("more")) if method == "edit" else None
+    with pytest.raises(ChatError) as failure:
+        await (request or platform.send(stage.chat, words("more")))
+    assert type(failure.value) is error
+    if isinstance(failure.value, SlowDown):
+        assert failure.value.retry_after_s == pytest.approx(RETRY_AFTER_S)
+        assert not failure.value.old_message
+    if isinstance(failure.value, ChatUnavailable) and method == "edit":
+        assert not failure.value.unclear, "an edit may always be repeated"
+    await platform.edit(ref, words("all is well"))
+    assert await stage.reads(ref) == "all is well"
+
+
+async def test_a_chat_we_cannot_write_to_is_called_gone(
+    stage: Stage, platform: ChatPlatform
+) -> None:
+    """It would be tried every second for a day."""
+    if stage.stranger is None:
+        pytest.skip("every chat can be written to")
+    with pytest.raises(ChatGone):
+        await platform.send(stage.stranger, words("hello"))
+
+
+async def test_while_it_does_not_run_nothing_is_sent_and_nothing_is_unclear(stage: Stage) -> None:
+    """A delivery before the start or after the stop would be lost, or taken for sent."""
+    if "fake" in stage.platform().name:
+        pytest.skip("it is connected from the beginning")
+    async with running(stage, a_door()) as platform:
+        ref = await platform.send(stage.chat, words("⏳"))
+        assert platform.connected.is_set()
+    assert not platform.connected.is_set()
+    for request in (
+        platform.send(stage.chat, words("more")),
+        platform.edit(ref, words("more")),
+        platform.delete(ref),
+    ):
+        with pytest.raises(ChatUnavailable) as failure:
+            await request
+        assert not failure.value.unclear
+    assert await stage.reads(ref) == "⏳"
+
+
+# ---------------------------------------------------------------- what comes in
+
+
+async def test_a_call_can_be_answered_and_its_answer_edited(
+    stage: Stage, door: NotingDoor, platform: ChatPlatform
+) -> None:
+    """Somebody would ask and never hear, or the status message stay as it began."""
+    await stage.says("/queue")
+    call = await door.called()
+    assert (call.command, call.platform) == ("queue", platform.name)
+    assert call.user.startswith(f"{platform.name}:")
+    assert call.key.startswith(f"{platform.name}:")
+    assert call.group is platform.is_group(call.chat)
+    ref = await call.respond(words("⏳"), False)
+    assert ref is not None
+    await platform.edit(ref, words("done"))
+    assert await stage.reads(ref) == "done"
+    more = await platform.send(call.chat, words("more"), reply_to=call.request)
+    assert await stage.reads(more) == "more"
+
+
+async def test_calls_have_keys_of_their_own_that_stay_when_they_come_again(stage: Stage) -> None:
+    """A request that is delivered twice would be drawn twice, or two be taken for one."""
+    door = a_door()
+    async with running(stage, door):
+        await stage.says("/queue")
+        await door.called(1)
+        await stage.says("/queue")
+        await door.called(2)
+    first, second = (call.key for call in door.calls)
+    assert first != second
+    told = door.calls[0].comes_again
+    door = a_door()
+    async with running(stage, door):
+        if await stage.repeats():
+            again = await door.called()
+            assert (again.key, again.comes_again) == (second, True)
+        else:
+            assert not told, "nothing is ever delivered twice there"
+
+
+async def test_a_button_works_after_a_restart(stage: Stage) -> None:
+    """Every button in the chat would be dead after an update of the bot."""
+    async with running(stage, a_door()) as platform:
+        ref = await platform.send(stage.chat, words("⏳", button=CANCEL))
+        await platform.edit(ref, words("⏳ #2", button=CANCEL))
+    door = a_door()
+    async with running(stage, door):
+        await stage.presses(ref, CANCEL.label, CANCEL)
+        call = await door.called()
+        assert (call.command, call.button) == ("cancel", True)
+        assert str(call.options["id"]) == "7"
+        assert call.replied_to == MessageRef(
+            platform=ref.platform, chat=ref.chat, message=ref.message
+        )
+
+
+async def test_a_failed_answer_can_be_given_again(
+    stage: Stage, door: NotingDoor, platform: ChatPlatform
+) -> None:
+    """One refusal in the wrong moment, and a person never gets an answer."""
+    await stage.says("/queue")
+    call = await door.called()
+    if stage.fail(ChatUnavailable, "send"):
+        async with asyncio.timeout(30):
+            try:
+                ref = await call.respond(words("⏳"), False)
+            except ChatUnavailable:
+                ref = await call.respond(words("⏳"), False)
+        assert ref is not None
+        assert await stage.reads(ref) == "⏳"
+        assert platform.connected.is_set()
