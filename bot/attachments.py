@@ -25,6 +25,7 @@ class AttachmentKind(StrEnum):
     POLL = "poll"
     PLACE = "place"
     CONTACT = "contact"
+    UNSEEN = "unseen"  # whatever is in a message that its service keeps from the bot
     OTHER = "other"
 
 

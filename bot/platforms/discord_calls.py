@@ -13,7 +13,6 @@ import aiohttp
 import discord
 from discord.utils import MISSING
 
-from bot.attachments import AttachmentKind
 from bot.platforms.base import (
     Attachment,
     ChatError,
@@ -30,7 +29,7 @@ from bot.platforms.discord_errors import (
     EXPIRED_INTERACTION,
     chat_errors,
 )
-from bot.platforms.discord_files import attachment_of, attachments_of
+from bot.platforms.discord_files import attachment_of, of_reply
 from bot.platforms.discord_render import modal_of, outgoing
 
 CONFIRM_AFTER_S = 2.0  # of the three that Discord gives; the rest is for the way there
@@ -120,14 +119,9 @@ class Call:
         )
 
     def _about_files(self, limit: int) -> Iterator[Attachment]:
-        """Yield what hangs on the message whose menu was opened; our own long answers do not."""
-        about = self._about
-        if about is None:
-            return
-        ours = self._source() is not None
-        for file in attachments_of(about, limit, replied=True):
-            if not (ours and file.kind is AttachmentKind.TEXT):
-                yield file
+        """Yield what hangs on the message whose menu was opened."""
+        if self._about is not None:
+            yield from of_reply(self._about, limit, ours=self._source() is not None)
 
     def _source(self) -> MessageRef | None:
         """Return the message of ours that was pressed or whose menu was opened."""

@@ -29,6 +29,21 @@ def attachments_of(
         yield _thing(AttachmentKind.POLL, "", replied=replied)
 
 
+def of_reply(message: discord.Message, limit: int, *, ours: bool) -> Iterator[Attachment]:
+    """Yield what hangs on a message that is replied to, or whose menu was opened.
+
+    Our own long answers are no new words.
+    """
+    for file in attachments_of(message, limit, replied=True):
+        if not (ours and file.kind is AttachmentKind.TEXT):
+            yield file
+
+
+def unseen() -> Attachment:
+    """Return what stands for a message that Discord keeps from the bot, so that it can be named."""
+    return _thing(AttachmentKind.UNSEEN, "", replied=True)
+
+
 def attachment_of(
     file: discord.Attachment, limit: int, *, replied: bool = False, voice: bool = False
 ) -> Attachment:

@@ -12,10 +12,9 @@ from typing import Protocol
 
 import discord
 
-from bot.attachments import AttachmentKind
 from bot.platforms.base import Attachment, Content, Invocation, MessageRef
 from bot.platforms.discord_calls import chat_of, roles_of
-from bot.platforms.discord_files import attachments_of
+from bot.platforms.discord_files import attachments_of, of_reply, unseen
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
 _COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)", re.IGNORECASE | re.ASCII)
@@ -112,11 +111,11 @@ class Spoken:
     def _files(self, replied: discord.Message | None, *, ours: bool) -> Iterator[Attachment]:
         """Yield what the message comes with, and what hangs on the one it replies to."""
         yield from attachments_of(self.message, self.download_limit)
-        if replied is None:
-            return
-        for file in attachments_of(replied, self.download_limit, replied=True):
-            if not (ours and file.kind is AttachmentKind.TEXT):
-                yield file  # our own long answers are no new words
+        if replied is not None:
+            shown = tuple(of_reply(replied, self.download_limit, ours=ours))
+            yield from shown
+            if self.message.guild is not None and not (ours or shown or replied.content):
+                yield unseen()  # in a server Discord shows a bot no other people's messages
 
     def _quoted(self, replied: discord.Message | None) -> str:
         """Return the words replied to, and those of messages that are forwarded to us."""

@@ -60,6 +60,10 @@ TEXTS: Mapping[str, str] = {
     "attached.poll": "An Umfragen kann ich nicht teilnehmen. Bitte schreib deine Frage.",
     "attached.place": "Standorte kann ich nicht nachschlagen. Bitte schreib deine Frage zu dem Ort.",
     "attached.contact": "Mit Kontakten kann ich nichts anfangen. Bitte schreib deine Frage.",
+    "attached.unseen": (
+        "Discord zeigt mir die Nachricht nicht, auf die du antwortest. Öffne ihr Menü, wähle Apps und"
+        " dann „Dazu fragen“; oder frag ohne Antwortbezug."
+    ),
     "attached.other": (
         "Diese Art von Anhang kann ich nicht lesen{names}. Ich nehme Bilder (PNG, JPEG oder WebP)"
         " und Textdateien."

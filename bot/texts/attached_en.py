@@ -50,6 +50,10 @@ TEXTS: Mapping[str, str] = {
     "attached.poll": "I can't take part in polls. Please type your question.",
     "attached.place": "I can't look up locations. Please type your question about the place.",
     "attached.contact": "I can't do anything with contacts. Please type your question.",
+    "attached.unseen": (
+        "Discord doesn't show me the message you replied to. Open the menu of that message, choose"
+        " Apps and then Ask about this; or ask without a reply."
+    ),
     "attached.other": (
         "I can't read this kind of attachment{names}. I take pictures (PNG, JPEG or WebP) and text"
         " files."

@@ -159,7 +159,7 @@ TELEGRAMS: Mapping[AttachmentKind, Mapping[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", AttachmentKind)
+@pytest.mark.parametrize("kind", TELEGRAMS)
 async def test_telegram_hands_on_every_kind(kind: AttachmentKind) -> None:
     """A voice message would get no answer, or a caption be answered without its film."""
     door = NotingDoor()
@@ -232,6 +232,25 @@ async def test_discord_hands_on_every_kind(kind: AttachmentKind) -> None:
         (group, text, [kind]) for group in (False, True) for text in ("", "what is it?")
     )
     assert {call.command for call in door.calls} == {"ask"}
+
+
+async def test_a_reply_to_what_discord_keeps_to_itself_is_told() -> None:
+    """“What is this?” beneath a friend's picture would be answered from the words alone."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, on_discord(fake, door):
+        person = fake.person(7)
+        theirs = fake.person(8).write("look", fake.person(8).file("cat.png", b"png"))
+        await person.says(f"{ME} what is this?", reply_to=theirs)
+        await person.says(ME, reply_to=theirs)
+        await door.called(2)
+    assert sorted((call.command, call.text, tuple(_shown(call))) for call in door.calls) == [
+        ("ask", text, ((AttachmentKind.UNSEEN, True),)) for text in ("", "what is this?")
+    ]
+
+
+def test_every_kind_is_brought_by_some_platform() -> None:
+    """A kind would have a sentence that nobody can ever be told, or one be tried nowhere."""
+    assert {*TELEGRAMS, *DISCORDS, *FILES, AttachmentKind.UNSEEN} == set(AttachmentKind)
 
 
 @pytest.mark.parametrize("kind", FILES)
