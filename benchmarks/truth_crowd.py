@@ -27,10 +27,10 @@ LANES = ("vip", "relaxed", "normal", "normal", "normal")  # of people, in turn
 NO_LIMITS = Limits(open_per_person=50, in_line_per_person=50)
 
 _WANDERS = 0.15  # of the times of loads and pictures
-_FAULTY = 0.02  # of pictures, and twice as many loads
-_THINKING_S = 450.0  # between two requests of a person
-_RUSH_EVERY_S, _RUSH = 240.0, 12  # people who want the same within seconds
-_AWAY_EVERY_S, _AWAY_S = 300.0, 60.0
+_FAULTY = 0.01  # of pictures, and twice as many loads
+_THINKING_S = 700.0  # between two requests of a person
+_RUSH_EVERY_S, _RUSH = 480.0, 10  # people who want the same within seconds
+_AWAY_EVERY_S, _AWAY_S = 600.0, 45.0
 
 
 class Page(StrictChat):
@@ -113,11 +113,11 @@ class Crowd:
         telegram, discord, page = StrictTelegram(random), StrictDiscord(random), Page(random)
         self.chats: tuple[StrictChat, ...] = (telegram, discord, page)
         self.people = [
-            *(Person(telegram, f"p{n}", f"telegram:{n}") for n in range(24)),
-            *(Person(discord, f"p{n}", f"discord:{n}") for n in range(24)),
-            *(Person(page, f"w{n}", f"web:{n}") for n in range(12)),
-            *(Person(telegram, "g1", f"telegram:{100 + n}") for n in range(24)),
-            *(Person(telegram, "g2", f"telegram:{200 + n}") for n in range(8)),
+            *(Person(telegram, f"p{n}", f"telegram:{n}") for n in range(16)),
+            *(Person(discord, f"p{n}", f"discord:{n}") for n in range(16)),
+            *(Person(page, f"w{n}", f"web:{n}") for n in range(10)),
+            *(Person(telegram, "g1", f"telegram:{100 + n}") for n in range(40)),
+            *(Person(telegram, "g2", f"telegram:{200 + n}") for n in range(10)),
         ]
         self._random = random
         self._asked = 0
@@ -141,7 +141,7 @@ class Crowd:
             await self._ask(running, person, self._model())
 
     async def _rush(self, running: Bot) -> None:
-        """Have a dozen people want the same at once, now and then."""
+        """Have a number of people want the same at once, now and then."""
         while True:
             await asyncio.sleep(_RUSH_EVERY_S * self._random.uniform(0.5, 1.5))
             model = self._model()

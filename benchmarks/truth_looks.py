@@ -76,7 +76,9 @@ class Ages:
         self.cases: list[object] = []
         self.waits: list[float] = []
 
-    def note(self, key: object, now: float, *, wrong: bool, free: bool, since: float) -> None:
+    def note(
+        self, key: object, now: float, *, wrong: bool, free: bool, since: float, seen: object = ""
+    ) -> None:
         """Take what a look has found; `free` tells whether the chat's budget allows an edit."""
         if not wrong:
             if (age := self._open.pop(key, None)) is not None and age.first_allowed is None:
@@ -91,7 +93,7 @@ class Ages:
         age.seen_at = now
         if age.allowed_s > self._most_s and not age.counted:
             age.counted = True
-            self.cases.append((key, round(age.since, 1)))
+            self.cases.append((key, round(age.since, 1), seen))
 
 
 class Watch:
@@ -168,7 +170,8 @@ class Watch:
         if place is None or int(place[1]) <= FIRST:
             self.looks += 1
             wrong = said != shown.body
-            self.differs.note(job.id, now, wrong=wrong, free=free, since=now)
+            both = (shown.body, said)
+            self.differs.note(job.id, now, wrong=wrong, free=free, since=now, seen=both)
         for moment in {p.at for p in shown.content.body if isinstance(p, Moment)}:
             if moment > shown.since:  # it was ahead when it was shown
                 wrong = moment < now
@@ -184,7 +187,7 @@ class Watch:
         """Whether the chat's budget allows an edit of that message now."""
         presenter = self._running.presenter
         pace = presenter._desks.at(shown.chat.name, shown.room).pace  # noqa: SLF001
-        gap_s = pace.edit_gap_s(now - shown.first_at)
+        gap_s = pace.news_gap_s(now - shown.first_at)
         return pace.earliest(now, urgent=False) <= now and now - shown.since >= gap_s
 
     async def _asked(self, user: str) -> dict[int, str]:

@@ -130,7 +130,7 @@ class Card:
         """Return the time between two edits; an answer that is being written is read along."""
         least_s = pace.edit_gap_s(age)
         if not self.advanced:
-            return max(least_s, pace.patience_s(self.position, crowd))
+            return max(pace.news_gap_s(age), pace.patience_s(self.position, crowd))
         return max(least_s if self.written else least_s * stretch(crowd), turn_s)
 
     def stand(self, standing: Standing) -> None:
@@ -156,8 +156,8 @@ class Card:
         self.progress, self.advanced = progress, True
         self.written = progress.text or self.written
 
-    def urgency(self) -> tuple[int, float]:
-        """Order cards of a chat: calls, ends, first messages, news, then the longest unedited.
+    def urgency(self, pace: Pace, crowd: int) -> tuple[int, float]:
+        """Order cards of a chat: calls, ends, first messages, news, then the longest overdue.
 
         A call that is not answered within seconds is lost on some platforms, so it comes first.
         """
@@ -167,4 +167,6 @@ class Card:
             return (1, self.job.id)
         if self.ref is None:
             return (2, self.job.id)
-        return (3 if self.changed else 4, self.edited_at)
+        if self.changed:
+            return (3, self.edited_at)
+        return (4, self.edited_at + pace.patience_s(self.position, crowd))

@@ -59,7 +59,7 @@ class Desk:
             return None
         due_now = [card for card, at in waiting if at <= now]
         if due_now:
-            return min(due_now, key=Card.urgency), now
+            return min(due_now, key=lambda card: card.urgency(self.pace, crowd)), now
         return min(waiting, key=lambda each: each[1])
 
     def _stale(self) -> Iterable[Card]:

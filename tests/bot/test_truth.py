@@ -36,8 +36,8 @@ def test_the_trial_sees_messages_that_nobody_looks_after(
 
     monkeypatch.setattr(Lookout, "run", asleep)
     found = figures(capsys, 7)
-    assert found["contradictions"] > 5
-    assert found["past_moments"] > 5
+    assert found["contradictions"] > 0
+    assert found["past_moments"] > 0
 
 
 def test_only_what_turns_back_by_more_than_a_fifth_is_a_flip() -> None:
