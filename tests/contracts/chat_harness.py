@@ -385,7 +385,7 @@ async def running(stage: Stage, door: NotingDoor) -> AsyncIterator[ChatPlatform]
     platform = stage.platform()
     task = asyncio.create_task(platform.run(door))
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await platform.connected.wait()
             await stage.ready()
         yield platform

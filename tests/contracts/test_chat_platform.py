@@ -265,7 +265,7 @@ async def test_a_failed_answer_can_be_given_again(
     await stage.says("/queue")
     call = await door.called()
     if stage.fail(ChatUnavailable, "send"):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             try:
                 ref = await call.respond(words("⏳"), False)
             except ChatUnavailable:
