@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from bot.commands.context import Answer, Call, Context, reply, unknown_command
 from bot.commands.parse import options, usage
 from bot.commands.table import Command, Param, ParamKind, Topic
-from bot.platforms.base import Body
+from bot.platforms.base import Body, Strong, Typed
 from bot.texts import join, word
 
 _ADMIN = "admin"
@@ -34,8 +34,15 @@ async def handle(context: Context, call: Call) -> Answer:
         listed = [each for each in shown if each.topic is topic and not each.admin]
         body += ("\n\n", *_group(call, f"help.{topic}", listed))
     if admin:
-        names = " ".join(f"/{each.name}" for each in shown if each.admin)
-        body += ("\n\n", *call.say("help.admin"), f" (/help {_ADMIN})\n{names}")
+        body += (
+            "\n\n",
+            Strong(word(call.language, "help.admin")),
+            " · ",
+            Typed(f"/help {_ADMIN}"),
+            "\n",
+        )
+        for each in shown:
+            body += (Typed(f"/{each.name}"), " ") if each.admin else ()
     body += ("\n\n", *call.say("help.more"))
     if call.invocation.group:
         body += ("\n", *call.say("help.groups"))
@@ -43,17 +50,23 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 def _group(call: Call, heading: str, commands: Iterable[Command]) -> Body:
-    body: Body = call.say(heading)
+    body: Body = (Strong(word(call.language, heading)),)
     for command in commands:
-        body += ("\n", *_line(call, usage(command), command.help))
+        body += ("\n", *_command(call, command))
     return body
+
+
+def _command(call: Call, command: Command) -> Body:
+    name, _, rest = usage(command).partition(" ")
+    shown: Body = (Typed(name), f" {rest}" if rest else "")
+    return shown + call.say("help.line", usage="", help=word(call.language, command.help))
 
 
 def _one(call: Call, shown: Sequence[Command], name: str) -> Body:
     command = next((each for each in shown if each.name == name), None)
     if command is None:
         raise unknown_command(name, [each.name for each in shown], call.language)
-    body = _line(call, usage(command), command.help)
+    body = _command(call, command)
     for param in command.params:
         if param.positional:
             body += ("\n", *_line(call, param.name, param.help))
@@ -71,4 +84,4 @@ def _typed(param: Param) -> str:
 
 
 def _line(call: Call, name: str, help_key: str) -> Body:
-    return call.say("help.line", usage=name, help=word(call.language, help_key))
+    return call.say("help.line", usage=Strong(name), help=word(call.language, help_key))

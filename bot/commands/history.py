@@ -2,7 +2,7 @@
 
 from bot.commands.context import Answer, Call, Context, Reply, reply
 from bot.commands.table import Command, Param, ParamKind, Topic
-from bot.platforms.base import Body, Button, Content, Moment
+from bot.platforms.base import Body, Button, Content, Moment, Strong
 from bot.texts import join, status, word
 from queueing.jobs import Job
 from queueing.requests import TextToImage
@@ -37,7 +37,7 @@ def _line(call: Call, job: Job) -> Body:
     prompt = status.shortened(" ".join(_asked(job).split()), _PROMPT_SHOWN)
     return call.say(
         "history.line",
-        job=job.id,
+        job=Strong(str(job.id)),
         model=job.model,
         state=word(call.language, f"state.{job.state}"),
         prompt=prompt or word(call.language, "history.no_prompt"),

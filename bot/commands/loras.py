@@ -5,7 +5,7 @@ import asyncio
 from bot.commands.context import Answer, Call, Context, Working
 from bot.commands.table import Command
 from bot.debts import Task
-from bot.platforms.base import Body, Content
+from bot.platforms.base import Body, Content, Strong
 from bot.texts import join, plain, say
 from queueing.errors import QueueError
 
@@ -53,4 +53,4 @@ def _line(language: str, models: list[str], names: tuple[str, ...]) -> Body:
     left = len(names) - _NAMED
     more = say(language, "loras.more", count=left) if left > 0 else ()
     listed = ", ".join(names[:_NAMED]) + plain(more)
-    return say(language, "loras.line", model=", ".join(models), names=listed)
+    return say(language, "loras.line", model=Strong(", ".join(models)), names=listed)

@@ -2,8 +2,8 @@
 
 from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command
-from bot.platforms.base import Body, Moment
-from bot.texts import join, plain, word
+from bot.platforms.base import Body, Moment, Strong
+from bot.texts import join, word
 from bot.texts.status import duration, gigabytes
 from queueing.catalog import ModelSpec
 from queueing.reports import ModelStatus
@@ -29,15 +29,14 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
-    name = model.name
-    if spec.aliases:
-        name += plain(call.say("models.alias", aliases=", ".join(spec.aliases)))
+    aliases = ", ".join(spec.aliases)
     abilities = [
         word(call.language, f"ability.{able}") for able in Capability if able in spec.capabilities
     ]
     body = call.say(
         "models.line",
-        model=name,
+        model=Strong(model.name),
+        also=word(call.language, "models.alias", aliases=aliases) if aliases else "",
         abilities=", ".join(abilities),
         place=_place(call, model),
         waiting=model.waiting,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bot.commands.context import Answer, Call, CallRefused, Context, reply
 from bot.commands.table import Command, Param, ParamKind, Topic
-from bot.platforms.base import Body, Button
+from bot.platforms.base import Body, Button, Strong
 from bot.texts import join, status, word
 from queueing.jobs import Job, JobState
 from queueing.reports import ModelStatus
@@ -60,7 +60,7 @@ async def _jobs(context: Context, call: Call, jobs: Sequence[Job], *, everybody:
     standings = await context.queue.standings(shown)
     for job in shown:
         standing = standings[job.id]
-        body += ("\n", *call.say("queue.job", job=job.id))
+        body += ("\n", *call.say("queue.job", job=Strong(str(job.id))))
         if everybody:
             body += (f"{job.owner} · ",)
         if standing.job.state is JobState.PROCESSING:
@@ -78,7 +78,7 @@ def _lines(call: Call, lines: list[ModelStatus]) -> Body:
     body: Body = ("\n\n", *call.say("queue.lines"))
     for model in lines[:_LINES_SHOWN]:
         counts = {"waiting": model.waiting, "running": model.running}
-        body += ("\n", *call.say("queue.line", model=model.name, **counts))
+        body += ("\n", *call.say("queue.line", model=Strong(model.name), **counts))
         if model.reason is not None and model.waiting and status.tells(model.reason):
             body += (" · ", *status.because(model.reason, call.language))
     if len(lines) > _LINES_SHOWN:

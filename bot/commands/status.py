@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command
-from bot.platforms.base import Body, Moment
+from bot.platforms.base import Body, Moment, Strong
 from bot.texts import join
 from queueing.reports import BackendStatus, CopyStatus, HostStatus, ModelStatus
 from queueing.world import Residency
@@ -26,7 +26,7 @@ async def handle(context: Context, call: Call) -> Answer:
 def _host(call: Call, host: HostStatus) -> Body:
     key = "status.host_paused" if host.paused else "status.host"
     gb = {"used": f"{host.used_mb / 1024:.0f}", "vram": f"{host.vram_mb / 1024:.0f}"}
-    return call.say(key, host=host.name, **gb)
+    return call.say(key, host=Strong(host.name), **gb)
 
 
 def _backend(
@@ -35,7 +35,7 @@ def _backend(
     is_admin = context.access.is_admin(call.invocation.user)
     key = "status.up" if backend.up else "status.down"
     name = backend.description or backend.kind
-    body = call.say(key, backend=backend.name, server=name, moment=Moment(backend.since))
+    body = call.say(key, backend=Strong(backend.name), server=name, moment=Moment(backend.since))
     if not backend.up and backend.error and is_admin:
         body += (
             f"\n    {backend.url} {backend.error}" if backend.url else f"\n    {backend.error}",
@@ -55,8 +55,8 @@ def _backend(
 def _copy(call: Call, model: str, copy: CopyStatus) -> Body:
     match copy.residency:
         case Residency.READY:
-            return call.say("status.runs", model=model, running=copy.running)
+            return call.say("status.runs", model=Strong(model), running=copy.running)
         case Residency.LOADING:
-            return call.say("status.being_loaded", model=model)
+            return call.say("status.being_loaded", model=Strong(model))
         case Residency.UNLOADING:
-            return call.say("status.being_unloaded", model=model)
+            return call.say("status.being_unloaded", model=Strong(model))

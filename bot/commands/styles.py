@@ -2,7 +2,7 @@
 
 from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command
-from bot.platforms.base import Body
+from bot.platforms.base import Body, Strong
 from bot.texts import join
 
 COMMAND = Command(name="styles", help="command.styles")
@@ -13,5 +13,5 @@ async def handle(context: Context, call: Call) -> Answer:
         return reply(call.say("styles.none"))
     body: Body = ()
     for name, style in context.styles.items():
-        body += ("\n", *call.say("styles.line", name=name, prompt=style.prompt))
+        body += ("\n", *call.say("styles.line", name=Strong(name), prompt=style.prompt))
     return reply(join(body[1:]))

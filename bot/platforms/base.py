@@ -37,7 +37,21 @@ class Markdown:
     text: str
 
 
-Part = str | Moment | Markdown
+@dataclass(frozen=True, slots=True)
+class Strong:
+    """Words that stand out, such as a model's name at the head of its line."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What a person can type, such as "/help image"; where the platform can, a tap takes it over."""
+
+    text: str
+
+
+Part = str | Moment | Markdown | Strong | Typed
 Body = tuple[Part, ...]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import discord
 
-from bot.platforms.base import Body, Button, Content, Form, Markdown, Moment, Part
+from bot.platforms.base import Body, Button, Content, Form, Markdown, Moment, Part, Strong, Typed
 from bot.texts import give_or_take
 from bot.texts.split import utf16_length
 from queueing.requests import File
@@ -95,6 +95,11 @@ def _shown(part: Part) -> str:
         case Markdown(text):
             closing = "\n" + _FENCE if text.count(_FENCE) % 2 else ""
             return _UNSENDABLE.sub("", text) + closing
+        case Strong(text):
+            return f"**{literal(text)}**" if text.strip() else ""
+        case Typed(text):
+            bare = _UNSENDABLE.sub("", text).replace("`", "").strip()
+            return f"`{bare}`" if bare else ""
         case _:
             return literal(part)
 
@@ -106,6 +111,8 @@ def _shortened(part: Part, kept: float) -> Part:
             return ""
         case Markdown(text):
             return Markdown(_head(text, kept))
+        case Strong(text) | Typed(text):
+            return _head(text, kept)
         case _:
             return _head(part, kept)
 

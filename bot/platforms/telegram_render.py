@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from telegram import ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, User
 
-from bot.platforms.base import Body, Button, Content, Markdown, Moment, Part
+from bot.platforms.base import Body, Button, Content, Markdown, Moment, Part, Strong, Typed
 from bot.platforms.telegram_markdown import styled
 from bot.platforms.telegram_spans import Kind, Span, Styled, head, join
 from bot.texts import give_or_take
@@ -26,6 +26,7 @@ LABEL_MOST = 64
 _CUT = "…"
 # What Telegram takes out of texts by itself as well: controls, marks that turn words around, lines
 # over and under letters. Left to Telegram they would hide a mention from us.
+_COMMAND = re.compile(r"/[a-z]+")  # clients link these themselves
 _UNSENDABLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u030a\u0333\u033f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -113,8 +114,17 @@ def _shown(part: Part) -> Styled:
             return join((_moment(at, clock=clock), Styled(text=give_or_take(spread_s))))
         case Markdown(text):
             return styled(_UNSENDABLE.sub("", text))
+        case Strong(text):
+            return _marked(text, Kind.BOLD)
+        case Typed(text):
+            return Styled(text=text) if _COMMAND.fullmatch(text) else _marked(text, Kind.CODE)
         case _:
             return Styled(text=_UNSENDABLE.sub("", part))
+
+
+def _marked(text: str, kind: Kind) -> Styled:
+    shown = _UNSENDABLE.sub("", text)
+    return Styled(text=shown, spans=(Span(start=0, end=len(shown), kind=kind),) if shown else ())
 
 
 def _moment(at: float, *, clock: bool) -> Styled:

@@ -5,7 +5,7 @@ from io import BytesIO
 
 from PIL import Image
 
-from bot.platforms.base import Content, Markdown, Moment, Part
+from bot.platforms.base import Content, Markdown, Moment, Part, Strong, Typed
 from bot.platforms.web_log import (
     MarkdownPart,
     MomentPart,
@@ -13,7 +13,9 @@ from bot.platforms.web_log import (
     ShownButton,
     ShownFile,
     ShownPart,
+    StrongPart,
     TextPart,
+    TypedPart,
     file_id,
 )
 from queueing.requests import File
@@ -87,6 +89,10 @@ def _part(part: Part) -> ShownPart:
             return MomentPart(at=at, spread=spread_s, clock=clock)
         case Markdown(text):
             return MarkdownPart(text=_clean(text))
+        case Strong(text):
+            return StrongPart(text=_clean(text))
+        case Typed(text):
+            return TypedPart(text=_clean(text))
         case str():
             return TextPart(text=_clean(part))
 

@@ -43,7 +43,23 @@ class MarkdownPart(Record):
     text: str
 
 
-ShownPart = Annotated[TextPart | MomentPart | MarkdownPart, Field(discriminator="kind")]
+class StrongPart(Record):
+    """Words that stand out."""
+
+    kind: Literal["strong"] = "strong"
+    text: str
+
+
+class TypedPart(Record):
+    """What a person can type; a click takes it over."""
+
+    kind: Literal["typed"] = "typed"
+    text: str
+
+
+ShownPart = Annotated[
+    TextPart | MomentPart | MarkdownPart | StrongPart | TypedPart, Field(discriminator="kind")
+]
 
 
 class ShownFile(Record):

@@ -1,6 +1,6 @@
 """Every text a person sees, one catalogue per language, and the one function that fills them in.
 
-`say` is pure. Values may be `Moment`s or `Markdown`; they stay whole between the words, so each
+`say` is pure. Values may be parts of a body; they stay whole between the words, so each
 platform shows them in its own way, and no value is ever read as a template.
 """
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from bot.platforms.base import Body, Markdown, Moment, Part
+from bot.platforms.base import Body, Markdown, Moment, Part, Strong, Typed
 from bot.texts import (
     attached_de,
     attached_en,
@@ -30,7 +30,7 @@ _SLOT = re.compile(r"\{(\w+)\}")
 
 _A_MINUTE_S = 60
 
-Value = str | int | float | Moment | Markdown
+Value = str | int | float | Moment | Markdown | Strong | Typed
 
 
 def language_of(locale: str | None) -> str:
@@ -50,7 +50,7 @@ def say(language: str, key: str, **values: Value) -> Body:
     for slot in _SLOT.finditer(template):
         parts.append(template[end : slot.start()])
         value = values[slot[1]]
-        parts.append(value if isinstance(value, Moment | Markdown) else str(value))
+        parts.append(str(value) if isinstance(value, str | int | float) else value)
         end = slot.end()
     parts.append(template[end:])
     return join(parts)
@@ -90,7 +90,7 @@ def _bare(part: Part, *, local: bool) -> str:
             zone = None if local else UTC
             clock = datetime.fromtimestamp(at, UTC).astimezone(zone).strftime("%H:%M")
             return clock + ("" if local else " UTC") + give_or_take(spread_s)
-        case Markdown(text):
+        case Markdown(text) | Strong(text) | Typed(text):
             return text
         case _:
             return part

@@ -79,7 +79,7 @@ TEXTS: Mapping[str, str] = {
     "queue.job": "{job} · ",
     "queue.more": "… und {count} weitere",
     "models.none": "Es sind keine Modelle eingerichtet.",
-    "models.line": "{model} · {abilities} · {place} · {waiting} wartend · meist {took}",
+    "models.line": "{model}{also} · {abilities} · {place} · {waiting} wartend · meist {took}",
     "models.in_memory": "geladen auf {hosts}",
     "models.loading": "wird geladen auf {hosts}",
     "models.not_loaded": "nicht geladen",

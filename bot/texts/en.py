@@ -79,7 +79,7 @@ TEXTS: Mapping[str, str] = {
     "queue.job": "{job} · ",
     "queue.more": "… and {count} more",
     "models.none": "No models are configured.",
-    "models.line": "{model} · {abilities} · {place} · {waiting} waiting · usually {took}",
+    "models.line": "{model}{also} · {abilities} · {place} · {waiting} waiting · usually {took}",
     "models.in_memory": "in memory on {hosts}",
     "models.loading": "loading on {hosts}",
     "models.not_loaded": "not loaded",

@@ -35,6 +35,11 @@ const composer = new Composer({
   lines: () => conversation.lines(),
 });
 
+document.addEventListener("click", (event) => {
+  const typed = event.target.closest?.("[data-typed]");
+  if (typed) composer.write(`${typed.dataset.typed} `);
+});
+
 const forms = new FormDialog(({ command, job }, values) =>
   connection.deliver({ type: "submit", key: newKey(), command, job, values }));
 

@@ -4,6 +4,8 @@ import { make } from "./dom.js";
 import { showMarkdown } from "./markdown.js";
 import { clockText, moment } from "./moments.js";
 
+const UNIT = /(\d) (GB|MB|kB|min|s|%)(?!\w)/g; // a number stays beside its unit
+
 /** Show a message's body in `node`, block by block. */
 export function drawBody(node, body) {
   const blocks = [];
@@ -53,7 +55,10 @@ function showAnswer(node, text, tail) {
 
 function linePart(part, afterMarkdown) {
   if (part.kind === "moment") return moment(part);
-  return afterMarkdown ? part.text.trimStart() : part.text; // the line starts on its own anyway
+  if (part.kind === "strong") return make("strong", {}, part.text);
+  if (part.kind === "typed") return make("button", { type: "button", className: "typed", "data-typed": part.text }, part.text);
+  const text = afterMarkdown ? part.text.trimStart() : part.text; // the line starts on its own anyway
+  return text.replace(UNIT, "$1\u00a0$2");
 }
 
 export const hasMarkdown = (shown) => shown.body.some((part) => part.kind === "markdown");

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.platforms.base import Body, Button, Content, Markdown, Moment
+from bot.platforms.base import Body, Button, Content, Markdown, Moment, Strong, Typed
 from bot.platforms.discord_render import TEXT_MOST, fit, literal, pressed, text_of, view_of
 from bot.texts.split import utf16_length
 
@@ -16,7 +16,13 @@ WORDS = st.sampled_from(
     ["@everyone", "<@7>", "https://x.org/a_b", "[a](https://x.org)", "<t:0:R>", "\n# h", "```"]
 )
 TEXTS = st.lists(NASTY | WORDS, max_size=6).map("".join)
-PARTS = TEXTS | TEXTS.map(Markdown) | st.integers(0, 2**33).map(lambda at: Moment(float(at)))
+PARTS = (
+    TEXTS
+    | TEXTS.map(Markdown)
+    | TEXTS.map(Strong)
+    | TEXTS.map(Typed)
+    | st.integers(0, 2**33).map(lambda at: Moment(float(at)))
+)
 BODIES = st.lists(PARTS, max_size=6).map(tuple)
 
 ADDRESS = re.compile(r"https?://[^\s<]+[^<.,:;\"'\]\s]")

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from telegram import MessageEntity
 
-from bot.platforms.base import Button, Content, Markdown, Moment, Part
+from bot.platforms.base import Button, Content, Markdown, Moment, Part, Strong, Typed
 from bot.platforms.telegram_markdown import styled
 from bot.platforms.telegram_render import (
     CAPTION_MOST,
@@ -216,7 +216,13 @@ def test_the_longest_part_gives_way() -> None:
 _MARKS = st.text(alphabet="ab \n*_~`[]()!#>\\@🐈-1.:/ht", max_size=120)
 
 
-@given(st.lists(st.one_of(st.text(), _MARKS.map(Markdown)), max_size=6), st.booleans())
+@given(
+    st.lists(
+        st.one_of(st.text(), _MARKS.map(Markdown), st.text().map(Strong), st.text().map(Typed)),
+        max_size=6,
+    ),
+    st.booleans(),
+)
 @example([Markdown("**a `b** c`")], False)
 @example([Markdown("***a** b*")], False)
 @example([Markdown("*a **b* c**")], False)
