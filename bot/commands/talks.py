@@ -13,7 +13,7 @@ from bot.records import Origin
 from queueing.jobs import Job, JobState
 from queueing.requests import Chat, ChatMessage
 
-_PAGE = 50
+_PAGE = 10
 _NAME_MOST = 32
 _ROLES = frozenset({"system", "user", "assistant", "developer", "tool", "function"})
 

@@ -106,7 +106,8 @@ class Spoken:
         if (named := _COMMAND.match(text)) is not None:
             return named[1].lower(), text[named.end() :].strip()
         shows = any(self._files(self._replied(), ours=False))
-        return ("ask" if text or shows or self.message.message_snapshots else "help"), text
+        text = text or self._forwarded()
+        return ("ask" if text or shows else "help"), text
 
     def _files(self, replied: discord.Message | None, *, ours: bool) -> Iterator[Attachment]:
         """Yield what the message comes with, and what hangs on the one it replies to."""
@@ -118,9 +119,13 @@ class Spoken:
                 yield unseen()  # in a server Discord shows a bot no other people's messages
 
     def _quoted(self, replied: discord.Message | None) -> str:
-        """Return the words replied to, and those of messages that are forwarded to us."""
-        forwarded = (each.content for each in self.message.message_snapshots)
-        return "\n\n".join(filter(None, (replied.content if replied else "", *forwarded)))
+        """Return the words replied to, and those that a message with words of its own forwards."""
+        said = replied.content if replied is not None else ""
+        forwarded = self._forwarded() if self.message.content else ""
+        return "\n\n".join(filter(None, (said, forwarded)))
+
+    def _forwarded(self) -> str:
+        return "\n\n".join(filter(None, (each.content for each in self.message.message_snapshots)))
 
     def _replied(self) -> discord.Message | None:
         """Return the message replied to; None where there is none or it was deleted."""

@@ -21,6 +21,7 @@ from tests.bot.telegram_bot import running as on_telegram
 from tests.bot.web_client import running as on_web
 from tests.bot.web_client import tab, uploaded
 from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord_json import message as message_shape
 from tests.fakes.discord_state import APPLICATION_ID
 from tests.fakes.door import ScriptedDoor
 from tests.fakes.telegram import FakeTelegram
@@ -246,6 +247,27 @@ async def test_a_reply_to_what_discord_keeps_to_itself_is_told() -> None:
     assert sorted((call.command, call.text, tuple(_shown(call))) for call in door.calls) == [
         ("ask", text, ((AttachmentKind.UNSEEN, True),)) for text in ("", "what is this?")
     ]
+
+
+async def test_a_forwarded_message_brings_its_words_and_files() -> None:
+    """What somebody forwards to the bot would be met with the help, or asked about unseen."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, on_discord(fake, door):
+        person = fake.person(7)
+        forwarded = message_shape(
+            person.write("look at this", person.file("paper.pdf", b"%PDF", "application/pdf")),
+            fake.url,
+        )
+        reference = {"type": 1, "message_id": "1", "channel_id": str(person.direct.id)}
+        await person.says(
+            "",
+            in_channel=person.direct,
+            message_snapshots=[{"message": forwarded}],
+            message_reference=reference,
+        )
+        call = await door.called()
+    assert (call.command, call.text, call.quoted) == ("ask", "look at this", "")
+    assert _kinds(call) == [AttachmentKind.DOCUMENT]
 
 
 def test_every_kind_is_brought_by_some_platform() -> None:
