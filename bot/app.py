@@ -31,7 +31,9 @@ from bot.people import People
 from bot.platforms.base import ChatPlatform
 from bot.platforms.registry import Fittings, platforms
 from bot.presenter import Presenter
+from bot.received import Received
 from bot.records import MIGRATIONS, Records
+from bot.retention import most_mb
 from bot.rooms import Rooms
 from bot.services import discover, keep_all_up, tidy
 from queueing.catalog import Catalog
@@ -114,7 +116,13 @@ class App:
             async with (
                 _beside(
                     keep_all_up(parts.platforms, parts.gate),
-                    tidy(parts.store, parts.chat_log, self._clock, self._config.retention),
+                    tidy(
+                        parts.database,
+                        parts.store,
+                        parts.chat_log,
+                        self._clock,
+                        self._config.retention,
+                    ),
                     discover(parts.queue, parts.backends),
                 ),
                 _beside(parts.presenter.run(), parts.enhancer.run()),
@@ -127,7 +135,10 @@ class App:
 
     async def _open(self, stack: AsyncExitStack) -> Parts:
         database = await open_database(
-            self._database_url, migrations=(MIGRATIONS,), inline=self._inline
+            self._database_url,
+            migrations=(MIGRATIONS,),
+            inline=self._inline,
+            most_mb=most_mb(self._config.retention),
         )
         stack.push_async_callback(database.aclose)
         store, books = SqliteStore(database), await self._read_books(database)
@@ -222,6 +233,7 @@ class App:
             overview=lambda: overview(queue.models()),
             web_people=books.invites,
             originals=books.links,
+            files_per_hour_mb=self._config.limits.files_per_hour_mb,
         )
 
     def _context(self, queue: JobQueue, books: _Books, rooms: Rooms) -> Context:
@@ -239,6 +251,7 @@ class App:
             styles={name: style.style() for name, style in self._config.styles.items()},
             chat_logs={"web": books.chat_log},
             invites=books.invites,
+            received=Received(self._config.limits.files_per_hour_mb, self._clock),
             idle_s=self._config.conversation.idle,
             links=books.links,
         )

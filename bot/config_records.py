@@ -28,6 +28,7 @@ from bot.config_values import (
     Name,
     Network,
     Quota,
+    Room,
     Seconds,
     Secret,
     Section,
@@ -205,11 +206,12 @@ class LimitsConfig(Section):
     in_line_per_person: Whole = _LIMITS.in_line_per_person
     per_hour: Quota = _LIMITS.per_hour
     lane: LaneName = "normal"
+    files_per_hour_mb: Room = Field(default=1024, alias="files_per_hour")
     busy_after_s: Annotated[float, Field(ge=0)] = BUSY_AFTER_S
 
     def limits(self) -> Limits:
         """Return everybody's limits."""
-        return Limits(**self.model_dump(exclude={"busy_after_s"}))
+        return Limits(**self.model_dump(exclude={"busy_after_s", "files_per_hour_mb"}))
 
 
 class RoleConfig(Section):

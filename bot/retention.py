@@ -8,7 +8,16 @@ from queueing.ports import Store
 
 log = logging.getLogger(__name__)
 
+_ROOM_MB = 512
 _DAY_S = 24 * 3600.0
+
+
+def most_mb(kept: RetentionConfig) -> int:
+    """Return how large the database may become: what is kept, and what comes before it is tidied.
+
+    Beyond that it is as full as a disk: nothing is accepted, and results wait for room.
+    """
+    return kept.size_mb + kept.size_mb // 4 + _ROOM_MB
 
 
 async def let_go(store: Store, chat_log: SqliteLog, kept: RetentionConfig, now: float) -> None:

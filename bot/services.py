@@ -6,21 +6,24 @@ Each runs until it is cancelled, and no failure of one ends another.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from bot.chat_log import SqliteLog
 from bot.config_records import RetentionConfig
 from bot.platforms.base import ChatPlatform, ChatRefused, Door
 from bot.retention import let_go
-from queueing.errors import BackendError
+from queueing.errors import BackendError, StoreError
 from queueing.jobqueue import JobQueue
 from queueing.ports import Backend, Clock
-from queueing.store import SqliteStore
+from queueing.store import Database, SqliteStore
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
 _DISCOVER_EVERY_S = 60.0
 _TIDY_EVERY_S = 3600.0
+_LOOK_EVERY_S = 30.0  # whether much has come since
+_MUCH_LEAST_MB = 64
 
 
 async def keep_all_up(platforms: Sequence[ChatPlatform], door: Door) -> None:
@@ -46,15 +49,26 @@ async def _keep_up(platform: ChatPlatform, door: Door) -> str:
 
 
 async def tidy(
-    store: SqliteStore, chat_log: SqliteLog, clock: Clock, retention: RetentionConfig
+    database: Database,
+    store: SqliteStore,
+    chat_log: SqliteLog,
+    clock: Clock,
+    retention: RetentionConfig,
 ) -> None:
-    """Let go of what retention no longer keeps, once an hour."""
+    """Let go of what retention no longer keeps: once an hour, and as soon as much has come."""
+    much_mb = max(_MUCH_LEAST_MB, retention.size_mb // 20)
     while True:
+        used_mb = 0
         try:
             await let_go(store, chat_log, retention, clock.now())
+            used_mb = await database.used_mb()
         except Exception:
             log.exception("retention failed; it is tried again")
-        await asyncio.sleep(_TIDY_EVERY_S)
+        for _ in range(int(_TIDY_EVERY_S / _LOOK_EVERY_S)):
+            await asyncio.sleep(_LOOK_EVERY_S)
+            with suppress(StoreError):  # whoever writes is told
+                if await database.used_mb() > used_mb + much_mb:
+                    break
 
 
 async def discover(queue: JobQueue, backends: Mapping[str, Backend]) -> None:

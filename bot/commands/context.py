@@ -19,6 +19,7 @@ from bot.links import Links
 from bot.people import People, Person
 from bot.platforms.base import Body, Button, Content, Form, Invocation, MessageRef
 from bot.platforms.web_log import ChatLog
+from bot.received import Received
 from bot.records import Origin, Records
 from bot.rooms import Rooms
 from bot.styles import Style
@@ -61,6 +62,7 @@ class Context:
     invites: Invites | None = None
     idle_s: float = IDLE_S
     links: Links | None = None
+    received: Received | None = None
 
     @property
     def catalog(self) -> Catalog:

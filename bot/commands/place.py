@@ -132,6 +132,11 @@ async def _submit(context: Context, call: Call, new: NewJob) -> Job:
     free_at = free_again_at(spent, limits.per_hour, now)
     if free_at is not None:
         raise CallRefused("refused.quota", limit=limits.per_hour or 0, moment=Moment(free_at))
+    size = sum(len(file.data) for file in new.files)
+    if context.received is not None:
+        fits_at = context.received.fits_at(new.owner, size)
+        if fits_at is not None:
+            raise CallRefused("refused.files", moment=Moment(fits_at))
     admission = Admission(max_open=limits.open_per_person, max_in_line=limits.in_line_per_person)
     try:
         job = await context.queue.submit(replace(new, lane=limits.lane), limits=admission)
@@ -139,6 +144,8 @@ async def _submit(context: Context, call: Call, new: NewJob) -> Job:
         if refusal.scope == "line":
             raise _full(context, new.model, refusal) from None
         raise await _too_many(context, new.owner, refusal) from None
+    if context.received is not None:
+        context.received.note(new.owner, size)
     await context.people.spend(new.owner, job.id, now)
     return job
 

@@ -31,6 +31,7 @@ class Fittings:
         overview: Callable[[], tuple[ModelLine, ...]] | None,
         web_people: People | None = None,
         originals: Originals | None = None,
+        files_per_hour_mb: int | None = None,
     ) -> None:
         self.records = records
         self.access = access
@@ -39,6 +40,7 @@ class Fittings:
         self.overview = overview
         self.web_people = web_people
         self.originals = originals
+        self.files_per_hour_mb = files_per_hour_mb
 
 
 def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
@@ -70,6 +72,7 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         port=chats.web.port,
         names=chats.web.all_names(),
         proxies=chats.web.proxies,
+        files_per_hour_mb=fittings.files_per_hour_mb,
         token=token.get_secret_value() if token else None,
         people=fittings.web_people,
         log=fittings.chat_log,

@@ -39,6 +39,7 @@ from bot.platforms.web_originals import Originals
 from bot.platforms.web_people import LOCAL, FixedPeople, OnlyLocal, People, Person, Together
 from bot.platforms.web_server import Server
 from bot.platforms.web_wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
+from bot.received import Received
 from queueing.errors import StoreError
 from queueing.ports import Clock
 
@@ -83,6 +84,7 @@ class Web:
         people: People | None = None,
         names: Collection[str] = (),
         proxies: Collection[str] = (),
+        files_per_hour_mb: int | None = None,
         log: ChatLog | None = None,
         overview: Callable[[], Sequence[ModelLine]] | None = None,
         is_admin: Callable[[str], bool] | None = None,
@@ -101,6 +103,7 @@ class Web:
         self._people = _known(token, people)
         self._names = frozenset(word.casefold() for word in names) | {host.casefold()}
         self._clients = Clients(proxies)
+        self._files_per_hour_mb = files_per_hour_mb
         self._log = log or MemoryLog()
         self._overview = overview
         self._lines: tuple[ModelLine, ...] = ()
@@ -154,6 +157,7 @@ class Web:
             clock=self._clock,
             respond=self._responder,
             posted=self._wake,
+            received=Received(self._files_per_hour_mb, self._clock),
         )
         return Server(
             people=self._people,

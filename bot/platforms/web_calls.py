@@ -25,6 +25,7 @@ from bot.platforms.web_guard import Bucket
 from bot.platforms.web_log import ChatLog, MomentPart, Shown, ShownButton, ShownFile, TextPart
 from bot.platforms.web_people import Person
 from bot.platforms.web_wire import MAX_FILES, NotTaken, Press, Say, Submit, Taken
+from bot.received import Received
 from queueing.errors import StoreError
 from queueing.ports import Clock
 from queueing.requests import File
@@ -70,6 +71,7 @@ class Calls:
         clock: Clock,
         respond: Callable[[str, str], Respond],
         posted: Callable[[str], None],
+        received: Received | None = None,
     ) -> None:
         self.door = door
         self.log = log
@@ -77,6 +79,7 @@ class Calls:
         self._clock = clock
         self._respond = respond
         self._posted = posted
+        self._received = received or Received(None, clock)
         self._callers: dict[str, _Caller] = {}
         self._uploads: OrderedDict[tuple[str, str], File] = OrderedDict()
 
@@ -175,12 +178,16 @@ class Calls:
     ) -> Shown | NotTaken:
         message = line_id(say.key)
         files = [self._uploads[key] for key in uploads]
+        size = sum(len(file.data) for file in files)
+        if self._received.fits_at(person.id, size) is not None:
+            return NotTaken(key=say.key, reason="too-much")
         shown = await asyncio.to_thread(_shown_line, person.id, message, say, files)
         try:
             await self.log.put(person.id, message, self._clock.now(), shown, files)
         except StoreError:
             _log.exception("web chat: a line of %s could not be stored", person.id)
             return NotTaken(key=say.key, reason="not-stored")
+        self._received.note(person.id, size)
         for key in uploads:  # only now: until then the page may try again
             self._uploads.pop(key, None)
         self._posted(person.id)

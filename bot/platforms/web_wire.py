@@ -162,7 +162,9 @@ class NotTaken(Record):
 
     type: Literal["refused"] = "refused"
     key: str | None
-    reason: Literal["empty", "invalid", "too-fast", "upload-gone", "button-gone", "not-stored"]
+    reason: Literal[
+        "empty", "invalid", "too-fast", "upload-gone", "button-gone", "not-stored", "too-much"
+    ]
 
 
 class Values(Record):

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -173,6 +174,15 @@ class Database:
         result: T = await self._writer.submit(_LAST_CHANGES, change)
         return result
 
+    async def used_mb(self) -> int:
+        """Return how much of the file is in use, in MB, rounded up. Raises `StoreError`."""
+        size = (
+            "SELECT (page_count - freelist_count) * page_size"
+            " FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+        )
+        (used,) = await self.read(lambda connection: connection.execute(size).fetchone())
+        return -(-int(used) // (1024 * 1024))
+
     async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """Run a query on a connection that cannot write; sees everything written before.
 
@@ -198,18 +208,25 @@ class Database:
 
 
 async def open_database(
-    url: str, *, migrations: Sequence[MigrationSet] = (), inline: bool = False
+    url: str,
+    *,
+    migrations: Sequence[MigrationSet] = (),
+    inline: bool = False,
+    most_mb: int | None = None,
 ) -> Database:
     """Open or make the database and bring it to this version's schema.
 
     `sqlite:///relative/path`, `sqlite:////absolute/path`, or `sqlite://` for one in memory.
     `migrations` are further sets beside the queue's own. `inline` does everything in the calling
-    thread. Raises `StoreError` saying what to do when the file cannot be used.
+    thread. Beyond `most_mb` the file does not grow: it is then as full as a disk, until something
+    is deleted. Raises `StoreError` saying what to do when the file cannot be used.
     """
     path = _path(url)
     try:
         async with AsyncExitStack() as opened:
             database = await _opened(path, (QUEUE_MIGRATIONS, *migrations), opened, inline=inline)
+            if most_mb is not None:
+                await database.write(partial(_limit, most_mb=most_mb))
             opened.pop_all()
             return database
     except (sqlite3.Error, StoreError) as error:
@@ -248,6 +265,11 @@ async def _opened(
         ownership=ownership,
         damage=damage,
     )
+
+
+def _limit(connection: sqlite3.Connection, most_mb: int) -> None:
+    (page,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {most_mb * 1024 * 1024 // page}").fetchone()
 
 
 def _path(url: str) -> Path | None:

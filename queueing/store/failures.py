@@ -35,7 +35,10 @@ def explain(error: Exception) -> Exception:
         return error
     primary = code & 0xFF  # the upper bits only refine it
     if primary == sqlite3.SQLITE_FULL:
-        explained: StoreError = DiskFull("the disk is full: make room; nothing is lost meanwhile")
+        explained: StoreError = DiskFull(
+            "the disk is full, or the database as large as `retention.size` lets it become: make room;"
+            " nothing is lost meanwhile"
+        )
     elif primary in _TEXTS:
         kind = Damaged if primary in _DAMAGE else StoreError
         explained = kind(f"{_TEXTS[primary]} ({error})")

@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
+from bot import received
 from queueing.errors import BadModel
-from tests.bot.results import picture
+from tests.bot.results import FLUX, picture
 from tests.bot.test_admin_commands import say
 from tests.bot.test_control_commands import answers, in_bot
 from tests.simulation.bot_house import Bot
-from tests.simulation.house import House
+from tests.simulation.house import House, host
 
 
 @pytest.mark.parametrize(
@@ -83,6 +84,23 @@ def test_a_model_that_cannot_be_loaded_says_so_wherever_one_looks() -> None:
     assert "⚠️ flux can't be loaded, next try " in status
     assert "no file" not in refused + models + status
     assert "node 1: no file" in admins
+
+
+def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One person could fill the disk with pictures, within what else they may do."""
+    monkeypatch.setattr(received, "_MB", 1)  # the limit below then counts bytes
+
+    async def story(running: Bot, house: House) -> None:
+        for _ in range(2):
+            await say(running, "/image a cat", "fake:1", files=(picture(),))
+        await say(running, "/image a cat", "fake:2", files=(picture(),))
+        await say(running, "/image a cat", "fake:1")
+
+    drawing = House.of([FLUX], [host("gpu-1", "comfy")])
+    (told,) = answers(in_bot(story, drawing, files_per_hour_mb=picture().size))
+    assert told.startswith("You've sent as many files as one person may in an hour.")
 
 
 def test_a_second_picture_is_not_passed_over() -> None:

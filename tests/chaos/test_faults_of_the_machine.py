@@ -30,7 +30,7 @@ from tests.simulation.loop import run
 Harm = Callable[[Bot, Path], Callable[[], None]]
 """Does something to a running bot's database and returns what takes it back."""
 
-NOT_STORED = "Usher is stopping or cannot store your request. Nothing was accepted"
+NOT_STORED = "Usher is restarting or can't store your request. Nothing was accepted"
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_full_disk_is_told_and_what_was_accepted_goes_on_afterwards() -> None:
 
     chat = told(story)
     assert first_line(chat, 1) == "a cat"
-    assert any("disk of this server is full" in text for _, text in chat.private), chat.private
+    assert any("no room left on this server" in text for _, text in chat.private), chat.private
 
 
 def _no_more_room(connection: sqlite3.Connection) -> None:

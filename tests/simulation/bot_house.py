@@ -16,6 +16,7 @@ from bot.enhance import Enhancer
 from bot.people import People
 from bot.platforms.web_log import ChatLog
 from bot.presenter import Presenter
+from bot.received import Received
 from bot.records import MIGRATIONS, Records
 from bot.rooms import Rooms
 from bot.styles import Style
@@ -51,6 +52,7 @@ async def bot(
     chat_logs: Mapping[str, ChatLog] | None = None,
     rooms: Rooms | None = None,
     styles: Mapping[str, Style] | None = None,
+    files_per_hour_mb: int | None = None,
 ) -> AsyncIterator[Bot]:
     """Run the bot on a house's servers and database until the block ends.
 
@@ -73,6 +75,7 @@ async def bot(
             commands=COMMANDS,
             chat_logs=chat_logs or {},
             rooms=rooms or Rooms(),
+            received=Received(files_per_hour_mb, clock),
             styles=styles or {},
         )
         presenter = Presenter(
