@@ -42,7 +42,7 @@ def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
         waiting=model.waiting,
         took=duration(call.language, model.service_s),
     )
-    if model.vram_mb is not None:
+    if model.vram_mb:
         body += call.say("models.vram", vram=gigabytes(call.language, model.vram_mb))
     for trouble in model.troubles:
         moment = Moment(trouble.again_at)
@@ -51,6 +51,8 @@ def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
 
 
 def _place(call: Call, model: ModelStatus) -> str:
+    if model.vram_mb == 0:
+        return word(call.language, "models.weightless")
     ready = [copy for copy in model.copies if copy.residency is Residency.READY]
     loading = [copy for copy in model.copies if copy.residency is Residency.LOADING]
     if ready:

@@ -83,6 +83,7 @@ TEXTS: Mapping[str, str] = {
     "models.line": "{model}{also} · {abilities} · {place} · {waiting} wartend · meist {took}",
     "models.in_memory": "geladen auf {hosts}",
     "models.loading": "wird geladen auf {hosts}",
+    "models.weightless": "muss nicht geladen werden",
     "models.not_loaded": "nicht geladen",
     "models.pinned": "bleibt geladen",
     "models.alias": " (auch {aliases})",

@@ -83,6 +83,7 @@ TEXTS: Mapping[str, str] = {
     "models.line": "{model}{also} · {abilities} · {place} · {waiting} waiting · usually {took}",
     "models.in_memory": "in memory on {hosts}",
     "models.loading": "loading on {hosts}",
+    "models.weightless": "needs no loading",
     "models.not_loaded": "not loaded",
     "models.pinned": "pinned",
     "models.alias": " (also {aliases})",
