@@ -25,7 +25,8 @@ from bot.platforms.telegram_calls import CONFIRM_AFTER_S, Press, Reception, plac
 from bot.platforms.telegram_commands import LANGUAGES, Describe, menu
 from bot.platforms.telegram_errors import chat_errors
 from bot.platforms.telegram_files import DOWNLOAD_MOST
-from bot.platforms.telegram_messages import PHOTO_BYTES_MOST, Place, post, show
+from bot.platforms.telegram_films import PHOTO_BYTES_MOST, PLAYED
+from bot.platforms.telegram_messages import Place, post, show
 from bot.platforms.telegram_render import CAPTION_MOST, TEXT_MOST
 from bot.platforms.telegram_updates import Request, Updates, UpdatesRequest, pauses_s
 
@@ -64,6 +65,8 @@ class Telegram:
         overall_per_s=28.0,  # of 30
         group_per_minute=20,
         files_per_edit=1,
+        plays=PLAYED,
+        moving_pictures=False,
     )
 
     def __init__(

@@ -33,7 +33,14 @@ NOT_MODIFIED = "message is not modified"
 NO_TEXT = "there is no text in the message to edit"
 BAD_ENTITIES = "entit"
 _QUERY_TOO_OLD = "query is too old"
-_BAD_PHOTO = ("photo_invalid_dimensions", "image_process_failed", "photo_ext_invalid")
+_BAD_PHOTO = (
+    "photo_invalid_dimensions",
+    "image_process_failed",
+    "photo_ext_invalid",
+    "video_content_type_invalid",
+    "video_file_invalid",
+    "audio_content_type_invalid",
+)
 
 _BY_TEXT: tuple[tuple[str, type[ChatError]], ...] = (
     ("message to edit not found", MessageGone),
@@ -126,7 +133,7 @@ def says(error: BadRequest, *parts: str) -> bool:
 
 
 def is_bad_photo(error: BadRequest) -> bool:
-    """Return whether Telegram cannot show these bytes as a photo; as a document it may take them."""
+    """Return whether Telegram cannot show these bytes as a picture or a film; as a document it may take them."""
     return says(error, *_BAD_PHOTO)
 
 

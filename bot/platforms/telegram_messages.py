@@ -3,22 +3,19 @@
 Raises the library's errors; whoever calls decides what they mean.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from telegram import (
     Bot,
-    InputMediaDocument,
-    InputMediaPhoto,
     LinkPreviewOptions,
     Message,
     ReplyParameters,
 )
 from telegram.error import BadRequest
 
-from bot.pictures import dimensions
 from bot.platforms.base import ChatError, ChatUnavailable, Content, TooLarge
 from bot.platforms.telegram_errors import (
     BAD_ENTITIES,
@@ -28,13 +25,17 @@ from bot.platforms.telegram_errors import (
     is_bad_photo,
     says,
 )
+from bot.platforms.telegram_films import (
+    Kind,
+    Media,
+    Shown,
+    as_document,
+    shown_as,
+    shown_together,
+)
 from bot.platforms.telegram_render import CAPTION_MOST, Outgoing, outgoing
 from queueing.requests import File
 
-PHOTO_BYTES_MOST = 10_000_000
-PHOTO_SIDES_MOST = 10_000  # width and height together
-PHOTO_RATIO_MOST = 20
-PHOTO_TYPES = frozenset({"image/jpeg", "image/png", "image/webp"})
 ALBUM_MOST = 10
 
 T = TypeVar("T")
@@ -112,53 +113,45 @@ async def _post_one(bot: Bot, place: Place, content: Content, message: Outgoing)
             **options,
         )
     (file,) = content.files
-    caption: dict[str, Any] = {"caption": message.text, "caption_entities": message.entities}
-    if await is_photo(file):
-        try:
-            return await bot.send_photo(
-                photo=file.data,
-                filename=file.name,
-                has_spoiler=message.spoiler or None,
-                **caption,
-                **options,
-            )
-        except BadRequest as error:
-            if not is_bad_photo(error):
-                raise
-    return await bot.send_document(
-        document=file.data,
-        filename=file.name,
-        disable_content_type_detection=True,
-        **caption,
-        **options,
-    )
+    caption = {"caption": message.text, "caption_entities": message.entities}
+    shown = await shown_as(file)
+    try:
+        return await _post_file(bot, shown, message, caption | options)
+    except BadRequest as error:
+        if shown.kind is Kind.DOCUMENT or not is_bad_photo(error):
+            raise
+    return await _post_file(bot, as_document(file), message, caption | options)
+
+
+async def _post_file(
+    bot: Bot, shown: Shown, message: Outgoing, options: Mapping[str, Any]
+) -> Message:
+    sending: Mapping[Kind, Callable[..., Awaitable[Message]]] = {
+        Kind.PHOTO: bot.send_photo,
+        Kind.VIDEO: bot.send_video,
+        Kind.ANIMATION: bot.send_animation,
+        Kind.AUDIO: bot.send_audio,
+        Kind.DOCUMENT: bot.send_document,
+    }
+    parameters = shown.parameters(spoiler=message.spoiler)
+    return await sending[shown.kind](**parameters, **options)
 
 
 async def _post_album(bot: Bot, place: Place, content: Content, message: Outgoing) -> Message:
-    """Post several files together: as photos if all can be shown, or else all as documents."""
-    shown = all([await is_photo(file) for file in content.files])
+    """Post several files together: as pictures and films if all can be, or else as documents."""
     without = replace(message, text="", entities=[])
     captions = [message, *[without] * (len(content.files) - 1)]
-    media = [
-        _media(file, caption, as_photo=shown)
-        for file, caption in zip(content.files, captions, strict=True)
-    ]
-    messages = await bot.send_media_group(media=media, **place.options())
+    shown = await shown_together(content.files)
+    media = [_media(each, caption) for each, caption in zip(shown, captions, strict=True)]
+    messages = await bot.send_media_group(media=media, **place.options())  # type: ignore[arg-type]
     return messages[0]
 
 
-def _media(
-    file: File, message: Outgoing, *, as_photo: bool
-) -> InputMediaPhoto | InputMediaDocument:
+def _media(shown: Shown, message: Outgoing) -> Media:
     caption: dict[str, Any] = {}
     if message.text:
         caption = {"caption": message.text, "caption_entities": message.entities}
-    if as_photo:
-        hidden = message.spoiler or None
-        return InputMediaPhoto(file.data, filename=file.name, has_spoiler=hidden, **caption)
-    return InputMediaDocument(
-        file.data, filename=file.name, disable_content_type_detection=True, **caption
-    )
+    return shown.media(caption, spoiler=message.spoiler)
 
 
 # ---------------------------------------------------------------- edits
@@ -221,31 +214,18 @@ async def _show_caption(bot: Bot, at: _At, message: Outgoing) -> None:
 
 
 async def _show_file(bot: Bot, at: _At, file: File, message: Outgoing) -> None:
-    async def replace_by(media: InputMediaPhoto | InputMediaDocument) -> None:
+    async def replace_by(shown: Shown) -> None:
         await bot.edit_message_media(
-            media,
+            _media(shown, message),
             chat_id=at.chat_id,
             message_id=at.message_id,
             reply_markup=message.keyboard,
         )
 
-    if await is_photo(file):
-        try:
-            await replace_by(_media(file, message, as_photo=True))
-        except BadRequest as error:
-            if not is_bad_photo(error):
-                raise
-        else:
-            return
-    await replace_by(_media(file, message, as_photo=False))
-
-
-async def is_photo(file: File) -> bool:
-    """Return whether Telegram can show a file as a photo; others go as documents."""
-    if file.mime not in PHOTO_TYPES or len(file.data) > PHOTO_BYTES_MOST:
-        return False
-    size = await dimensions(file)
-    if size is None:
-        return False
-    longer, shorter = max(size), min(size)
-    return sum(size) <= PHOTO_SIDES_MOST and longer <= shorter * PHOTO_RATIO_MOST
+    shown = await shown_as(file)
+    try:
+        await replace_by(shown)
+    except BadRequest as error:
+        if shown.kind is Kind.DOCUMENT or not is_bad_photo(error):
+            raise
+        await replace_by(as_document(file))

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from aiohttp import BodyPartReader, web
@@ -40,6 +41,9 @@ SENDING = frozenset(
         "sendMessage",
         "sendPhoto",
         "sendDocument",
+        "sendVideo",
+        "sendAnimation",
+        "sendAudio",
         "sendMediaGroup",
         "editMessageText",
         "editMessageCaption",
@@ -145,6 +149,9 @@ class Api:
             "sendMessage": self._send_message,
             "sendPhoto": self._send_photo,
             "sendDocument": self._send_document,
+            "sendVideo": partial(self._send_film, "video"),
+            "sendAnimation": partial(self._send_film, "animation"),
+            "sendAudio": partial(self._send_film, "audio"),
             "sendMediaGroup": self._send_media_group,
             "sendMessageDraft": self._send_draft,
             "sendChatAction": self._send_action,
@@ -254,6 +261,20 @@ class Api:
     def _send_document(self, seen: Seen) -> Json:
         return self._send_file(seen, _as_document(self._uploaded(seen, "document")))
 
+    def _send_film(self, kind: str, seen: Seen) -> Json:
+        return self._send_file(
+            seen, self._as_film(seen, self._uploaded(seen, kind), kind, seen.values)
+        )
+
+    def _as_film(self, seen: Seen, file: FakeFile, kind: str, said: Json) -> FakeFile:
+        file.photo, file.film = False, kind
+        known = ("duration",) if kind == "audio" else ("duration", "width", "height")
+        file.about = {name: int(said[name]) for name in known if name in said}
+        if "thumbnail" in said:
+            still = self._uploaded(seen, str(said["thumbnail"]).removeprefix(ATTACHED))
+            file.about["still"] = still.dimensions
+        return file
+
     def _send_file(self, seen: Seen, file: FakeFile) -> Json:
         caption, entities = seen.values.get("caption", ""), seen.values.get("caption_entities")
         return self._send(seen, caption, entities, file)
@@ -328,6 +349,8 @@ class Api:
 
     def _file_of(self, seen: Seen, media: Json) -> FakeFile:
         file = self._uploaded(seen, media["media"].removeprefix(ATTACHED))
+        if media["type"] in {"video", "animation", "audio"}:
+            return self._as_film(seen, file, media["type"], media)
         return _as_photo(file) if media["type"] == "photo" else _as_document(file)
 
     def _keep(self, file: FakeFile) -> FakeFile:
@@ -483,7 +506,7 @@ def _author() -> Json:
 def _as_photo(file: FakeFile) -> FakeFile:
     if len(file.data) > PHOTO_MOST:
         raise Refusal("Bad Request: file is too big")
-    file.photo = True
+    file.photo, file.film = True, ""
     try:
         width, height = file.dimensions
     except (OSError, Image.DecompressionBombError):
@@ -494,7 +517,7 @@ def _as_photo(file: FakeFile) -> FakeFile:
 
 
 def _as_document(file: FakeFile) -> FakeFile:
-    file.photo = False
+    file.photo, file.film = False, ""
     return file
 
 

@@ -28,6 +28,10 @@ class FakeFile:
     data: bytes
     mime: str
     photo: bool = False
+    film: str = ""  # "video", "animation" or "audio" where it is played
+    about: dict[str, Any] = field(
+        default_factory=dict
+    )  # what was said of a film: its size, its still
     size: int | None = None  # said to be so large, whatever `data` holds
 
     def __post_init__(self) -> None:

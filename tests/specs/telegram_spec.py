@@ -114,6 +114,13 @@ def _size(value: Any, unit: str) -> int:
 
 def _check_any(types: list[str], value: Any, what: str) -> None:
     """Check a value against several allowed types; of objects, the nearest one tells what is wrong."""
+    lists = [name for name in types if name.startswith(_LIST)]
+    if len(lists) == len(types) > 1 and isinstance(
+        value, list
+    ):  # pictures and films mix in an album
+        for index, each in enumerate(value):
+            _check_any([name.removeprefix(_LIST) for name in lists], each, f"{what}[{index}]")
+        return
     problems = []
     for name in types:
         try:
@@ -126,11 +133,11 @@ def _check_any(types: list[str], value: Any, what: str) -> None:
 
 
 def _check(name: str, value: Any, what: str) -> None:
-    if name.startswith("Array of "):
+    if name.startswith(_LIST):
         if not isinstance(value, list):
             raise SpecMismatch(f"{what}: {value!r:.80} is no list")
         for index, each in enumerate(value):
-            _check(name.removeprefix("Array of "), each, f"{what}[{index}]")
+            _check(name.removeprefix(_LIST), each, f"{what}[{index}]")
     elif name in _BASIC:
         if not _BASIC[name](value):
             raise SpecMismatch(f"{what}: {value!r:.80} is no {name}")
@@ -138,6 +145,7 @@ def _check(name: str, value: Any, what: str) -> None:
         _check_object(name, value, what)
 
 
+_LIST = "Array of "
 _BASIC = {
     "Integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "Float": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
