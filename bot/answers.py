@@ -89,6 +89,8 @@ class Answers:
         self, call: Invocation, content: Content, *, private: bool
     ) -> MessageRef | None:
         """Answer a call. Repeated until it succeeds: better twice than not at all."""
+        if private and call.alert is not None and await call.alert(content):
+            return None
         limits = self._platforms[call.platform].limits
         content = first_page(content, limits)
         free = limits.free_answers and call.request is None

@@ -223,6 +223,9 @@ where a platform can tell, the same answer is shown once. A button press that is
 confirmed silently by the platform.
 """
 
+Alert = Callable[[Content], Awaitable[bool]]
+"""Shows a short word to the caller alone, on no chat's account; returns False where it cannot."""
+
 ShowForm = Callable[[Form], Awaitable[None]]
 """Shows a form to the person who made the call."""
 
@@ -267,6 +270,7 @@ class Invocation:
     quoted: str = ""
     quoted_by: str = ""
     show_form: ShowForm | None = None
+    alert: Alert | None = None  # tried before a private answer; raises nothing
     form: bool = False
     comes_again: bool = True
     album: Album | None = None

@@ -18,7 +18,6 @@ from bot.platforms.base import (
     ChatGone,
     Content,
     Invocation,
-    MessageGone,
     MessageRef,
 )
 from bot.platforms.telegram_albums import Begun, in_order
@@ -227,6 +226,7 @@ class Press:
             language=query.from_user.language_code,
             replied_to=source,
             button=True,
+            alert=self.alert,
         )
 
     def _source(self) -> MessageRef | None:
@@ -256,18 +256,25 @@ class Press:
 
     async def respond(self, content: Content, private: bool) -> MessageRef | None:
         """Answer; a short private word appears above the chat, seen by the one who pressed."""
-        source, alert = self._source(), _alert(content)
-        if private and alert is not None and self._take():
-            try:
-                await self._answer(alert)
-            except MessageGone:  # too late for that: it becomes an ordinary message
-                _log.info("a pressed button was answered too late for an alert")
-            else:
-                return None
+        if private and await self.alert(content):
+            return None
         await self.confirm()
+        source = self._source()
         if source is None:
             raise ChatGone("the pressed button is under no message of a chat")
         return await self._reception.post(source.chat, content, source)
+
+    async def alert(self, content: Content) -> bool:
+        """Show a short word above the chat; False where it must become an ordinary message."""
+        text = _alert(content)
+        if text is None or not self._take():
+            return False
+        try:
+            await self._answer(text)
+        except ChatError as error:  # too late for it, mostly
+            _log.info("a pressed button was not answered by an alert: %s", error)
+            return False
+        return True
 
     def _take(self) -> bool:
         """Claim the one answer; return whether it was still to be given."""
