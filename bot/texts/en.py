@@ -6,6 +6,8 @@ TEXTS: Mapping[str, str] = {
     # ---- the status message
     "status.pending": "⏳ {model} · accepted",
     "status.in_line": "⏳ {model} · #{position} in line",
+    "status.overtaken": "{count} requests of other lanes go before yours",
+    "status.overtaken_by_one": "1 request of another lane goes before yours",
     "status.back_row": "⏳ {model} · in your own back row: it enters the line when one of your jobs ends",
     "status.busy": "Busy: about {minutes} min for {model}; free right now: {names}",
     "status.ready_at": " · ready {moment}",

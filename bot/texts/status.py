@@ -50,6 +50,9 @@ def waiting(standing: Standing, language: str) -> Body:
         body += say(language, "status.ready_at", moment=_about(standing.done_at, standing))
     if reason is not None and not already_said:
         body += ("\n", *because(reason, language))
+    if standing.overtaken:
+        key = "status.overtaken_by_one" if standing.overtaken == 1 else "status.overtaken"
+        body += ("\n", *say(language, key, count=standing.overtaken))
     return join(body)
 
 

@@ -1,10 +1,12 @@
 """Moments people read are as sure as they are said to be."""
 
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
 
+from bot.platforms.base import Moment
 from bot.texts import plain
 from bot.texts.status import waiting
 from queueing.reports import Standing
@@ -39,3 +41,26 @@ def test_a_moment_says_how_sure_it_is(spread_s: float | None, words: str) -> Non
     standing = replace(run(a_standing()), done_spread_s=spread_s, reason=None)
     assert plain(waiting(standing, "en")).endswith(words)
     assert ("±" in plain(waiting(standing, "en"))) == bool(words)
+
+
+def test_a_place_that_others_with_precedence_push_back_says_why() -> None:
+    """A place would get worse, and nothing would tell the reason."""
+    standing = replace(run(a_standing()), reason=None)
+    assert "lane" not in plain(waiting(standing, "en"))
+    pushed = replace(standing, position=4, overtaken=2)
+    assert plain(waiting(pushed, "en")).endswith("\n2 requests of other lanes go before yours")
+    pushed = replace(standing, position=3, overtaken=1)
+    assert plain(waiting(pushed, "en")).endswith("\n1 request of another lane goes before yours")
+
+
+def test_a_transcript_shows_the_machines_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody at a terminal would read the time of another country."""
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        body = ("ready ", Moment(1_700_000_000.0, spread_s=60))
+        assert plain(body, local=True) == "ready 03:43 ± 1 min"
+        assert plain(body) == "ready 22:13 UTC ± 1 min"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
