@@ -105,7 +105,7 @@ class Answers:
         return None
 
     async def _show_again(self, call: Invocation, shown: Shown) -> None:
-        limits = self._platforms[call.platform].limits
+        limits = self._platforms[call.platform].limits.in_chat(call.chat)
         parcel = await self._packer.pack(shown.job, shown.origin, limits)
         respond = partial(self._respond, call, private=False)
         again = Again(respond=respond, send=partial(self._send, call), edit=self._edit)

@@ -235,7 +235,7 @@ class Editor:
 
     async def _show_end(self, card: Card) -> Parcel:
         """Show the result, or as much of it as the chat takes."""
-        limits = self._platform(card).limits
+        limits = self._platform(card).limits.in_chat(card.origin.chat)
         while True:
             parcel = await self._packer.pack(
                 card.job, card.origin, limits, written=card.written, rung=card.rung

@@ -7,7 +7,7 @@ no prompt and no answer can ever become a mention, a link or a tag by accident.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from bot.attachments import AttachmentKind
@@ -156,7 +156,8 @@ class Limits:
     no notification of an edit, so a short message follows after a long wait. `free_answers` tells
     that the first answer to a call without a message of its own counts against none of these times.
     `plays` are the kinds of films and sounds played in place, `moving_pictures` tells whether
-    pictures move there that are no GIFs; others are encoded again.
+    pictures move there that are no GIFs; others are encoded again. `upload_in` tells how many bytes
+    a file may have in one chat at that moment, where that differs from `upload`.
     """
 
     text: int
@@ -175,6 +176,12 @@ class Limits:
     pings: bool = True
     plays: frozenset[str] = PLAYED
     moving_pictures: bool = True
+    upload_in: Callable[[str], int] | None = None
+
+    def in_chat(self, chat: str) -> "Limits":
+        """Return the numbers as they are in one chat now."""
+        return self if self.upload_in is None else replace(self, upload=self.upload_in(chat))
+
     free_answers: bool = False
 
 

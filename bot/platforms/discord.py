@@ -10,6 +10,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import discord
@@ -101,6 +102,7 @@ class Discord:
         self._notes = notes
         self._commands = commands
         self._client: Client | None = None
+        self.limits = replace(Discord.limits, upload_in=self._upload_in)
 
     # ------------------------------------------------------------ incoming
 
@@ -234,6 +236,13 @@ class Discord:
     def is_group(self, chat: str) -> bool:
         """Return whether several people read that chat."""
         return not chat.startswith("@")
+
+    def _upload_in(self, chat: str) -> int:
+        """Return how large a file may be there now: boosts of a server allow more, and end."""
+        channel = self._client.get_channel(int(chat.removeprefix("@"))) if self._client else None
+        guild = getattr(channel, "guild", None)
+        boosted = guild.filesize_limit if isinstance(guild, discord.Guild) else 0
+        return max(Discord.limits.upload, boosted)
 
     def _channel(self, chat: str) -> discord.PartialMessageable:
         client = self._client

@@ -322,6 +322,24 @@ async def test_a_file_that_is_too_large_is_said() -> None:
             await chat.edit(ref, Content(body=("x",), files=(big,)))
 
 
+@pytest.mark.parametrize(("tier", "mebibytes"), [(0, 10), (1, 10), (2, 50), (3, 100)])
+async def test_a_boosted_server_takes_larger_files(tier: int, mebibytes: int) -> None:
+    """Broken: a film is made worse, though the server would take it as it is."""
+    async with FakeDiscord() as fake:
+        fake.rest.tier = tier
+        async with running(fake, NotingDoor()) as chat:
+            assert chat.limits.in_chat("100").upload == mebibytes * 2**20
+            assert chat.limits.in_chat("@55").upload == 10 * 2**20
+            assert chat.limits.in_chat("999").upload == 10 * 2**20
+            large = File(name="a.mp4", mime="video/mp4", data=bytes(11 * 2**20))
+            sending = chat.send("100", Content(body=("x",), files=(large,)))
+            if mebibytes > 10:
+                await sending
+            else:
+                with pytest.raises(TooLarge):
+                    await sending
+
+
 # ---------------------------------------------------------------- outages
 
 

@@ -218,7 +218,7 @@ class FakeDiscord:
             "private_channels": [],
             "shard": shard,
         }
-        guild = [("GUILD_CREATE", shapes.guild(channels, roles))] if here else []
+        guild = [("GUILD_CREATE", shapes.guild(channels, roles, self.rest.tier))] if here else []
         return [("READY", ready), *guild]
 
     async def _serve_file(self, request: web.Request) -> web.StreamResponse:

@@ -203,7 +203,7 @@ def role(role_id: int) -> Json:
     }
 
 
-def guild(channels: list[Json], roles: list[int]) -> Json:
+def guild(channels: list[Json], roles: list[int], tier: int = 0) -> Json:
     return {
         "id": str(GUILD_ID),
         "name": "Community",
@@ -228,7 +228,7 @@ def guild(channels: list[Json], roles: list[int]) -> Json:
         "explicit_content_filter": 0,
         "mfa_level": 0,
         "nsfw_level": 0,
-        "premium_tier": 0,
+        "premium_tier": tier,
         "premium_progress_bar_enabled": False,
         "system_channel_flags": 0,
         "large": False,

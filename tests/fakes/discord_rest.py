@@ -35,7 +35,7 @@ FIRST_ANSWER_S = 3.0
 TOKEN_LIFE_S = 900.0
 NONCE_MEMORY_S = 300.0
 TEXT_MOST = 2000
-UPLOAD_MOST = 10 * 2**20
+UPLOAD_MOST = (10 * 2**20, 10 * 2**20, 50 * 2**20, 100 * 2**20)  # by how far a server is boosted
 THINKING = 128  # the LOADING flag of a message
 SUPPRESS_EMBEDS = 4
 
@@ -67,6 +67,7 @@ class Rest:
     channels: dict[int, Channel] = field(default_factory=dict)
     interactions: dict[str, FakeInteraction] = field(default_factory=dict)
     commands: list[Json] = field(default_factory=list)
+    tier: int = 0  # how far the server is boosted
     shards: int = 1  # how many connections a bot is told to open
     syncs: int = 0
     requests: list[Seen] = field(default_factory=list)
@@ -294,7 +295,8 @@ class Rest:
         content = body.get("content", message.content) or ""
         if len(content) > TEXT_MOST:
             raise Refusal(400, 50035, "Invalid Form Body")
-        if any(len(file.data) > UPLOAD_MOST for file in seen.files.values()):
+        most = UPLOAD_MOST[self.tier]
+        if any(len(file.data) > most for file in seen.files.values()):
             raise Refusal(413, 40005, "Request entity too large")
         files = message.files
         if "attachments" in body or seen.files:
