@@ -231,6 +231,15 @@ class Fleet:
             self._slots[job_id] = replace(slot, held=True)
             self._view = None
 
+    def last_to_end(self, host: str, *, apart_from: str) -> str | None:
+        """Return of the other models that run on a host the one whose jobs end last."""
+        running = [
+            (slot.ends_at, slot.job.model)
+            for slot in self._slots.values()
+            if self.catalog.host_of[slot.backend] == host and slot.job.model != apart_from
+        ]
+        return max(running)[1] if running else None
+
     def vacate(self, job_id: int) -> None:
         """Free a job's slot. Idempotent."""
         if self._slots.pop(job_id, None) is not None:

@@ -13,6 +13,7 @@ from queueing.forecast_tail import Key, Share, shares
 from queueing.future import Future, Service, typical_s
 from queueing.future_line import Line, Started
 from queueing.jobs import Job
+from queueing.precedence import Precedence, precedence
 from queueing.world import World
 
 MOST_STARTS = 3000
@@ -103,6 +104,12 @@ class Forecast:
             done_at=started.at + usual.mean_s,
             spread_s=usual.spread_s * sqrt(1 + ahead),
         )
+
+    def precedence(self, model: str, now: float) -> Precedence | None:
+        """Return what comes before a model's next start; None where that cannot be said."""
+        if any(self._stands(line) for line in self._future.of_model(model)):
+            return None
+        return precedence(self._future, self._origin, model, now)
 
     def stands(self, job: Job) -> bool:
         """Tell whether it was made in the moment in which a job of this one's line started."""

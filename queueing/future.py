@@ -90,6 +90,10 @@ class Future:
         """The moment it has got to."""
         return self._world.now
 
+    def of_model(self, model: str) -> Sequence[Line]:
+        """Return the lines of a model."""
+        return self._lines_of.get(model, ())
+
     def slots(self, model: str) -> int:
         """Return how many jobs of a model can run at once at that moment."""
         copies = sum(copy.model == model for copy in self._copies.values())

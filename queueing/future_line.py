@@ -19,6 +19,7 @@ LASTING_RUSHES = 5.0  # as many times as long as a rush
 LASTING_SHARE = 0.5  # of the time for which a line has not been served to its end
 
 NOBODY = Flow(0.0)
+_ROUNDING = 1e-5  # of an arrival: UNIX seconds are no finer, and who comes now has come
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Line:
     def count(self, moment: float) -> int:
         """Return how many will have come by then, started ones included."""
         subsided = -expm1(min(0.0, self.now + self.lull_s - moment) / self.rush_s)
-        return self.view.count + int(self.rate_per_s * self.rush_s * subsided + 1e-9)
+        return self.view.count + int(self.rate_per_s * self.rush_s * subsided + _ROUNDING)
 
     def begun(self, moment: float) -> int:
         """Return how many of the known starts will have happened before then."""

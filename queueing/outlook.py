@@ -5,21 +5,25 @@ Keeps one forecast of the router's newest snapshot; asks, and never changes anyt
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from queueing.catalog import ModelSpec
 from queueing.estimates import Usual
 from queueing.fleet import Fleet
 from queueing.forecast import Expected, Forecast
+from queueing.future import OVERDUE_SHARE
 from queueing.jobs import Job
 from queueing.ports import Clock
+from queueing.precedence import Precedence
 from queueing.router import Router
 from queueing.times import Times
-from queueing.world import ModelView, Residency, World
-
-log = logging.getLogger(__name__)
+from queueing.world import Blocked, ModelView, Residency, World
 
 FRESH_S = 1.0  # a forecast costs milliseconds: older jobs are answered from one that young
+log = logging.getLogger(__name__)
+
 FRESH_LONG_S = 3.0  # newer ones as well from one cut short: it costs most, and the waits are long
+FRESH_FAR_S = 10.0  # and who goes first on a host is told from one no older, at most
 
 
 class Outlook:
@@ -42,20 +46,50 @@ class Outlook:
         `StoreError`.
         """
         newest_id = max((job.id for job, _ in asked), default=0)
-        if self._forecast is not None and self._world is not None and not self._stand(asked):
-            now = self._clock.now()
-            age_s = now - self._world.now
-            if age_s < FRESH_S and newest_id <= self._newest_id:
-                return
-            if age_s < FRESH_LONG_S and self._forecast.far and self._knows(asked):
-                return
-            news = self._surprised(self._world)
-            if all(
-                self._forecast.still_tells(job, position, now, news=news) for job, position in asked
-            ):
-                return
-        self._look_at(await self._router.snapshot())
-        self._newest_id = max(self._newest_id, newest_id)
+        if not self._tells(asked, newest_id):
+            self._look_at(await self._router.snapshot())
+            self._newest_id = max(self._newest_id, newest_id)
+
+    def _tells(self, asked: Sequence[tuple[Job, int]], newest_id: int) -> bool:
+        """Whether the forecast there is tells of these jobs."""
+        if self._forecast is None or self._world is None or self._stand(asked):
+            return False
+        now = self._clock.now()
+        age_s, far = now - self._world.now, self._forecast.far
+        if age_s < FRESH_S and newest_id <= self._newest_id:
+            return True
+        if self._held_back(asked) and self._stale(age_s):
+            return False
+        if age_s < FRESH_LONG_S and far and self._knows(asked):
+            return True
+        news = self._surprised(self._world)
+        return all(
+            self._forecast.still_tells(job, position, now, news=news) for job, position in asked
+        )
+
+    def _stale(self, age_s: float) -> bool:
+        """Whether who goes first on a host may be told better by another forecast."""
+        if self._forecast is None or self._world is None or age_s >= FRESH_FAR_S:
+            return True
+        if self._forecast.far:
+            return False
+        return age_s >= FRESH_LONG_S or (age_s >= FRESH_S and self._surprised(self._world))
+
+    def _held_back(self, asked: Sequence[tuple[Job, int]]) -> bool:
+        """Whether one of them waits for others on its host: who goes first there changes soon."""
+        reasons = self._router.plan.reasons
+        return any(
+            (reason := reasons.get(model)) is not None and reason.why is Blocked.ROOM_BUSY
+            for model in {job.model for job, _ in asked}
+        )
+
+    def look(self) -> None:
+        """Make sure there is a forecast that is not old, of what the router saw last if need be."""
+        world = self._router.world
+        if world is not None and (
+            self._world is None or self._stale(self._clock.now() - self._world.now)
+        ):
+            self._look_at(world)
 
     def _knows(self, asked: Sequence[tuple[Job, int]]) -> bool:
         return self._forecast is not None and all(self._forecast.knows(job) for job, _ in asked)
@@ -79,11 +113,24 @@ class Outlook:
             return self.of_running(job)  # its start is being written down
         if self._forecast is None:
             return None
+        now = self._clock.now()
         try:
-            return self._forecast.of(job, position, self._clock.now())
+            expected = self._forecast.of(job, position, now)
         except Exception:  # an estimate is a courtesy: a fault in it must not silence the rest
             log.exception("job %d: no estimate", job.id)
             return None
+        if expected is None:
+            return None
+        late_s = max(0.0, now - expected.start_at)  # it can begin no sooner than now
+        return replace(
+            expected, start_at=expected.start_at + late_s, done_at=expected.done_at + late_s
+        )
+
+    def precedence(self, model: str) -> Precedence | None:
+        """Return what comes before a model's next start, as far as the last forecast tells."""
+        if self._forecast is None:
+            return None
+        return self._forecast.precedence(model, self._clock.now())
 
     def of_running(self, job: Job) -> Expected | None:
         """Return when a running job will be done.
@@ -93,9 +140,9 @@ class Outlook:
         slot = self._fleet.slots.get(job.id)
         if slot is None or slot.held or not self._fleet.vitals.of(slot.backend).up:
             return None
-        usual = self._service(job, slot.backend)
-        done_at = max(slot.ends_at, self._clock.now())
-        started_at = job.started_at or done_at
+        usual, now = self._service(job, slot.backend), self._clock.now()
+        done_at = slot.ends_at if slot.ends_at > now else now + OVERDUE_SHARE * usual.mean_s
+        started_at = job.started_at or now
         return Expected(
             start_at=started_at, start_spread_s=0.0, done_at=done_at, spread_s=usual.spread_s
         )
@@ -116,17 +163,18 @@ class Outlook:
         line = max(view.waiting, key=lambda waiting: waiting.count)
         if not line.heads:
             return None
-        if self._outdated(world, line.heads[0]):
-            self._look_at(world)
-        expected = self.of_waiting(line.heads[0], line.count + 1)
+        head, position = line.heads[0], line.count + 1
+        expected = self.of_waiting(head, position)
+        if expected is None and self._missed(head):
+            expected = Forecast(world, self._service).of(head, position, self._clock.now())
         return None if expected is None else expected.done_at
 
-    def _outdated(self, world: World, head: Job) -> bool:
-        """Whether a newer look at the world may say more of this one's line."""
+    def _missed(self, head: Job) -> bool:
+        """Whether the forecast was made in the moment of a start, or before what counts for a line."""
         if self._forecast is None or self._world is None:
             return True
-        old = world.now - self._world.now >= FRESH_S
-        return old or self._forecast.stands(head) or self._surprised(self._world)
+        known = self._forecast.knows(head) and not self._forecast.stands(head)
+        return not known or self._surprised(self._world)
 
     def _free_at(self, spec: ModelSpec) -> float | None:
         """Return when a model nobody waits for could start a job: now, or after work or a load."""

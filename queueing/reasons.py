@@ -49,7 +49,9 @@ def _others_first(reason: Reason) -> Words:
 def _room_busy(reason: Reason) -> Words:
     if reason.other is None:
         return (f"waiting for room{_on(reason)}",)
-    return (f"{reason.other} is busy{_on(reason)} until its running job ends",)
+    if reason.ahead == 0:
+        return (f"{reason.other} is busy{_on(reason)} until its running job ends",)
+    return (f"{reason.other} is busy{_on(reason)}",)
 
 
 def _loader_busy(reason: Reason) -> Words:

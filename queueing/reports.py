@@ -197,8 +197,10 @@ class Reports:
         start = self._calm.of((*stage, "start"), start, now)
         done = self._calm.of((*stage, "done"), done, now)
         if start is not None:
+            reason = standing.reason
             standing = replace(
                 standing,
+                reason=None if reason is None else replace(reason, turn_at=start.at),
                 starts_at=start.at,
                 starts_from=max(now, start.earliest),
                 starts_until=start.latest,
@@ -229,8 +231,8 @@ class Reports:
         return self._current(job.model)
 
     def _current(self, model: str) -> Reason | None:
-        """Return the plan's reason, its moments as people were told of them."""
-        reason = self._router.plan.reasons.get(model)
+        """Return the reason of now, its moments as people were told of them."""
+        reason = self._first_of_all(model)
         if reason is None or reason.until is reason.turn_at is None:
             return reason
         about = (model, reason.why, reason.host, reason.other)
@@ -238,6 +240,31 @@ class Reports:
             reason,
             until=self._told((*about, "until"), reason.until),
             turn_at=self._told((*about, "turn"), reason.turn_at),
+        )
+
+    def _first_of_all(self, model: str) -> Reason | None:
+        """Return why a model waits: what the plan says, and of others on its host what comes first.
+
+        The plan knows who is in the way now; who else goes first there, only the forecast does.
+        """
+        reason = self._router.plan.reasons.get(model)
+        if reason is None or reason.why is not Blocked.ROOM_BUSY:
+            return reason
+        turn = self._outlook.precedence(model)
+        if turn is None:
+            return reason
+        if turn.other is None:
+            other = self._fleet.last_to_end(turn.host, apart_from=model)
+            return replace(
+                reason, host=turn.host, other=other, ahead=turn.ahead, turn_at=turn.turn_at
+            )
+        return Reason(
+            why=Blocked.OTHERS_FIRST,
+            model=model,
+            host=turn.host,
+            other=turn.other,
+            ahead=turn.ahead,
+            turn_at=turn.turn_at,
         )
 
     def _told(self, key: Hashable, moment: float | None) -> float | None:
@@ -255,6 +282,7 @@ class Reports:
 
     def models(self) -> Sequence[ModelStatus]:
         """Return every model's status, in the configuration's order."""
+        self._outlook.look()
         running = Counter(slot.job.model for slot in self._fleet.slots.values())
         return [self._model(spec, running) for spec in self._fleet.catalog.models.values()]
 

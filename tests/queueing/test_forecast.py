@@ -1,14 +1,15 @@
 """When a waiting job will be done, as told at its acceptance."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 from queueing.estimates import Usual
 from queueing.forecast import Forecast
-from queueing.future_line import lines_of
+from queueing.future_line import Started, lines_of
 from queueing.jobs import Job
-from queueing.world import BackendView, Residency, World
+from queueing.world import BackendView, ModelView, Residency, World
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
 
 TWO_BACKENDS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h1"))
@@ -242,3 +243,17 @@ def test_a_server_is_busy_until_the_last_of_its_copies_has_come_or_gone() -> Non
         backends=(BackendView(name="b1", host="h1", serial=True),),
     )
     assert done_in(snapshot, waiting[0], 1) == pytest.approx(20 + 10)
+
+
+def test_a_forecast_gets_on_at_moments_of_today() -> None:
+    """Broken: whom it expects at a moment has not come by then, and it looks there 500 times."""
+    today = 1_790_000_000.0
+    for rate in (0.0137, 0.111, 0.37, 1.7):
+        asked = ModelView(name="flux", vram_mb=1, backends=("b1",), rate_per_s=rate)
+        (line,) = lines_of(asked, today)
+        for _ in range(20):
+            at = line.next_arrival_at()
+            if at == inf:
+                break
+            assert line.count(at) > len(line.starts)
+            line.starts.append(Started(at, "b1"))

@@ -1,6 +1,7 @@
 """The sentence that says why a job waits."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -36,7 +37,8 @@ def test_sentences_name_what_a_person_can_understand() -> None:
     loading = Reason(why=Blocked.LOADING, model="flux", host="gpu-1", until=1_790_000_060.0)
     assert words(loading) == ("loading flux on gpu-1", ", until about ", 1_790_000_060.0)
     busy = Reason(why=Blocked.ROOM_BUSY, model="flux", host="gpu-1", other="sdxl")
-    assert sentence(busy) == "sdxl is busy on gpu-1 until its running job ends"
+    assert sentence(busy) == "sdxl is busy on gpu-1"
+    assert sentence(replace(busy, ahead=0)) == "sdxl is busy on gpu-1 until its running job ends"
     first = Reason(why=Blocked.OTHERS_FIRST, model="flux", host="gpu-1", other="sdxl", ahead=3)
     assert sentence(first) == "3 requests for sdxl go first on gpu-1"
     assert sentence(Reason(why=Blocked.PAUSED, model="flux")) == "paused by an admin"

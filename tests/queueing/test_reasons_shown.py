@@ -1,0 +1,102 @@
+"""What people are told while they wait, held against what happens then: reasons."""
+
+import asyncio
+import random
+from dataclasses import dataclass
+
+import pytest
+
+from queueing.outlook import FRESH_LONG_S
+from queueing.reports import ModelStatus
+from queueing.world import Blocked, Reason
+from tests.simulation.house import NO_LIMITS, House, ended, host, image_model
+from tests.simulation.loop import run
+
+MODELS = ("flux", "sdxl", "qwen")
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A job began on a server."""
+
+    at: float
+    model: str
+    backend: str
+    queued_at: float
+
+
+def house() -> House:
+    """Return a card that holds one of the three models at a time."""
+    models = [image_model(name, vram_mb=16000) for name in MODELS]
+    return House.of(models, [host("gpu", "comfy")])
+
+
+async def crowd(world: House, rng: random.Random, told: list[tuple[float, Reason]]) -> list[Begun]:
+    """Let people ask for five minutes and note every second why models wait; return all starts."""
+    async with world.queue() as queue:
+        for _ in range(300):
+            if rng.random() < 0.15:
+                model = rng.choices(MODELS, (5, 3, 1))[0]
+                await queue.submit(world.new(model, "x"), limits=NO_LIMITS)
+            await asyncio.sleep(1)
+            now = world.clock.now()
+            standings = await queue.standings(await queue.open_jobs())
+            models = {status.name: status for status in queue.models()}
+            for standing in standings.values():
+                if standing.position == 1 and standing.reason is not None:
+                    told.append((now, standing.reason))
+                    check_same(standing.reason, models[standing.job.model])
+        for job in await queue.open_jobs():
+            await ended(queue, job)
+        jobs = await queue.history("web:1", limit=500)
+    starts = [
+        Begun(job.started_at or 0.0, job.model, job.backend or "", job.queued_at) for job in jobs
+    ]
+    return sorted(starts, key=lambda begun: begun.at)
+
+
+def check_same(reason: Reason, status: ModelStatus) -> None:
+    """Check that a message and the list name the same in the same second."""
+    of_list = status.reason
+    assert of_list is not None
+    assert (reason.why, reason.host, reason.other) == (of_list.why, of_list.host, of_list.other)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_reason_names_as_first_does_come_first(seed: int) -> None:
+    """Broken: "flux is busy until its running job ends" stands while jobs of flux begin and end."""
+    told: list[tuple[float, Reason]] = []
+    world = house()
+
+    async def story() -> list[Begun]:
+        return await crowd(world, random.Random(seed), told)
+
+    starts = run(story())
+    kinds = {reason.why for _, reason in told}
+    assert Blocked.OTHERS_FIRST in kinds
+    for at, reason in told:
+        if reason.why is Blocked.OTHERS_FIRST:
+            check_others(starts, at, reason, world)
+        elif reason.why is Blocked.ROOM_BUSY and reason.other and reason.ahead == 0:
+            check_nobody(starts, at, reason, world)
+
+
+def check_others(starts: list[Begun], at: float, reason: Reason, world: House) -> None:
+    """Check that what was said to go first on that host did, before the model itself."""
+    named = {reason.model, reason.other}
+    for begun in starts:
+        there = world.catalog.host_of[begun.backend] == reason.host
+        if begun.at > at and there and begun.model in named:
+            assert begun.model == reason.other, (at, reason)
+            return
+
+
+def check_nobody(starts: list[Begun], at: float, reason: Reason, world: House) -> None:
+    """Check that nobody who waited when the forecast was made began first on that host."""
+    for begun in starts:
+        there = world.catalog.host_of[begun.backend] == reason.host
+        if begun.at <= at or begun.queued_at + FRESH_LONG_S > at:
+            continue
+        if begun.model == reason.model:
+            return
+        assert not there, (at, reason)
