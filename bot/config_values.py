@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from bot.platforms.web_guesses import is_weak
 from bot.platforms.web_people import LEAST_TOKEN
 
 
@@ -117,6 +118,8 @@ def long_enough(token: SecretStr | None) -> SecretStr | None:
     """Refuse a token of our own choice that could be guessed."""
     if token is not None and len(token.get_secret_value()) < LEAST_TOKEN:
         raise ValueError(f"must have at least {LEAST_TOKEN} characters")
+    if token is not None and is_weak(token.get_secret_value()):
+        raise ValueError("could be guessed: make one with `openssl rand -hex 16`")
     return token
 
 

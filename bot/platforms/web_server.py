@@ -6,6 +6,7 @@ host, and what changes something must come from our own page.
 
 import asyncio
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from urllib.parse import unquote
@@ -24,6 +25,7 @@ from bot.platforms.web_guard import (
     host_allowed,
     origin_allowed,
 )
+from bot.platforms.web_guesses import Guesses
 from bot.platforms.web_lately import Lately
 from bot.platforms.web_people import People, Person
 from bot.platforms.web_tab import NOT_KNOWN, Tab
@@ -38,6 +40,7 @@ CLOSE_S = 2.0  # how long a page may take to say goodbye
 UPLOAD_S = 600.0  # for the largest picture over a slow line
 MAX_TABS = 20  # open pages of one person
 TOO_MANY_TABS = 4429  # as NOT_KNOWN
+TOO_MANY_TOKENS = "Too many wrong tokens came from your address. Please try again in a minute.\n"
 NOT_OUR_NAME = (
     "The web chat does not answer to this name. "
     "Its operator can add it to the names it is reached by.\n"
@@ -72,6 +75,7 @@ class Server:
         self._overview = overview
         self._loopback = loopback
         self._names = names
+        self._guesses = Guesses(time.monotonic)
         self._originals = originals
         self._clients = clients or Clients()
         self._uploading: Counter[str] = Counter()  # by person
@@ -96,6 +100,7 @@ class Server:
         app.router.add_get("/static/{name}", self._static)
         app.router.add_get("/socket", self._socket)
         app.router.add_post("/upload", self._upload)
+        app.router.add_post("/signout", self._sign_out)
         app.router.add_get("/files/{file}", self._file)
         app.router.add_get(web_originals.PATH, self._original)
         return app
@@ -109,17 +114,19 @@ class Server:
         if token is None:
             return self._asset(request, "index.html")
         response = web.Response(status=303, headers={"Location": "/"})
-        if self._people.by_token(token) is not None:
-            response.set_cookie(
-                COOKIE,
-                token,
-                max_age=COOKIE_S,
-                httponly=True,
-                samesite="Strict",
-                secure=request.headers.get("X-Forwarded-Proto", request.scheme) == "https",
-            )
+        if not self._guesses.may_try(self._address(request), token):
+            raise web.HTTPTooManyRequests(text=TOO_MANY_TOKENS)
+        if self._by_token(request, token) is not None:
+            _set_cookie(request, response, token, COOKIE_S)
         else:
             response.headers["Location"] = "/#refused"
+        return response
+
+    async def _sign_out(self, request: web.Request) -> web.Response:
+        """Have the browser forget the token, and the pictures it keeps."""
+        _require_own_page(request)
+        response = web.Response(status=204, headers={"Clear-Site-Data": '"cache"'})
+        _set_cookie(request, response, "", 0)
         return response
 
     async def _static(self, request: web.Request) -> web.Response:
@@ -139,7 +146,22 @@ class Server:
     # ------------------------------------------------------------ the person's own
 
     def _person(self, request: web.Request) -> Person | None:
-        return self._people.by_token(request.cookies.get(COOKIE, ""))
+        return self._by_token(request, request.cookies.get(COOKIE, ""))
+
+    def _by_token(self, request: web.Request, token: str) -> Person | None:
+        address = self._address(request)
+        if not self._guesses.may_try(address, token):
+            return None
+        person = self._people.by_token(token)
+        if person is not None:
+            self._guesses.right(token)
+        elif token:
+            self._guesses.wrong(address, token)
+        return person
+
+    def _address(self, request: web.Request) -> str:
+        forwarded = request.headers.getall("X-Forwarded-For", [])
+        return self._clients.of(request.remote or "", forwarded)
 
     def known_as(self, request: web.Request) -> str | None:
         """Return the id of the person whose cookie a request carries."""
@@ -177,6 +199,7 @@ class Server:
             self._calls,
             language=language,
             commands=self._commands(person, language),
+            signed_in=self._people.by_token("") is None,
             known=lambda: self._person(request) == person,
             overview=self._overview,
         )
@@ -214,8 +237,7 @@ class Server:
         return await self._files.send(request, file, whose=person.id, headers=headers)
 
     async def _original(self, request: web.Request) -> web.StreamResponse:
-        forwarded = request.headers.getall("X-Forwarded-For", [])
-        whose = f"link {self._clients.of(request.remote or '', forwarded)}"
+        whose = f"link {self._address(request)}"
         return await web_originals.answer(request, self._originals, self._files, whose=whose)
 
     async def _kept(self, person: Person, file: str) -> Sendable | None:
@@ -242,6 +264,17 @@ class Server:
         async with asyncio.TaskGroup() as group:
             for tab in list(self.tabs):
                 group.create_task(tab.close())
+
+
+def _set_cookie(request: web.Request, response: web.Response, token: str, age_s: int) -> None:
+    response.set_cookie(
+        COOKIE,
+        token,
+        max_age=age_s,
+        httponly=True,
+        samesite="Strict",
+        secure=request.headers.get("X-Forwarded-Proto", request.scheme) == "https",
+    )
 
 
 async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:

@@ -63,6 +63,7 @@ class Tab:
         *,
         language: str | None,
         commands: tuple[CommandRow, ...],
+        signed_in: bool,
         known: Callable[[], bool],
         overview: Callable[[], Sequence[ModelLine]],
     ) -> None:
@@ -71,6 +72,7 @@ class Tab:
         self._calls = calls
         self._language = language
         self._commands = commands
+        self._signed_in = signed_in
         self.known = known
         self._overview = overview
         self._shown_overview: Sequence[ModelLine] = ()
@@ -159,6 +161,7 @@ class Tab:
                 person=self.person.id,
                 name=self.person.name,
                 commands=self._commands,
+                signed_in=self._signed_in,
             )
         )
 

@@ -110,7 +110,10 @@ class CommandRow(Record):
 
 
 class Welcome(Record):
-    """Answers `Hello`; the page forgets what it shows when `fresh`."""
+    """Answers `Hello`; the page forgets what it shows when `fresh`.
+
+    `signed_in` tells that a token let the person in, so that they can sign out.
+    """
 
     type: Literal["welcome"] = "welcome"
     log: str
@@ -118,6 +121,7 @@ class Welcome(Record):
     person: str
     name: str
     commands: tuple[CommandRow, ...]
+    signed_in: bool = False
     max_upload: int = MAX_UPLOAD
     max_files: int = MAX_FILES
     max_text: int = MAX_TEXT

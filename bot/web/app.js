@@ -48,6 +48,7 @@ const connection = new Connection({
   welcome(welcome) {
     composer.commands = welcome.commands;
     composer.limits = welcome;
+    showSignOut(welcome.signed_in);
     composer.complete();
     showEmptyPage(welcome.commands);
   },
@@ -100,6 +101,23 @@ function showSignIn() {
     location.replace(`/?token=${encodeURIComponent(byId("signin-token").value.trim())}`);
   };
   byId("signin-token").focus();
+}
+
+function showSignOut(offered) {
+  const button = byId("signout");
+  button.hidden = !offered;
+  button.textContent = say("signOut");
+  button.onclick = async () => {
+    button.disabled = true;
+    try {
+      const answer = await fetch("/signout", { method: "POST" });
+      if (!answer.ok) throw new Error(String(answer.status));
+      sessionStorage.clear();
+      location.reload();
+    } catch {
+      button.disabled = false;
+    }
+  };
 }
 
 function showOverview(lines) {

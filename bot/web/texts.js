@@ -57,6 +57,7 @@ const ENGLISH = {
   signinText: "Open the link you were given, or paste its token here.",
   signinLabel: "Token",
   signinGo: "Sign in",
+  signOut: "Sign out",
   signinWrong: "That token is not known here. Please check it, or ask for a new link.",
   now: "now",
 };
@@ -118,6 +119,7 @@ const GERMAN = {
   signinText: "Öffne den Link, den du bekommen hast, oder füge sein Token hier ein.",
   signinLabel: "Token",
   signinGo: "Anmelden",
+  signOut: "Abmelden",
   signinWrong: "Dieses Token ist hier nicht bekannt. Prüfe es, oder bitte um einen neuen Link.",
   now: "jetzt",
 };

@@ -199,6 +199,11 @@ def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str)
         ),
         (
             "  web:",
+            "  web: {token: aaaaaaaaaaaaaaaa}",
+            "config.yaml:9: chats.web.token: could be guessed: make one with `openssl rand -hex 16`",
+        ),
+        (
+            "  web:",
             "  web:\ndefaults: {image: fluks}",
             "config.yaml:10: defaults.image: no model is called 'fluks'; able to do it: flux",
         ),
