@@ -24,6 +24,10 @@ async def bare(data: bytes) -> bytes:
             return await films.cleaned(data)
         except films.FilmError as error:
             raise KeptBack(str(error)) from error
-    if is_text(data):
-        return _SVG.sub(b"", data) if b"<svg" in data else data
-    raise KeptBack("neither picture, film, sound nor text")
+    return await asyncio.to_thread(_bare_text, data)
+
+
+def _bare_text(data: bytes) -> bytes:
+    if not is_text(data):
+        raise KeptBack("neither picture, film, sound nor text")
+    return _SVG.sub(b"", data) if b"<svg" in data else data

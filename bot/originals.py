@@ -15,6 +15,12 @@ class Originals:
         self._links = links
         self._on_page = on_page
 
+    async def links(self, job: Job, files: int, language: str) -> Body:
+        """Return the links to the first files of a job's result, where links can be made."""
+        if self._links is None or await self._links.address(job, 1) is None:
+            return ()
+        return await self.told(job, range(1, files + 1), language)
+
     async def told(self, job: Job, numbers: Sequence[int], language: str) -> Body:
         """Return where the originals of these files of a job are (counted from 1), if anywhere."""
         lines: list[Body] = []

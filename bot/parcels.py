@@ -74,11 +74,20 @@ class Packer:
         hint = status.near_model(origin.near, language)
         parcel = await self._whole(job, language, limits, written, hint)
         if rung is Rung.WORDS:
-            parcel = _in_words(parcel, say(language, "result.files_refused", job=job.id))
+            refused = say(language, "result.files_refused", job=job.id)
+            parcel = _in_words(parcel, refused + await self._links(job, parcel, language))
         return Parcel(
             content=self.hidden(job, origin, parcel.content),
             rest=tuple(self.hidden(job, origin, each) for each in parcel.rest),
         )
+
+    async def _links(self, job: Job, parcel: Parcel, language: str) -> Body:
+        """Return where the files are that a chat does not take at all; a long text has none."""
+        files = sum(len(each.files) for each in (parcel.content, *parcel.rest))
+        if not files or not isinstance(job.request, TextToImage):
+            return ()
+        links = await self._originals.links(job, files, language)
+        return ("\n", *links) if links else ()
 
     async def _whole(
         self, job: Job, language: str, limits: Limits, written: str, hint: Body

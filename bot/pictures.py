@@ -8,7 +8,9 @@ import io
 
 from PIL import Image
 
+from backends import films
 from backends.metadata import without_metadata
+from backends.metadata.kinds import is_film, is_sound, mime_of
 from queueing.requests import File
 
 MEGAPIXELS = 40
@@ -16,6 +18,7 @@ _FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 _QUALITIES = (92, 85, 75, 60)
 _SHRINK = 0.75
 _SMALLEST_SIDE = 64
+_UPLOAD_S = 20.0  # for a stranger's film; results wait for the same processes
 
 # The warning is an error only where warnings are; our own check is stricter.
 _BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
@@ -44,14 +47,17 @@ async def checked(data: bytes) -> File:
 
 
 async def bare(data: bytes) -> bytes:
-    """Return a stranger's file as it may be kept: a picture without anything beside its pixels.
+    """Return a stranger's file as it may be kept: without anything beside pixels, film and sound.
 
-    A damaged picture becomes an empty file, for nobody can tell what is in it; other kinds of files
-    stay as they are.
+    What cannot be read becomes an empty file, for nobody can tell what is in it; other kinds of
+    files stay as they are.
     """
+    mime = mime_of(data)
     try:
+        if is_film(mime) or is_sound(mime):
+            return await films.cleaned(data, wall_s=_UPLOAD_S)
         return await asyncio.to_thread(without_metadata, data)
-    except ValueError:
+    except (ValueError, films.FilmError):
         return b""
 
 

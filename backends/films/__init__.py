@@ -4,11 +4,12 @@ What was found out about a file is remembered for a while, because a message tha
 asks again.
 """
 
+import asyncio
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from backends.films.helper import FilmError, NoFilms, ask, available
+from backends.films.helper import WALL_S, FilmError, NoFilms, ask, available
 from backends.films.order import Looks, Order, Task
 from backends.metadata.kinds import mime_of
 from queueing.requests import File
@@ -32,18 +33,19 @@ _looks: OrderedDict[str, Film] = OrderedDict()
 _fits: OrderedDict[tuple[str, int], File] = OrderedDict()
 
 
-async def cleaned(data: bytes) -> bytes:
+async def cleaned(data: bytes, *, wall_s: float = WALL_S) -> bytes:
     """Return a film or a sound without its metadata, bit for bit the same to see and hear.
 
-    Raises `FilmError` for one that cannot be read.
+    Raises `FilmError` for one that cannot be read, or not within `wall_s` seconds.
     """
-    _, made = await ask(Order(task=Task.CLEAN, mime=mime_of(data), size=len(data)), data)
+    order = Order(task=Task.CLEAN, mime=mime_of(data), size=len(data))
+    _, made = await ask(order, data, wall_s=wall_s)
     return made
 
 
 async def looked_at(file: File) -> Film:
     """Return what a film or a sound is. Raises `FilmError`."""
-    key = hashlib.sha256(file.data).hexdigest()
+    key = await _digest(file)
     if key not in _looks:
         order = Order(task=Task.LOOK, mime=mime_of(file.data), size=len(file.data))
         answer, still = await ask(order, file.data)
@@ -58,7 +60,7 @@ async def fitted(file: File, limit: int) -> File:
 
     Raises `FilmError`, also where it cannot be made to fit.
     """
-    key = (hashlib.sha256(file.data).hexdigest(), limit)
+    key = (await _digest(file), limit)
     if key not in _fits:
         order = Order(task=Task.FIT, mime=mime_of(file.data), size=len(file.data), limit=limit)
         answer, made = await ask(order, file.data)
@@ -68,3 +70,8 @@ async def fitted(file: File, limit: int) -> File:
         while len(_fits) > 1 and sum(len(kept.data) for kept in _fits.values()) > _KEPT_BYTES:
             _fits.popitem(last=False)
     return _fits[key]
+
+
+async def _digest(file: File) -> str:
+    """Return what stands for a file's bytes; of a large one that takes a moment."""
+    return await asyncio.to_thread(lambda: hashlib.sha256(file.data).hexdigest())

@@ -16,7 +16,7 @@ from bot import config as configuration
 from bot.app import Parts, build
 from bot.clock import SystemClock
 from bot.links import Links
-from bot.platforms.base import Content
+from bot.platforms.base import Content, ContentRefused
 from bot.platforms.registry import Fittings
 from bot.platforms.web import Web
 from queueing.jobs import Job, JobState
@@ -204,6 +204,15 @@ async def test_without_an_address_the_page_is_named(tmp_path: Path) -> None:
         await usher.until(lambda: "original is" in usher.last())
         assert re.search(r"The original is on the web page: /show \d", usher.last())
         assert "http" not in usher.last()
+
+
+async def test_a_chat_that_takes_no_files_gets_the_link(tmp_path: Path) -> None:
+    """Where the bot may not attach anything the result would stay out of reach."""
+    async with house(tmp_path) as usher:
+        usher.chat.refuse = lambda content: ContentRefused("no files") if content.files else None
+        _, told = await usher.drawn()
+        assert "doesn't accept the files" in told
+        assert (await usher.get(path_in(told)))[0] == 200
 
 
 async def test_a_file_that_is_no_picture_is_only_offered_as_a_download(tmp_path: Path) -> None:

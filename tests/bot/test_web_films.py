@@ -3,6 +3,8 @@
 import aiohttp
 import pytest
 
+from backends import films
+from bot.pictures import bare
 from bot.platforms.base import Content
 from bot.platforms.web import Web
 from queueing.requests import File
@@ -12,7 +14,8 @@ from tests.fakes.door import ScriptedDoor
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
-from tests.backends.recorded_films import KINDS, film
+from tests.backends.planted import SECRET
+from tests.backends.recorded_films import KINDS, film, tags_of
 
 
 def content(kind: str, *, spoiler: bool = False) -> Content:
@@ -39,6 +42,19 @@ async def test_films_and_sound_play_in_place(tmp_path_factory: pytest.TempPathFa
             await page.wait("document.querySelectorAll('video').length === 2")
             await page.wait("[...document.querySelectorAll('video')].at(-1).videoWidth === 64")
             assert page.errors == []
+
+
+@pytest.mark.parametrize("kind", ["mp4", "mov", "mp3", "ogg"])
+async def test_an_uploaded_film_is_kept_without_what_a_camera_wrote(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The place where a film was taken would be stored, and given out."""
+    before = film(kind)
+    after = await bare(before)
+    assert SECRET in tags_of(before)
+    assert SECRET not in tags_of(after)
+    monkeypatch.setattr(films.helper, "available", lambda: False)
+    assert await bare(before) == b""
 
 
 @pytest.mark.parametrize("kind", ["mp4", "webm", "flac", "mp3", "ogg", "wav"])
