@@ -143,8 +143,8 @@ class Gate:
 
     def _allowed(self, invocation: Invocation, person: Person, language: str) -> Command:
         """Return the command that is called. Raises `CallRefused` for those who may not call it."""
-        if not self._context.access.lets_in(invocation.platform, _places(invocation)):
-            raise CallRefused("refused.chat", chat=_places(invocation)[0])
+        if not self._context.access.lets_in(invocation.platform, invocation.places):
+            raise CallRefused("refused.chat", chat=invocation.places[-1])
         if person.is_banned(self._context.clock.now()):
             raise _banned(person)
         command = self._by_name.get(invocation.command)
@@ -216,11 +216,6 @@ class Gate:
         there = unknown.able or tuple(self._context.catalog.models)
         names = ", ".join(there[:_NAMED])
         return word(language, "hint.models", names=names)
-
-
-def _places(call: Invocation) -> tuple[str, ...]:
-    """Return the ids a chat can be allowed by: what it is part of, the chat of a thread, itself."""
-    return (*call.within, call.chat.partition("/")[0], call.chat)
 
 
 async def _left_to_next_process(invocation: Invocation) -> None:

@@ -174,7 +174,7 @@ class Enhancer:
             origin = Origin.model_validate_json(picture.reply_to)
         except ValidationError:
             return better
-        unwanted = self._rooms.of(origin.platform, origin.chat).unwanted([better.prompt])
+        unwanted = self._rooms.of(origin.platform, origin.places).unwanted([better.prompt])
         return better if unwanted is None else picture.request
 
     async def _ended(self, picture: Job, asked: Job) -> None:

@@ -174,7 +174,7 @@ class Packer:
         """Hide pictures where the chat's operator wants that."""
         if not content.files or not isinstance(job.request, TextToImage):
             return content
-        room = self._rooms.of(origin.platform, origin.chat)
+        room = self._rooms.of(origin.platform, origin.places)
         return replace(content, spoiler=room.spoiler)
 
 

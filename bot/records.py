@@ -11,6 +11,7 @@ from importlib.resources import files
 
 from bot.debts import Debts
 from bot.platforms.base import Invocation, MessageRef
+from bot.rooms import places_of
 from queueing.requests import Record
 from queueing.store import Database, MigrationSet
 
@@ -29,6 +30,7 @@ class Origin(Record):
 
     platform: str
     chat: str
+    within: tuple[str, ...] = ()  # what the chat is part of; jobs of older versions do not say
     group: bool
     user: str
     user_name: str
@@ -44,6 +46,7 @@ class Origin(Record):
         return cls(
             platform=call.platform,
             chat=call.chat,
+            within=call.within,
             group=call.group,
             user=call.user,
             user_name=call.user_name,
@@ -53,6 +56,11 @@ class Origin(Record):
             near=near,
             parts=tuple(file.part for file in call.files if file.part),
         )
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the ids by which a configuration may name the chat, the nearest first."""
+        return places_of(self.chat, self.within)
 
     def request_ref(self) -> MessageRef | None:
         """Return the caller's own message, where there is one."""

@@ -5,7 +5,7 @@ Decides, never stores; knows no platform.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -33,17 +33,28 @@ class Room:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rooms:
-    """Finds a chat's settings: its own, or else its group's, its platform's, or everybody's.
+    """Finds a chat's settings: those of the nearest place that has any.
 
-    Keys are "<platform>:<chat>" in the platform's own notation, a platform's name, or "*".
+    A thread's own come before its channel's, then its category's, its server's, its platform's and
+    everybody's. Keys are "<platform>:<place>" in the platform's own notation, a platform's name, or
+    "*". A place's settings are taken as a whole, never mixed with those of a wider one.
     """
 
     by_key: Mapping[str, Room] = field(default_factory=dict)
 
-    def of(self, platform: str, chat: str) -> Room:
-        """Return the settings of a chat; a thread ("<chat>/<thread>") has its chat's."""
-        keys = (f"{platform}:{chat}", f"{platform}:{chat.partition('/')[0]}", platform, "*")
+    def of(self, platform: str, places: Iterable[str]) -> Room:
+        """Return the settings that hold at the first of these places; see `places_of`."""
+        keys = (*(f"{platform}:{place}" for place in places), platform, "*")
         return next((self.by_key[key] for key in keys if key in self.by_key), Room())
+
+
+def places_of(chat: str, within: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids by which a configuration may name a chat, the nearest first.
+
+    They are its own, that of the chat of a topic ("<chat>/<topic>"), and those of what it is part
+    of; `within` has these with the widest first.
+    """
+    return tuple(dict.fromkeys((chat, chat.partition("/")[0], *reversed(within))))
 
 
 def _plain(text: str) -> str:

@@ -72,7 +72,7 @@ async def ask(
     talk = continued(
         await talks.talk_of(context, earlier),
         question,
-        system=context.rooms.of(call.invocation.platform, call.invocation.chat).system,
+        system=context.rooms.of(call.invocation.platform, call.invocation.places).system,
         room=room_chars(spec),
         sees=spec is not None and Capability.VISION in spec.capabilities,
     )

@@ -107,7 +107,7 @@ async def place(
     A repeated call returns the same job and costs nothing more. With `hold_s` the job may start
     only that many seconds later, or when its prompt has been improved.
     """
-    room = context.rooms.of(call.invocation.platform, call.invocation.chat)
+    room = context.rooms.of(call.invocation.platform, call.invocation.places)
     if (unwanted := room.unwanted(_words(request))) is not None:
         raise CallRefused("refused.word", word=unwanted)
     near = await near_model(context, call, request)

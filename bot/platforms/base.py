@@ -12,6 +12,7 @@ from typing import Protocol
 
 from bot.attachments import AttachmentKind
 from bot.commands.table import Command, Param
+from bot.rooms import places_of
 from queueing.requests import File
 
 # ---------------------------------------------------------------- outgoing
@@ -246,7 +247,8 @@ class Invocation:
     `Param` table; `text` is what remains to be parsed (all of it on text platforms). `replied_to`
     is the bot's message the caller replied to or whose button was pressed; `quoted` are the words
     of the message they replied to or opened a menu on, whoever wrote it; `quoted_by` is their name, "" where the words are ours. `within` are ids of what
-    the chat is part of, the widest first: its server and channel; the person, in a direct message.
+    the chat is part of, the widest first: its server, category and channel; the person, in a direct
+    message. What holds there holds in the chat: who may call, and the operator's rules.
 
     `show_form` shows a form to the caller alone and is None where the platform has none, or where
     this kind of call cannot open one. It raises `ChatError`. `form` tells that the values come from
@@ -281,6 +283,11 @@ class Invocation:
     form: bool = False
     comes_again: bool = True
     album: Album | None = None
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the ids by which a configuration may name the chat, the nearest first."""
+        return places_of(self.chat, self.within)
 
 
 class Door(Protocol):

@@ -30,6 +30,7 @@ from bot.platforms.discord_errors import (
     chat_errors,
 )
 from bot.platforms.discord_files import attachment_of, of_reply
+from bot.platforms.discord_places import within
 from bot.platforms.discord_render import modal_of, outgoing
 
 CONFIRM_AFTER_S = 2.0  # of the three that Discord gives; the rest is for the way there
@@ -108,7 +109,7 @@ class Call:
             ),
             language=interaction.locale.value,
             roles=roles_of(interaction.user),
-            within=_within(interaction),
+            within=within(interaction.channel, interaction.guild_id, interaction.user.id),
             replied_to=self._source(),
             button=self._button,
             quoted=self._about.content if self._about else "",
@@ -295,14 +296,6 @@ async def _fold(message: discord.InteractionMessage) -> None:
         await discord.Message.edit(message, suppress=True)
     except (discord.HTTPException, discord.RateLimited) as error:
         _log.info("links of message %d stay unfolded: %s", message.id, error)
-
-
-def _within(interaction: "discord.Interaction[Any]") -> tuple[str, ...]:
-    """Return the ids of the server and of a thread's channel, or the person's own."""
-    if interaction.guild_id is None:
-        return (str(interaction.user.id),)
-    thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
-    return (str(interaction.guild_id), *([str(thread.parent_id)] if thread else []))
 
 
 def roles_of(user: discord.User | discord.Member) -> frozenset[str]:

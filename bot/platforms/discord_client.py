@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import discord
 from discord import app_commands
 
-from bot.platforms.base import Door, Invocation
+from bot.platforms.base import ChatError, Door
 from bot.platforms.discord_calls import Call
 from bot.platforms.discord_commands import (
     Describe,
@@ -17,8 +17,9 @@ from bot.platforms.discord_commands import (
     digest,
     missing_commands,
 )
-from bot.platforms.discord_errors import refuse_to_wait
+from bot.platforms.discord_errors import chat_errors, refuse_to_wait
 from bot.platforms.discord_messages import PostReply, Spoken
+from bot.platforms.discord_places import is_astray
 from bot.platforms.discord_render import filled_in, pressed
 
 LONGEST_SLEEP_S = 30.0  # discord.py takes no less; `refuse_to_wait` is the stricter guard
@@ -152,15 +153,30 @@ class Client(discord.AutoShardedClient):
             post=self._post,
             download_limit=self._download_limit,
         )
-        invocation = spoken.invocation()
-        if invocation is not None:
-            self._calls.create_task(self._answer(invocation))
+        if spoken.invocation() is not None:
+            self._calls.create_task(self._hear(spoken))
 
-    async def _answer(self, invocation: Invocation) -> None:
+    async def _hear(self, spoken: Spoken) -> None:
+        """Hand what was said to the door."""
         try:
-            await self._door.call(invocation)
+            if is_astray(spoken.message):
+                await self._find(spoken.message)
+            invocation = spoken.invocation()
+            if invocation is not None:
+                await self._door.call(invocation)
+        except ChatError as error:
+            _log.warning("%s: a message in an unknown channel: %s", self._platform, error)
         except Exception:  # noqa: BLE001 - one broken call must not end the connection
-            _log.exception("%s: %s failed", self._platform, invocation.key)
+            _log.exception("%s: message %s failed", self._platform, spoken.message.id)
+
+    async def _find(self, message: Any) -> None:
+        """Ask Discord what a message's channel is part of, or rules of that would not hold there.
+
+        Raises `ChatError`.
+        """
+        with chat_errors():
+            message.channel = await self.fetch_channel(message.channel.id)
+        message.guild = message.channel.guild
 
     async def _on_outdated_command(
         self, interaction: "discord.Interaction[Any]", error: app_commands.AppCommandError

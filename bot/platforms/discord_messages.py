@@ -15,6 +15,7 @@ import discord
 from bot.platforms.base import Attachment, Content, Invocation, MessageRef
 from bot.platforms.discord_calls import chat_of, roles_of
 from bot.platforms.discord_files import attachments_of, of_reply, unseen
+from bot.platforms.discord_places import within
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
 _COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)", re.IGNORECASE | re.ASCII)
@@ -67,7 +68,7 @@ class Spoken:
             files=tuple(self._files(replied, ours=ours)),
             language=message.guild.preferred_locale.value if message.guild else None,
             roles=roles_of(message.author),
-            within=tuple(self._within()),
+            within=self._within(),
             request=self._ref(message.id),
             replied_to=self._ref(replied.id) if replied is not None and ours else None,
             quoted=self._quoted(replied),
@@ -133,14 +134,9 @@ class Spoken:
         found = reference.resolved if reference is not None else None
         return found if isinstance(found, discord.Message) else None
 
-    def _within(self) -> Iterator[str]:
-        """Yield the ids of the server and of a thread's channel, or the person's own."""
-        if self.message.guild is None:
-            yield str(self.message.author.id)
-            return
-        yield str(self.message.guild.id)
-        if isinstance(self.message.channel, discord.Thread):
-            yield str(self.message.channel.parent_id)
+    def _within(self) -> tuple[str, ...]:
+        guild = self.message.guild
+        return within(self.message.channel, guild.id if guild else None, self.message.author.id)
 
     def _chat(self) -> str:
         return chat_of(self.message.channel.id, group=self.message.guild is not None)

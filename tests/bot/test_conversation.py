@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.conversation import PICTURES, USUAL_CHARS, Talk, continued, room_chars
-from bot.rooms import Room, Rooms
+from bot.rooms import Room, Rooms, places_of
 from bot.styles import Style
 from queueing.catalog import ModelSpec
 from queueing.requests import ChatMessage, File
@@ -102,10 +102,24 @@ def test_a_chat_has_its_own_rules_or_its_platforms_or_everybodys() -> None:
     """The rules of one chat would hold in another, or a thread escape its group's."""
     own, platform, usual = Room(system="own"), Room(system="platform"), Room(system="usual")
     rooms = Rooms(by_key={"telegram:-5": own, "discord": platform, "*": usual})
-    assert rooms.of("telegram", "-5") == rooms.of("telegram", "-5/12") == own
-    assert rooms.of("discord", "77") == platform
-    assert rooms.of("telegram", "-51") == usual
-    assert Rooms().of("web", "local") == Room()
+    assert rooms.of("telegram", ["-5"]) == rooms.of("telegram", places_of("-5/12", ())) == own
+    assert rooms.of("discord", ["77"]) == platform
+    assert rooms.of("telegram", ["-51"]) == usual
+    assert Rooms().of("web", ["local"]) == Room()
+
+
+_LEVELS = ("thread", "channel", "category", "server")
+_KEYS = (*(f"discord:{place}" for place in _LEVELS), "discord", "*")
+_ELSEWHERE = ("telegram", "telegram:thread", "discord:another", "discord:cat", "channel")
+
+
+@given(st.sets(st.sampled_from((*_KEYS, *_ELSEWHERE))))
+def test_the_nearest_place_with_rules_decides(named: set[str]) -> None:
+    """A wide rule would overrule a near one, or a thread would escape all of them."""
+    rooms = Rooms(by_key={key: Room(system=key) for key in named})
+    places = places_of("thread", ("server", "category", "channel"))
+    nearest = next((key for key in _KEYS if key in named), "")
+    assert rooms.of("discord", places).system == nearest
 
 
 def test_unwanted_words_are_whole_words_in_any_case() -> None:

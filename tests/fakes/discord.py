@@ -101,9 +101,22 @@ class FakeDiscord:
         """Let that much time pass on Discord's side: clocks run out, messages age."""
         self._offset_s += seconds
 
-    def add_channel(self, channel_id: int, *, thread: bool = False) -> Channel:
-        """Make a channel of the server; before the bot connects, so that it hears of it."""
-        channel = Channel(id=channel_id, thread=thread)
+    def add_channel(
+        self,
+        channel_id: int,
+        *,
+        thread: bool = False,
+        parent: int | None = None,
+        forum: bool = False,
+        told: bool = True,
+    ) -> Channel:
+        """Make a channel of the server; before the bot connects, so that it hears of it.
+
+        `parent` is a channel's category, or a thread's channel (the general one).
+        """
+        if thread and parent is None:
+            parent = GENERAL
+        channel = Channel(id=channel_id, thread=thread, parent=parent, forum=forum, told=told)
         self.rest.channels[channel_id] = channel
         return channel
 
@@ -202,11 +215,9 @@ class FakeDiscord:
     def _ready_events(self, shard: list[int]) -> list[tuple[str, shapes.Json]]:
         number, of = shard
         here = (GUILD_ID >> 22) % of == number
-        channels = [
-            shapes.channel(each)
-            for each in self.rest.channels.values()
-            if each.owner is None and not each.thread
-        ]
+        told = [each for each in self.rest.channels.values() if each.owner is None and each.told]
+        channels = [shapes.channel(each) for each in told if not each.thread]
+        threads = [shapes.channel(each) for each in told if each.thread and not each.archived]
         roles = [role for person in self._people.values() for role in person.roles]
         ready = {
             "v": 10,
@@ -218,7 +229,8 @@ class FakeDiscord:
             "private_channels": [],
             "shard": shard,
         }
-        guild = [("GUILD_CREATE", shapes.guild(channels, roles, self.rest.tier))] if here else []
+        shown = shapes.guild(channels, threads, roles, self.rest.tier)
+        guild = [("GUILD_CREATE", shown)] if here else []
         return [("READY", ready), *guild]
 
     async def _serve_file(self, request: web.Request) -> web.StreamResponse:

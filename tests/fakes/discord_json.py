@@ -158,20 +158,23 @@ def channel(body: Channel) -> Json:
     if body.owner is not None:
         person = user(body.owner, f"person{body.owner}")
         return {"id": str(body.id), "type": 1, "flags": 0, "recipients": [person]}
-    named = {
+    named: Json = {
         "id": str(body.id),
-        "type": 11 if body.thread else 0,
+        "type": 11 if body.thread else 15 if body.forum else 0,
         "flags": 0,
         "guild_id": str(GUILD_ID),
         "name": f"channel-{body.id}",
-        "parent_id": None,
+        "parent_id": None if body.parent is None else str(body.parent),
         "permissions": "0",
         "rate_limit_per_user": 0,
     }
+    if body.forum:
+        tags: Json = {"available_tags": [], "default_reaction_emoji": None}
+        sorting = {"default_sort_order": None, "default_forum_layout": 0}
+        named = named | tags | sorting
     if not body.thread:
         return named | {"position": 0, "permission_overwrites": [], "nsfw": False, "topic": None}
     return named | {
-        "parent_id": "1",
         "owner_id": "1",
         "thread_metadata": {
             "archived": body.archived,
@@ -203,7 +206,7 @@ def role(role_id: int) -> Json:
     }
 
 
-def guild(channels: list[Json], roles: list[int], tier: int = 0) -> Json:
+def guild(channels: list[Json], threads: list[Json], roles: list[int], tier: int = 0) -> Json:
     return {
         "id": str(GUILD_ID),
         "name": "Community",
@@ -211,7 +214,7 @@ def guild(channels: list[Json], roles: list[int], tier: int = 0) -> Json:
         "icon": None,
         "roles": [role(each) for each in sorted({GUILD_ID, *roles})],
         "channels": channels,
-        "threads": [],
+        "threads": threads,
         "members": [],
         "member_count": 3,
         "emojis": [],

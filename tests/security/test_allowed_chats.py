@@ -75,7 +75,7 @@ async def test_discord_listens_to_listed_servers_channels_and_threads(
 ) -> None:
     """Anybody could invite the bot to a server of theirs, or write to it, and use the GPUs."""
     async with FakeDiscord() as fake:
-        thread = fake.add_channel(55, thread=True)
+        thread = fake.add_channel(55, thread=True, parent=1)
         async with on_discord(fake, tmp_path, f", allow: [{allowed}]") as parts:
             person = fake.person(7)
             told = {}
