@@ -12,7 +12,7 @@ from bot.buttons import abilities_of
 from bot.fitting import fitted
 from bot.originals import Originals
 from bot.pictures import dimensions
-from bot.platforms.base import Body, Content, Limits, Markdown, Moment
+from bot.platforms.base import Bar, Body, Content, Limits, Markdown, Moment
 from bot.records import Origin
 from bot.rooms import Rooms
 from bot.texts import join, plain, say, status
@@ -201,7 +201,7 @@ def first_page(content: Content, limits: Limits) -> Content:
 
 def in_words(content: Content) -> Content:
     """Return a content without files and formatting."""
-    words = (part if isinstance(part, str | Moment) else part.text for part in content.body)
+    words = (part if isinstance(part, str | Moment | Bar) else part.text for part in content.body)
     return replace(content, body=join(tuple(words)), files=())
 
 

@@ -8,6 +8,7 @@ from bot.commands.context import Answer, Asked, Call, CallRefused, Context, Plac
 from bot.commands.drawing import OPTIONS, PROMPT_LIMIT
 from bot.commands.jobs import past_job
 from bot.commands.table import Command, Param, ParamKind, Topic
+from bot.pictures import dimensions
 from bot.platforms.base import Content, Form, FormField
 from bot.texts import word
 from queueing.jobs import Job
@@ -31,7 +32,7 @@ COMMAND = Command(
 async def handle(context: Context, call: Call) -> Answer:
     job = await past_job(context, call)
     if call.args.keys() <= {"id"} and not call.invocation.form:
-        return _ask(context, call, job)
+        return await _ask(context, call, job)
     if isinstance(job.request, Chat):
         return await _ask_again(context, call, job, job.request)
     return await _draw_again(context, call, job, job.request)
@@ -49,7 +50,7 @@ async def _ask_again(context: Context, call: Call, job: Job, request: Chat) -> P
 async def _draw_again(context: Context, call: Call, job: Job, request: TextToImage) -> Placed:
     drawing.refuse_unsupported(call, job.model, context.queue.options(job.model))
     if call.invocation.form:
-        shown = {field.name for field in _fields(context, call, job)}
+        shown = {field.name for field in _fields(context, call, job, None)}
         request = _emptied(request, frozenset(shown - call.args.keys()))
     if (text := call.text("prompt")) is not None:
         prompt = bounded(text, PROMPT_LIMIT)
@@ -68,10 +69,10 @@ def _emptied(request: TextToImage, fields: frozenset[str]) -> TextToImage:
     return request.model_copy(update=changes)
 
 
-def _ask(context: Context, call: Call, job: Job) -> Asked:
+async def _ask(context: Context, call: Call, job: Job) -> Asked:
     """Ask for the changes: by a form, or by a reply where the platform has none."""
     chat = isinstance(job.request, Chat)
-    fields = _fields(context, call, job)
+    fields = _fields(context, call, job, await _drawn_size(context, job))
     if len(fields[0].value) > FORM_TEXT_MOST:
         raise CallRefused("refused.too_long_to_edit", command="ask" if chat else "image")
     form = Form(
@@ -86,8 +87,21 @@ def _ask(context: Context, call: Call, job: Job) -> Asked:
     return Asked(form=form, content=Content(body=body, awaits=True, mention=user_id))
 
 
-def _fields(context: Context, call: Call, job: Job) -> tuple[FormField, ...]:
-    """Return a field for the text and each option the model takes, with the old values."""
+async def _drawn_size(context: Context, job: Job) -> tuple[int, int] | None:
+    """Return the size of a job's first picture, for a request that named none."""
+    if not isinstance(job.request, TextToImage) or job.request.width or job.request.upscale:
+        return None
+    output = await context.queue.output(job)
+    return await dimensions(output.files[0]) if output and output.files else None
+
+
+def _fields(
+    context: Context, call: Call, job: Job, drawn: tuple[int, int] | None
+) -> tuple[FormField, ...]:
+    """Return a field for the text and each option the model takes, with the old values.
+
+    `drawn` is the size of the picture where the request named none.
+    """
     request, language = job.request, call.language
     if isinstance(request, Chat):
         said = request.messages[-1].text
@@ -101,7 +115,7 @@ def _fields(context: Context, call: Call, job: Job) -> tuple[FormField, ...]:
         required=True,
     )
     takes = context.queue.options(job.model)
-    sides = (request.width, request.height)
+    sides = drawn or (request.width, request.height)
     shown = {
         "negative": ("negative", "form.negative", request.negative),
         "size": ("width", "form.size", f"{sides[0]}x{sides[1]}" if all(sides) else None),

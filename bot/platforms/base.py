@@ -52,7 +52,14 @@ class Typed:
     text: str
 
 
-Part = str | Moment | Markdown | Strong | Typed
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """How much of something is done, from 0 to 1."""
+
+    share: float
+
+
+Part = str | Moment | Markdown | Strong | Typed | Bar
 Body = tuple[Part, ...]
 
 

@@ -11,8 +11,19 @@ from typing import Any
 
 import discord
 
-from bot.platforms.base import Body, Button, Content, Form, Markdown, Moment, Part, Strong, Typed
-from bot.texts import give_or_take
+from bot.platforms.base import (
+    Bar,
+    Body,
+    Button,
+    Content,
+    Form,
+    Markdown,
+    Moment,
+    Part,
+    Strong,
+    Typed,
+)
+from bot.texts import bar_text, give_or_take
 from bot.texts.split import utf16_length
 from queueing.requests import File
 
@@ -100,6 +111,8 @@ def _shown(part: Part) -> str:
         case Typed(text):
             bare = _UNSENDABLE.sub("", text).replace("`", "").strip()
             return f"`{bare}`" if bare else ""
+        case Bar(share):
+            return bar_text(share)
         case _:
             return literal(part)
 
@@ -107,7 +120,7 @@ def _shown(part: Part) -> str:
 def _shortened(part: Part, kept: float) -> Part:
     """Return about that share of a part, at least a character less, marked as cut."""
     match part:
-        case Moment():
+        case Moment() | Bar():
             return ""
         case Markdown(text):
             return Markdown(_head(text, kept))

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 
 from telegram import ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, User
 
-from bot.platforms.base import Body, Button, Content, Markdown, Moment, Part, Strong, Typed
+from bot.platforms.base import Bar, Body, Button, Content, Markdown, Moment, Part, Strong, Typed
 from bot.platforms.telegram_markdown import styled
 from bot.platforms.telegram_spans import Kind, Span, Styled, head, join
-from bot.texts import give_or_take
+from bot.texts import bar_text, give_or_take
 from bot.texts.split import utf16_length
 
 TEXT_MOST = 4096
@@ -114,6 +114,8 @@ def _shown(part: Part) -> Styled:
             return join((_moment(at, clock=clock), Styled(text=give_or_take(spread_s))))
         case Markdown(text):
             return styled(_UNSENDABLE.sub("", text))
+        case Bar(share):
+            return Styled(text=bar_text(share))
         case Strong(text):
             return _marked(text, Kind.BOLD)
         case Typed(text):

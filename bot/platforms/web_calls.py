@@ -22,7 +22,15 @@ from bot.platforms.base import (
 )
 from bot.platforms.web_content import shown_file, split_command
 from bot.platforms.web_guard import Bucket
-from bot.platforms.web_log import ChatLog, MomentPart, Shown, ShownButton, ShownFile, TextPart
+from bot.platforms.web_log import (
+    BarPart,
+    ChatLog,
+    MomentPart,
+    Shown,
+    ShownButton,
+    ShownFile,
+    TextPart,
+)
 from bot.platforms.web_people import Person
 from bot.platforms.web_wire import MAX_FILES, NotTaken, Press, Say, Submit, Taken
 from bot.received import Received
@@ -262,7 +270,7 @@ class Calls:
         shown = entry.shown if entry is not None else None
         if shown is None:
             return "", ()
-        words = (part.text for part in shown.body if not isinstance(part, MomentPart))
+        words = (part.text for part in shown.body if not isinstance(part, MomentPart | BarPart))
         files = (self._attachment(chat, file, replied=True) for file in shown.files)
         ours = shown.author == "usher"  # our own long answers are no new words
         return "".join(words), tuple(

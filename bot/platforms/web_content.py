@@ -5,8 +5,9 @@ from io import BytesIO
 
 from PIL import Image
 
-from bot.platforms.base import Content, Markdown, Moment, Part, Strong, Typed
+from bot.platforms.base import Bar, Content, Markdown, Moment, Part, Strong, Typed
 from bot.platforms.web_log import (
+    BarPart,
     MarkdownPart,
     MomentPart,
     Shown,
@@ -89,6 +90,8 @@ def _part(part: Part) -> ShownPart:
             return MomentPart(at=at, spread=spread_s, clock=clock)
         case Markdown(text):
             return MarkdownPart(text=_clean(text))
+        case Bar(share):
+            return BarPart(share=share)
         case Strong(text):
             return StrongPart(text=_clean(text))
         case Typed(text):

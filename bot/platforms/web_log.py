@@ -57,8 +57,16 @@ class TypedPart(Record):
     text: str
 
 
+class BarPart(Record):
+    """How much of something is done, from 0 to 1."""
+
+    kind: Literal["bar"] = "bar"
+    share: float
+
+
 ShownPart = Annotated[
-    TextPart | MomentPart | MarkdownPart | StrongPart | TypedPart, Field(discriminator="kind")
+    TextPart | MomentPart | MarkdownPart | StrongPart | TypedPart | BarPart,
+    Field(discriminator="kind"),
 ]
 
 

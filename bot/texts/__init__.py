@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from bot.platforms.base import Body, Markdown, Moment, Part, Strong, Typed
+from bot.platforms.base import Bar, Body, Markdown, Moment, Part, Strong, Typed
 from bot.texts import (
     attached_de,
     attached_en,
@@ -25,12 +25,13 @@ CATALOGUES: Mapping[str, Mapping[str, str]] = {
     "de": {**de.TEXTS, **calls_de.TEXTS, **results_de.TEXTS, **attached_de.TEXTS},
 }
 DEFAULT_LANGUAGE = "en"
+_BAR = 5  # signs
 
 _SLOT = re.compile(r"\{(\w+)\}")
 
 _A_MINUTE_S = 60
 
-Value = str | int | float | Moment | Markdown | Strong | Typed
+Value = str | int | float | Moment | Markdown | Strong | Typed | Bar
 
 
 def language_of(locale: str | None) -> str:
@@ -84,12 +85,20 @@ def give_or_take(spread_s: float) -> str:
     return f" ± {spread_s / 60:.0f} min" if spread_s >= _A_MINUTE_S else f" ± {spread_s:.0f} s"
 
 
+def bar_text(share: float) -> str:
+    """Return a bar of signs; it begins with the first step and is full only at the end."""
+    full = max(0, min(_BAR, int(share * _BAR) + (0 < share < 1 / _BAR)))
+    return "▰" * full + "▱" * (_BAR - full)
+
+
 def _bare(part: Part, *, local: bool) -> str:
     match part:
         case Moment(at, spread_s):
             zone = None if local else UTC
             clock = datetime.fromtimestamp(at, UTC).astimezone(zone).strftime("%H:%M")
             return clock + ("" if local else " UTC") + give_or_take(spread_s)
+        case Bar(share):
+            return bar_text(share)
         case Markdown(text) | Strong(text) | Typed(text):
             return text
         case _:

@@ -42,7 +42,7 @@ TEXTS: Mapping[str, str] = {
     "form.about": "Text, um den es geht",
     "form.negative": "Negativ-Prompt",
     "form.size": "Größe, etwa 768x1024 oder 3:2",
-    "form.steps": "Schritte",
+    "form.steps": "Schritte (leer für den Standard)",
     "form.seed": "Seed (leer für einen neuen)",
     "edit.reply": "Antworte auf diese Nachricht mit dem neuen Text; Optionen wie --seed 7 kannst du anhängen. Bisher:\n{text}",
     # ---- Antworten und Absagen

@@ -42,7 +42,7 @@ TEXTS: Mapping[str, str] = {
     "form.about": "Text it's about",
     "form.negative": "Negative prompt",
     "form.size": "Size, such as 768x1024 or 3:2",
-    "form.steps": "Steps",
+    "form.steps": "Steps (empty for the default)",
     "form.seed": "Seed (empty for a new one)",
     "edit.reply": "Reply to this message with the new text; you can add options such as --seed 7. The current text:\n{text}",
     # ---- answers and refusals

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from bot import buttons
 from bot.buttons import Abilities
-from bot.platforms.base import Body, Content, Markdown, Moment
+from bot.platforms.base import Bar, Body, Content, Markdown, Moment
 from bot.records import NearModel
 from bot.texts import Value, join, reasons_de, say, word
 from queueing import reasons
@@ -17,7 +17,6 @@ from queueing.requests import Chat, File, Output, Progress, TextToImage
 from queueing.world import Blocked, Reason
 
 PROMPT_SHOWN = 256
-_BAR = 5
 _SURE_S = 8.0  # a moment no further off is told alone
 _SPREADS_S = (10, 20, 30, 60, 120, 180, 300, 600, 1200, 1800, 3600)
 
@@ -122,16 +121,11 @@ def _advance(progress: Progress | None, language: str) -> Body:
     if progress.step is not None and progress.step[1] > 0:
         step, steps = progress.step
         fraction = step / steps if progress.fraction is None else progress.fraction
-        return say(language, "status.step", step=step, steps=steps, bar=_bar(fraction))
+        return say(language, "status.step", step=step, steps=steps, bar=Bar(fraction))
     if progress.fraction is not None:
         percent = int(progress.fraction * 100)
-        return say(language, "status.percent", percent=percent, bar=_bar(progress.fraction))
+        return say(language, "status.percent", percent=percent, bar=Bar(progress.fraction))
     return ()
-
-
-def _bar(fraction: float) -> str:
-    full = max(0, min(_BAR, int(fraction * _BAR)))
-    return "▰" * full + "▱" * (_BAR - full)
 
 
 def open_message(

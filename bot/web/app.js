@@ -83,11 +83,20 @@ const sendingNote = () => (connection.open ? say("sending") : say("waiting"));
 
 function showState(state) {
   byId("connection").dataset.state = state;
+  document.documentElement.dataset.connection = state; // times count down while they can be true
   const text = { connecting: "connecting", connected: "connected", full: "tabsFull" }[state] ?? "lost";
   byId("connection-text").textContent = state === "unknown" ? "" : say(text);
   byId("signin").hidden = state !== "unknown";
   byId("bottom").hidden = byId("scroll").hidden = state === "unknown";
-  if (state === "unknown") showSignIn();
+  if (state === "unknown") signedOut();
+}
+
+/** Show nothing of the conversation any more, and ask who is there. */
+function signedOut() {
+  conversation.clear();
+  showOverview([]);
+  byId("announce").textContent = "";
+  showSignIn();
 }
 
 function showSignIn() {

@@ -1,13 +1,15 @@
 // The words of a message: plain text, moments and Markdown, drawn into the elements already there.
 
 import { make } from "./dom.js";
-import { showMarkdown } from "./markdown.js";
+import { copyText, showMarkdown } from "./markdown.js";
 import { clockText, moment } from "./moments.js";
+import { say } from "./texts.js";
 
+const ADDRESS = /(https?:\/\/[^\s<>"'“”]+[^\s<>"'“”.,:;!?)])/;
 const UNIT = /(\d) (GB|MB|kB|min|s|%)(?!\w)/g; // a number stays beside its unit
 
 /** Show a message's body in `node`, block by block. */
-export function drawBody(node, body) {
+export function drawBody(node, body, copies = false) {
   const blocks = [];
   for (const part of body) {
     const joins = part.kind !== "markdown" && blocks.at(-1)?.[0].kind !== "markdown";
@@ -26,7 +28,7 @@ export function drawBody(node, body) {
       child = fresh;
     }
     if (markdown) showAnswer(child, block[0].text, tails.get(block));
-    else child.replaceChildren(...block.map((part, at) => linePart(part, at === 0 && index > 0)));
+    else child.replaceChildren(...block.flatMap((part, at) => lineNodes(part, at === 0 && index > 0, copies)));
   });
   while (node.children.length > blocks.length) node.lastElementChild.remove();
   node.hidden = blocks.length === 0;
@@ -53,12 +55,26 @@ function showAnswer(node, text, tail) {
   (ends[ends.length - 1] ?? node.appendChild(make("p"))).append(make("span", { className: "tail" }, tail));
 }
 
-function linePart(part, afterMarkdown) {
-  if (part.kind === "moment") return moment(part);
-  if (part.kind === "strong") return make("strong", {}, part.text);
-  if (part.kind === "typed") return make("button", { type: "button", className: "typed", "data-typed": part.text }, part.text);
-  const text = afterMarkdown ? part.text.trimStart() : part.text; // the line starts on its own anyway
-  return text.replace(UNIT, "$1\u00a0$2");
+function lineNodes(part, afterMarkdown, copies) {
+  switch (part.kind) {
+    case "moment": return [moment(part)];
+    case "strong": return [make("strong", {}, part.text)];
+    case "typed": return [make("button", { type: "button", className: "typed", "data-typed": part.text }, part.text)];
+    case "bar": return [make("progress", { className: "bar", max: 1, value: part.share })];
+    default: return textNodes(afterMarkdown ? part.text.trimStart() : part.text, copies);
+  }
+}
+
+/** Return a text with its addresses as links, each with a button that copies it where asked for. */
+function textNodes(text, copies) {
+  return text.split(ADDRESS).flatMap((piece, at) => {
+    if (at % 2 === 0) return piece ? [piece.replace(UNIT, "$1\u00a0$2")] : [];
+    const link = make("a", { href: piece, target: "_blank", rel: "noopener noreferrer" }, piece);
+    if (!copies) return [link];
+    const copy = make("button", { type: "button", className: "plain copy-link" }, say("copy"));
+    copy.addEventListener("click", () => copyText(piece, copy));
+    return [link, copy];
+  });
 }
 
 export const hasMarkdown = (shown) => shown.body.some((part) => part.kind === "markdown");
@@ -75,5 +91,6 @@ export function bodyText(body) {
 
 function partText(part) {
   if (part.kind === "moment") return clockText(part.at);
+  if (part.kind === "bar") return "";
   return part.kind === "markdown" ? part.text.replace(/[*_`#~>|]+/g, "") : part.text;
 }

@@ -6,7 +6,8 @@ import { recall, remember } from "./dom.js";
 const OUTBOX = "usher-outbox";
 const CONFIRM_MS = 10_000; // without an answer for that long the connection is taken for dead
 const RETRY_LEAST_MS = 400;
-const RETRY_MOST_MS = 8_000;
+const RETRY_MOST_MS = 1_500; // a page that is looked at is back soon after its server
+const RETRY_UNSEEN_MS = 20_000;
 const NOT_KNOWN = 4401;
 const TOO_MANY_TABS = 4429;
 
@@ -22,6 +23,8 @@ export class Connection {
     this.nextId = 1;
     this.delay = RETRY_LEAST_MS;
     addEventListener("online", () => this.connect());
+    addEventListener("focus", () => this.retry && this.connect());
+    document.addEventListener("visibilitychange", () => !document.hidden && this.retry && this.connect());
     addEventListener("offline", () => this.on.state("lost"));
   }
 
@@ -31,6 +34,7 @@ export class Connection {
 
   connect() {
     clearTimeout(this.retry);
+    this.retry = null;
     if (this.socket && this.socket.readyState <= WebSocket.OPEN) return;
     this.welcomed = false;
     this.on.state("connecting");
@@ -49,7 +53,8 @@ export class Connection {
     if (code === TOO_MANY_TABS) return this.on.state("full");
     this.on.state("lost");
     // Spread out, so that a restarted server is not met by everybody in the same moment.
-    this.retry = setTimeout(() => this.connect(), this.delay * (0.5 + Math.random() / 2));
+    const wait = document.hidden ? RETRY_UNSEEN_MS : this.delay;
+    this.retry = setTimeout(() => this.connect(), wait * (0.5 + Math.random() / 2));
     this.delay = Math.min(this.delay * 2, RETRY_MOST_MS);
   }
 

@@ -160,7 +160,7 @@ export class Conversation {
     view.node.classList.toggle("quiet", Boolean(shown.quiet));
     const sections = {
       quote: [shown.reply_to, () => this.drawQuote(view, shown.reply_to)],
-      body: [shown.body, () => drawBody(view.body, shown.body)],
+      body: [shown.body, () => drawBody(view.body, shown.body, shown.author === "usher")],
       files: [[shown.files, shown.spoiler], () => this.drawFiles(view, shown)],
       buttons: [shown.buttons, () => this.drawButtons(view, entry)],
       meta: [[entry.at, entry.pending, hasMarkdown(shown)], () => this.drawMeta(view, entry)],
@@ -192,6 +192,7 @@ export class Conversation {
     view.files.coming = null;
     const nodes = files.map((file, at) =>
       old.get(file.id) ?? fileNode(file, (id) => this.enlarge(view, id), hidden, told(shown, at)));
+    if (pictures.length > 1) pictures.forEach((file, at) => { nodes[files.indexOf(file)].dataset.number = at + 1; });
     if (pictures.length === 1 && files.length === 1) swapWhenLoaded(view.files, nodes[0]);
     else view.files.replaceChildren(...nodes);
   }

@@ -28,10 +28,10 @@ function band(left, spread) {
   return first === last ? `${last}\u00a0${name}` : `${first}–${last}\u00a0${name}`;
 }
 
-function countdown(at, spread) {
+function countdown(at, spread, awaited) {
   const left = Math.round(at - Date.now() / 1000);
   if (left <= -JUST_PASSED_S) return "";
-  if (left <= 0) return ` (${say("now")})`;
+  if (left <= 0) return awaited ? ` (${say("now")})` : "";
   if (spread > 0) return left < 90 * 60 ? ` (in ${band(left, spread)})` : "";
   if (left < 90) return ` (${relative.format(left, "second")})`;
   if (left < 90 * 60) return ` (${relative.format(Math.round(left / 60), "minute")})`;
@@ -42,14 +42,18 @@ function countdown(at, spread) {
 export function moment({ at, spread = 0, clock: alone = false }) {
   const iso = Number.isFinite(at) ? new Date(at * 1000).toISOString() : "";
   const node = make("time", { dateTime: iso, title: fullText(at), className: "moment" });
-  Object.assign(node.dataset, { at, spread, alone: alone ? "yes" : "" });
+  const awaited = at > Date.now() / 1000; // what had passed when it was told is no countdown
+  Object.assign(node.dataset, { at, spread, alone: alone ? "yes" : "", awaited: awaited ? "yes" : "" });
   tick(node);
   return node;
 }
 
 function tick(node) {
   const at = Number(node.dataset.at);
-  const text = clockText(at) + (node.dataset.alone ? "" : countdown(at, Number(node.dataset.spread)));
+  const { alone, awaited, spread } = node.dataset;
+  // Without a connection nothing says whether it still holds: the clock alone stays true.
+  const counts = !alone && document.documentElement.dataset.connection !== "lost";
+  const text = clockText(at) + (counts ? countdown(at, Number(spread), Boolean(awaited)) : "");
   if (node.textContent !== text) node.textContent = text;
 }
 

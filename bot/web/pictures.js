@@ -100,19 +100,45 @@ export function swapWhenLoaded(box, node) {
   node.addEventListener("broken", (event) => swap(event.detail), { once: true });
 }
 
-/** One picture over the whole page, and its neighbours by the arrow keys. */
+const SWIPE_PX = 48;
+
+/** One picture over the whole page, and its neighbours by arrow keys, buttons and swipes. */
 export class Large {
   constructor() {
     this.dialog = byId("large");
     byId("large-close").textContent = say("close");
     byId("large-download").textContent = say("download");
     byId("large-close").addEventListener("click", () => this.dialog.close());
-    byId("large-picture").addEventListener("click", () => this.dialog.close());
+    byId("large-picture").draggable = false;
+    byId("large-picture").addEventListener("click", () => this.swiped || this.dialog.close());
     this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
     this.dialog.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (step) this.draw((this.at + step + this.files.length) % this.files.length);
+      if (step) this.step(step);
     });
+    for (const [id, step, key] of [["large-before", -1, "before"], ["large-after", 1, "after"]]) {
+      byId(id).setAttribute("aria-label", say(key));
+      byId(id).addEventListener("click", () => this.step(step));
+    }
+    this.swipes(byId("large-stage"));
+  }
+
+  /** Page by a horizontal swipe; what is no swipe stays a tap. */
+  swipes(stage) {
+    let from = null;
+    stage.addEventListener("pointerdown", (event) => { from = event.isPrimary ? event.clientX : null; });
+    stage.addEventListener("pointerup", (event) => {
+      const moved = from === null ? 0 : event.clientX - from;
+      from = null;
+      if (Math.abs(moved) < SWIPE_PX) return;
+      this.swiped = true; // the click that follows must not close the view
+      setTimeout(() => { this.swiped = false; });
+      this.step(moved < 0 ? 1 : -1);
+    });
+  }
+
+  step(by) {
+    this.draw((this.at + by + this.files.length) % this.files.length);
   }
 
   show(files, id) {
@@ -125,6 +151,7 @@ export class Large {
     this.at = at;
     const file = this.files[at];
     const address = addressOf(file);
+    for (const id of ["large-before", "large-after"]) byId(id).hidden = this.files.length < 2;
     const of = this.files.length > 1 ? `${at + 1}/${this.files.length} · ` : "";
     byId("large-name").textContent = `${of}${file.name} · ${sizeText(file.size)}`;
     Object.assign(byId("large-picture"), { src: address, alt: file.name });

@@ -161,7 +161,7 @@ async def test_a_cursor_stays_in_the_line_it_writes(stage: Stage) -> None:
     await page.wait_text("more▌", f"{LAST} li")
     assert await page.text(f"{LAST} .markdown p") == "One word"
     await stage.web.edit(ref, Content(body=(Markdown("One word\n\n- more"), "\nllama · 8 s")))
-    await page.wait_text("llama · 8 s", f"{LAST} .line")
+    await page.wait_text("llama · 8\u00a0s", f"{LAST} .line")
     assert "▌" not in await page.text(LAST)
 
 
@@ -419,7 +419,7 @@ async def test_the_conversation_is_there_after_a_reload_and_a_restart(chromium: 
         await page.click("#text")
         await page.type("typed while away")
         await page.press("Enter")
-        await page.wait_text("waits for the connection", ".message.pending")
+        await page.wait_text("waiting for the connection", ".message.pending")
         async with running(Web(port=port, log=log), door) as web:
             await web.edit(ref, Content(body=("changed meanwhile",)))
             await page.wait_text("changed meanwhile")
@@ -606,7 +606,7 @@ async def test_a_stranger_is_asked_to_sign_in(chromium: Chromium) -> None:
         await page.wait_text("Sign in")
         await page.type("wrong-wrong-wrong")
         await page.press("Enter")
-        await page.wait_text("not known here")
+        await page.wait_text("Unknown token")
         await page.click("#signin-token")
         await page.type(token)
         await page.press("Enter")
