@@ -19,6 +19,7 @@ _CLAIMS: Mapping[str, re.Pattern[str]] = {
     ),
     "kept": re.compile(r"(?m)^(?P<host>[\w-]+) is kept for (?P<model>[^\s,]+), which"),
     "runs": re.compile(r"(?m)^(?P<model>\S+) is busy on (?P<host>[\w-]+) until"),
+    "busy": re.compile(r"(?m)^(?P<model>\S+) is busy on (?P<host>[\w-]+)$"),
     "offline": re.compile(r"(?m)^(?P<host>[\w-]+) is offline"),
     "failed": re.compile(r"(?m)^loading (?P<model>\S+) failed"),
     "pausing": re.compile(r"(?m)^pausing after a failed attempt"),
@@ -81,6 +82,8 @@ class Truth:
                 return not server.up
             case "runs":
                 return bool(self._began[claim] & _running(server, claim.model))
+            case "busy":
+                return bool(_running(server, claim.model))
             case _:
                 return claim.model in server.loading
 

@@ -11,8 +11,8 @@ from bot.platforms.base import Limits
 
 _SECOND_S = 1.0
 _MINUTE_S = 60.0
-_FOR_UPDATES = 0.6  # of a group's minute; the rest is kept for news and for what is urgent
-_FOR_NEWS = 0.75
+_FOR_UPDATES = 0.7  # of a group's minute; the rest is kept for news and for what is urgent
+_FOR_NEWS = 0.8
 _FOR_ALL = 0.9  # the last requests are left to what nobody here counts
 _CALM_S = 120.0  # after so long without a penalty, a chat is trusted again
 _SLOWEST = 8.0

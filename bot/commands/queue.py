@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bot.commands.context import Answer, Call, CallRefused, Context, reply
 from bot.commands.table import Command, Param, ParamKind, Topic
@@ -80,7 +81,8 @@ def _lines(call: Call, lines: list[ModelStatus]) -> Body:
         counts = {"waiting": model.waiting, "running": model.running}
         body += ("\n", *call.say("queue.line", model=Strong(model.name), **counts))
         if model.reason is not None and model.waiting and status.tells(model.reason):
-            body += (" · ", *status.because(model.reason, call.language))
+            reason = replace(model.reason, turn_at=None)  # a line has no turn, jobs have
+            body += (" · ", *status.because(reason, call.language))
     if len(lines) > _LINES_SHOWN:
         body += ("\n", *call.say("queue.more", count=len(lines) - _LINES_SHOWN))
     return body
