@@ -111,6 +111,14 @@ class Gate:
             answer = _words(language, "refused.internal")
         self._presenter.answer(invocation, answer)
 
+    async def language_of(self, user: str) -> str | None:
+        """Return the language a person chose; None where they did not, or it cannot be read."""
+        try:
+            return (await self._context.people.get(user)).language
+        except StoreError as error:
+            log.warning("the language of %s cannot be read: %s", user, error)
+            return None
+
     async def _completed(self, invocation: Invocation) -> Invocation:
         """Return the call a reply to one of our prompts completes; any other as it is."""
         asked = invocation.replied_to

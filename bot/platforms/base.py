@@ -310,6 +310,9 @@ class Door(Protocol):
         out through `invocation.respond` from the bot's own tasks.
         """
 
+    async def language_of(self, user: str) -> str | None:
+        """Return the language a person chose; None where they did not, or it cannot be read."""
+
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
         """Return up to 25 values for a parameter, best first, from memory."""
 

@@ -95,6 +95,10 @@ class Calls:
         """Count one more call or upload of a person; False when they come too fast."""
         return self._caller(person).bucket.take(asyncio.get_running_loop().time())
 
+    async def language_of(self, person: Person) -> str | None:
+        """Return the language a person chose, None where they did not."""
+        return await self.door.language_of(f"{self.platform}:{person.id}")
+
     async def say(
         self, person: Person, say: Say, language: str | None, show_form: ShowForm
     ) -> Taken | NotTaken:

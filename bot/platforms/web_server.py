@@ -192,7 +192,7 @@ class Server:
     async def _serve(
         self, socket: web.WebSocketResponse, person: Person, request: web.Request
     ) -> None:
-        language = _language(request)
+        language = await self._calls.language_of(person) or _language(request)
         tab = Tab(
             socket,
             person,

@@ -23,6 +23,7 @@ from bot.platforms.web_wire import (
     Earlier,
     EarlierMessages,
     Hello,
+    Language,
     Messages,
     ModelLine,
     NotTaken,
@@ -36,6 +37,7 @@ from bot.platforms.web_wire import (
     entry_row,
     form_row,
 )
+from bot.texts import language_of
 from queueing.errors import StoreError
 from queueing.requests import Record
 
@@ -138,6 +140,7 @@ class Tab:
             case Say():
                 taken = self._calls.say(self.person, message, self._language, self._show_form)
                 self._reply(await taken)
+                await self._tell_language()
             case Press():
                 taken = self._calls.press(self.person, message, self._language, self._show_form)
                 self._reply(await taken)
@@ -164,6 +167,14 @@ class Tab:
                 signed_in=self._signed_in,
             )
         )
+        self._reply(Language(language=language_of(self._language)))
+
+    async def _tell_language(self) -> None:
+        """Let the page speak as the person chose, also right after they did."""
+        chosen = await self._calls.language_of(self.person)
+        if chosen is not None and chosen != self._language:
+            self._language = chosen
+            self._reply(Language(language=language_of(chosen)))
 
     def _suggest(self, ask: Suggest) -> Values:
         door = self._calls.door

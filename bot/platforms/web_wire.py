@@ -171,6 +171,13 @@ class NotTaken(Record):
     ]
 
 
+class Language(Record):
+    """The language the page is to speak: the one the person chose, or their browser's."""
+
+    type: Literal["language"] = "language"
+    language: str
+
+
 class Values(Record):
     """Answers `Suggest`."""
 

@@ -5,7 +5,7 @@ import { Connection } from "./connection.js";
 import { Conversation } from "./conversation.js";
 import { byId, make } from "./dom.js";
 import { FormDialog } from "./forms.js";
-import { language, say } from "./texts.js";
+import { language, say, speak } from "./texts.js";
 
 const STARTS = ["image", "ask", "describe", "models", "queue", "help"]; // of use to who is new here
 
@@ -54,6 +54,7 @@ const connection = new Connection({
   },
   messages: (message) => conversation.apply(message.entries, message),
   earlier: (message) => conversation.applyEarlier(message.entries, message.more),
+  language: (message) => speak(message.language),
   overview: (message) => showOverview(message.lines),
   form: (message) => forms.show(message),
   taken: free,

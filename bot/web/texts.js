@@ -128,12 +128,36 @@ const GERMAN = {
   now: "jetzt",
 };
 
-export const language = navigator.language.toLowerCase().startsWith("de") ? "de" : "en";
+const LANGUAGES = { en: ENGLISH, de: GERMAN };
+const CHOSEN = "usher-language";
+const ofBrowser = navigator.language.toLowerCase().startsWith("de") ? "de" : "en";
 
-const words = language === "de" ? GERMAN : ENGLISH;
+export const language = stored() ?? ofBrowser;
+
+/** Speak the language the person chose: from the next load on, which is now if it is another one. */
+export function speak(chosen) {
+  if (chosen === language || !(chosen in LANGUAGES)) return;
+  try {
+    localStorage.setItem(CHOSEN, chosen);
+  } catch {
+    return; // storage is not allowed: the page stays in the browser's language
+  }
+  location.reload();
+}
+
+function stored() {
+  try {
+    const chosen = localStorage.getItem(CHOSEN);
+    return chosen in LANGUAGES ? chosen : null;
+  } catch {
+    return null;
+  }
+}
+
+const words = LANGUAGES[language];
 
 /** The reader's own locale, for the way times and numbers are written. */
-export const locale = navigator.language;
+export const locale = language === ofBrowser ? navigator.language : language;
 
 /** Return a text of the page with its {slots} filled in. */
 export function say(key, values = {}) {

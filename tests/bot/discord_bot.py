@@ -65,6 +65,9 @@ class NotingDoor:
         if self.then is not None:
             await self.then(invocation)
 
+    async def language_of(self, user: str) -> str | None:
+        return None
+
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
         return [name for name in self.models if name.startswith(typed)]
 

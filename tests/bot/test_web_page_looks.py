@@ -93,3 +93,14 @@ async def test_no_room_is_kept_for_times_that_are_hidden(stage: Stage) -> None:
       return second.getBoundingClientRect().top - first.getBoundingClientRect().bottom;
     })()"""
     assert await page.evaluate(gap) <= 26
+
+
+async def test_the_page_speaks_the_language_its_reader_chose(stage: Stage) -> None:
+    """The bot would speak German and the page around it English."""
+    page = stage.page
+    stage.door.languages["web:local"] = "de"
+    async with page.reloads():
+        await stage.say("/settings --language de")
+    await page.wait_text("Verbunden")
+    assert await page.evaluate("document.documentElement.lang") == "de"
+    await page.evaluate("localStorage.clear()")

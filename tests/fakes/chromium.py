@@ -119,6 +119,14 @@ class Page:
         async with asyncio.timeout(WAIT_S):
             await self._loaded.wait()
 
+    @asynccontextmanager
+    async def reloads(self) -> AsyncIterator[None]:
+        """Wait at the end of the block until the page has loaded itself again."""
+        self._loaded.clear()
+        yield
+        async with asyncio.timeout(WAIT_S):
+            await self._loaded.wait()
+
     async def reload(self) -> None:
         """Reload the page and wait until it is loaded."""
         self._loaded.clear()

@@ -56,6 +56,7 @@ class ScriptedDoor:
         self.commands = commands
         self.models = ["flux", "flux-fast", "sdxl"]
         self.keys: list[str] = []
+        self.languages: dict[str, str] = {}
         self.open = asyncio.Event()
         self.open.set()
         self._calls: asyncio.Queue[Invocation] = asyncio.Queue()
@@ -68,6 +69,9 @@ class ScriptedDoor:
     async def taken(self) -> Invocation:
         async with asyncio.timeout(60):
             return await self._calls.get()
+
+    async def language_of(self, user: str) -> str | None:
+        return self.languages.get(user)
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
         values = ["noir", "sketch"] if param.kind is ParamKind.STYLE else self.models
