@@ -16,5 +16,5 @@ check:  ## check everything: format, lint, types, import rule, tests
 test:  ## run the tests
 	@$(PYTHON) tasks.py test
 
-lock:  ## write the lock files anew
+lock:  ## write the lock files again
 	@$(PYTHON) tasks.py lock

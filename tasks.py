@@ -88,7 +88,7 @@ def test(arguments: Sequence[str]) -> int:
 
 
 def lock(_: Sequence[str]) -> int:
-    """Write the lock files anew from pyproject.toml (needs uv)."""
+    """Write the lock files again from pyproject.toml (needs uv)."""
     import tomllib  # noqa: PLC0415  needs a Python that `main` has accepted
 
     uv = shutil.which("uv", path=os.pathsep.join([str(BIN), os.environ.get("PATH", "")]))

@@ -166,7 +166,7 @@ class Attempts:
         return None
 
     async def _tell_ahead(self, key: str, watch: Watch) -> None:
-        with suppress(Unavailable):  # a courtesy; the next look tells whether it is away
+        with suppress(Unavailable):  # a courtesy; the next look finds out whether it is away
             watch.waits_behind(await self._server.ahead(key))
 
     async def _stop(self, key: str) -> None:

@@ -11,7 +11,7 @@ _SVG = re.compile(rb"<metadata\b.*?</metadata\s*>", re.DOTALL | re.IGNORECASE)
 
 
 class KeptBack(Exception):
-    """A file of which nobody can tell what else is in it; the text is for the operator."""
+    """A file that may hold more than can be seen; the text is for the operator."""
 
 
 async def bare(data: bytes) -> bytes:

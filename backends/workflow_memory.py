@@ -1,4 +1,4 @@
-"""What a graph leaves in the memory of its ComfyUI server, as far as its nodes tell. Pure.
+"""What a graph leaves in the memory of its ComfyUI server, as far as its nodes show. Pure.
 
 A mark is a text set in a graph, as (input, text). Two graphs with the same marks use the same models.
 """
@@ -60,7 +60,7 @@ def all_marks(graph: Graph) -> Marks:
 
 
 def marks_of(graph: Graph, saves: Collection[str]) -> Marks:
-    """Return what tells a template's models apart from others.
+    """Return what distinguishes a template's models from others.
 
     The files it loads, and what loaders without one name instead: a short name, a folder. Where
     there is neither, everything that is the same in each of its prompts. Nothing that Usher sets

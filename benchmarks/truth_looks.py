@@ -79,7 +79,7 @@ class Ages:
     def note(
         self, key: object, now: float, *, wrong: bool, free: bool, since: float, seen: object = ""
     ) -> None:
-        """Take what a look has found; `free` tells whether the chat's budget allows an edit."""
+        """Take what a look has found; `free` says whether the chat's budget allows an edit."""
         if not wrong:
             if (age := self._open.pop(key, None)) is not None and age.first_allowed is None:
                 self.waits.append(now - age.since)

@@ -1,4 +1,4 @@
-"""Who may do what, and how much: admins, owners, roles, limits. Decides, never stores."""
+"""What each person may do, and how much: admins, owners, roles, limits. Decides, never stores."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

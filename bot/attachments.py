@@ -50,7 +50,7 @@ _DOCUMENTS = frozenset({"application/pdf", "application/msword", "application/rt
 
 
 def kind_of(name: str, mime: str) -> AttachmentKind:
-    """Return what kind of file this is, as far as its name and its said kind tell."""
+    """Return what kind of file this is, as far as its name and its declared kind show."""
     said = mime.partition(";")[0].strip().lower()
     if said == "image/gif":
         return AttachmentKind.ANIMATION

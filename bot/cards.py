@@ -21,7 +21,7 @@ Kind = tuple[Blocked, str | None, str | None] | None
 
 _GOES_ON = frozenset({Blocked.IN_LINE, Blocked.STARTING})  # come and go with every job
 _OTHERS_TURN = frozenset({Blocked.ROOM_BUSY, Blocked.RESERVED, Blocked.GATED})
-_NEWS = frozenset(  # of which a person is told at once, whatever their message said before
+_NEWS = frozenset(  # which a message shows at once, whatever it said before
     {
         Blocked.LOADING,
         Blocked.OFFLINE,

@@ -111,6 +111,6 @@ def _near(card: Card) -> bool:
     """Whether it runs or is among the first of its line, as far as was seen."""
     if card.job.state is JobState.PROCESSING or not card.stood:
         return True
-    if card.position is None:  # its place could not be told just now, or it stands in a back row
+    if card.position is None:  # its place is unknown just now, or it stands in a back row
         return card.job.seq is not None
     return card.position <= _NEAR

@@ -125,7 +125,7 @@ class Pace:
         """Return the first moment the budget allows a request.
 
         Ends and first answers are urgent: a part of a group's minute is kept for them, and another
-        for what is to be told `soon`; other updates are spread over the rest. What a person has
+        for what is to be shown `soon`; other updates are spread over the rest. What a person has
         just asked for may come in a `burst`, as long as the platform bears it.
         """
         gap_s, most = self._limits.chat_every_s * self._slow(now), self._limits.burst
@@ -142,7 +142,7 @@ class Pace:
         return at
 
     def news_gap_s(self, age_s: float | None) -> float:
-        """Return the least time before a message of that age tells news, in seconds."""
+        """Return the least time before a message of that age shows news, in seconds."""
         return _OLD_MESSAGE_S if self._old(age_s) else self._limits.chat_every_s
 
     def patience_s(self, position: int | None, crowd: int) -> float:

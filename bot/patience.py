@@ -21,7 +21,7 @@ _LONGEST_PAUSE_S = 300.0
 class Terms:
     """How a request is made.
 
-    `burst` and `upload` are told to the desk; a `free` one is on no chat's account. Without
+    `burst` and `upload` are passed to the desk; a `free` one is on no chat's account. Without
     `repeat`, one that may have been carried out is not made again. `patience_s` is for how long it
     is tried.
     """

@@ -49,7 +49,7 @@ async def checked(data: bytes) -> File:
 async def bare(data: bytes) -> bytes:
     """Return a stranger's file as it may be kept: without anything beside pixels, film and sound.
 
-    What cannot be read becomes an empty file, for nobody can tell what is in it; other kinds of
+    What cannot be read becomes an empty file, since nobody knows what is in it; other kinds of
     files stay as they are.
     """
     mime = mime_of(data)

@@ -184,7 +184,7 @@ class Presenter:
             self._serve(card)
 
     async def _take_up_some(self) -> bool:
-        """Make cards for some jobs of an earlier run; tell whether more of them may wait.
+        """Make cards for some jobs of an earlier run; return whether more of them may wait.
 
         A job far back in a long line gets its card when others have gone, or when something
         happens to it: until then its message shows what it showed before.

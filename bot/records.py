@@ -289,7 +289,7 @@ class Records:
     async def begin_afresh(
         self, platform: str, chat: str, user: str, now: float, *, idle_s: float
     ) -> None:
-        """Begin a person's conversation in a chat anew; older beginnings matter no more."""
+        """Begin a person's conversation in a chat again; older beginnings no longer matter."""
 
         def change(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM fresh_starts WHERE since < ?", (now - idle_s,))

@@ -66,7 +66,7 @@ async def tidy(
             log.exception("retention failed; it is tried again")
         for _ in range(int(_TIDY_EVERY_S / _LOOK_EVERY_S)):
             await asyncio.sleep(_LOOK_EVERY_S)
-            with suppress(StoreError):  # whoever writes is told
+            with suppress(StoreError):  # the writer gets the error
                 if await database.used_mb() > used_mb + much_mb:
                     break
 

@@ -1,4 +1,4 @@
-"""Calm: the moments people are told, which change only when they are clearly off.
+"""Calm: the moments people are shown, which change only when they are clearly off.
 
 A forecast wanders by some seconds with every look. Whoever asks about a job is told the same moment
 until it is off by more than a fifth of what is left, or ten seconds; one that turns back must have
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 _STEADY_S = 10.0
 _STEADY_SHARE = 0.2
-_SEEN_FOR_S = 3.0  # how long a moment must be off before another one is told
-_TURNED_FOR_S = 20.0  # the same before it is told that it comes back to where it was
-PASSES_S = 1.5  # a moment is told for so long after it: what it announced is mostly just happening
+_SEEN_FOR_S = 3.0  # how long a moment must be off before another one is shown
+_TURNED_FOR_S = 20.0  # the same before it goes back to where it was
+PASSES_S = 1.5  # a moment is shown for so long after it: what it announced is mostly just happening
 _MOST = 10_000  # moments, before those nobody asks for are let go
 _KEPT_S = 600.0  # since it was last asked for
 
@@ -36,14 +36,14 @@ class _Told:
 
 
 class Calm:
-    """Keeps what was told of each job, model or whatever else a moment belongs to."""
+    """Keeps what was shown for each job, model or whatever else a moment belongs to."""
 
     def __init__(self) -> None:
         self._told: dict[Hashable, _Told] = {}
         self._most = _MOST
 
     def of(self, key: Hashable, expected: Expectation | None, now: float) -> Expectation | None:
-        """Return what to tell, where this is expected now; None where nothing can be said."""
+        """Return what to show where this is expected now, or None where nothing can be said."""
         if expected is not None and expected.at <= now:
             expected = None  # it is overdue: when it will be is open
         told = self._told.get(key)
@@ -64,7 +64,7 @@ class Calm:
         return told.value
 
     def __len__(self) -> int:
-        """Return of how many things it knows what was told."""
+        """Return for how many things a moment is kept."""
         return len(self._told)
 
     def _make_room(self, now: float) -> None:

@@ -17,7 +17,7 @@ from queueing.world import Flow
 WINDOW = 25  # newest samples kept: enough to be steady, few enough to follow a change
 RATE_TAU_S = 900.0
 RUSH_TAU_S = 60.0  # those who come within about this time come together
-KEPT_SHARE = 0.98  # of what earlier arrivals tell about that, at each one
+KEPT_SHARE = 0.98  # of what earlier arrivals say about that, at each one
 LEAST_WATCHED_S = 60.0  # a rate is not judged on less: the first arrival is no stream
 PRIOR_SPREAD = 0.3  # share of a configured time it may be off
 

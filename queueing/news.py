@@ -10,7 +10,7 @@ from queueing.world import World
 def news(
     before: World | None, now: World, moved: Collection[str], turned: Collection[str]
 ) -> LinesMoved | None:
-    """Return what to tell after a look, None for nothing.
+    """Return what to report after a look, None for nothing.
 
     `moved` are the lines whose places or reasons changed, `turned` those with another reason.
     """

@@ -23,7 +23,7 @@ FRESH_S = 1.0  # a forecast costs milliseconds: older jobs are answered from one
 log = logging.getLogger(__name__)
 
 FRESH_LONG_S = 3.0  # newer ones as well from one cut short: it costs most, and the waits are long
-FRESH_FAR_S = 10.0  # and who goes first on a host is told from one no older, at most
+FRESH_FAR_S = 10.0  # the same, for who goes first on a host
 
 
 class Outlook:
@@ -51,7 +51,7 @@ class Outlook:
             self._newest_id = max(self._newest_id, newest_id)
 
     def _tells(self, asked: Sequence[tuple[Job, int]], newest_id: int) -> bool:
-        """Whether the forecast there is tells of these jobs."""
+        """Whether the present forecast covers these jobs."""
         if self._forecast is None or self._world is None or self._stand(asked):
             return False
         now = self._clock.now()
@@ -68,7 +68,7 @@ class Outlook:
         )
 
     def _stale(self, age_s: float) -> bool:
-        """Whether who goes first on a host may be told better by another forecast."""
+        """Whether another forecast may know better who goes first on a host."""
         if self._forecast is None or self._world is None or age_s >= FRESH_FAR_S:
             return True
         if self._forecast.far:
@@ -127,7 +127,7 @@ class Outlook:
         )
 
     def precedence(self, model: str) -> Precedence | None:
-        """Return what comes before a model's next start, as far as the last forecast tells."""
+        """Return what comes before a model's next start, as far as the last forecast shows."""
         if self._forecast is None:
             return None
         return self._forecast.precedence(model, self._clock.now())

@@ -45,7 +45,7 @@ class Line:
     `waiting` counts those with a place (not the back rows); `heads` are the first startable ones
     in order, `first_queued_at` the acceptance of the very first waiting one, startable or not;
     `next_start_at` is when a held or pausing job before or among the heads becomes startable;
-    `held` tells that one of those has never started: its prompt is being improved. `passed` are
+    `held` says that one of those has never started: its prompt is being improved. `passed` are
     the jobs before the first head, which others pass while they pause.
     """
 

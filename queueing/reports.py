@@ -36,7 +36,7 @@ class Standing:
 
     `shown` is "pending", "needs-loading", "ready" or a stored state's value. `position` is one
     more than the requests of its model that will start first; None unless it waits, and where that
-    cannot be said: `back_row` tells that it has no place in line yet. `overtaken` counts those of
+    cannot be said: `back_row` says that it has no place in line yet. `overtaken` counts those of
     them that stand in other lanes, because a lane's share goes before: only they may come later
     and raise a position.
 
@@ -76,7 +76,7 @@ class ModelStatus:
     """A model as people see it: where it is, its line, its usual time and why its line waits.
 
     `vram_mb` is what a copy takes, as configured or as seen since; None until its first load.
-    `troubles` tell where it could not be loaded.
+    `troubles` say where it could not be loaded.
     """
 
     name: str
@@ -187,7 +187,7 @@ class Reports:
         return self._timed(standing, expected)
 
     def _timed(self, standing: Standing, expected: Expected | None) -> Standing:
-        """Return a standing with what people are told of its times: only what is still to come."""
+        """Return a standing with the times people are shown: only what is still to come."""
         now, stage = self._clock.now(), (standing.job.id, standing.job.state)
         start = done = None
         if expected is not None:
@@ -231,7 +231,7 @@ class Reports:
         return self._current(job.model)
 
     def _current(self, model: str) -> Reason | None:
-        """Return the reason of now, its moments as people were told of them."""
+        """Return the present reason, with its moments as people are shown them."""
         reason = self._first_of_all(model)
         if reason is None or reason.until is reason.turn_at is None:
             return reason

@@ -66,7 +66,7 @@ class ChatMessage(Record):
 
     @property
     def told(self) -> str:
-        """What a model is told: the words, after the name of who said them where there is one."""
+        """What a model reads: the words, after their speaker's name where there is one."""
         return self.text if self.name is None else f"{self.name}: {self.text}"
 
 

@@ -51,7 +51,7 @@ def opened(data: bytes, mime: str) -> Any:
 
 
 def made(out: io.BytesIO, mime: str) -> Any:
-    """Return a container to write into, which tells of no program that wrote it."""
+    """Return a container to write into, which names no program that wrote it."""
     writer = WRITERS[mime]
 
     def again(_url: str, _flags: int, _options: Any) -> io.BytesIO:

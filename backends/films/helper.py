@@ -60,7 +60,7 @@ async def _spoken(
 ) -> tuple[Answer, bytes]:
     if process.stdin is None or process.stdout is None:
         raise FilmError("no pipes")
-    with suppress(ConnectionError):  # it died; what it said until then tells more
+    with suppress(ConnectionError):  # it died; what it said until then says more
         process.stdin.write(order.line())
         process.stdin.write(data)
         await process.stdin.drain()
@@ -87,7 +87,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 
 
 def _environment() -> Mapping[str, str]:
-    """Return what the process needs to find its modules; no token of ours is in it."""
+    """Return what the process needs to find its modules; none of the bot's tokens are in it."""
     kept = ("SYSTEMROOT", "LD_LIBRARY_PATH", "PATH")  # for the interpreter and its libraries
     return {
         **{name: os.environ[name] for name in kept if name in os.environ},

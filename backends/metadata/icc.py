@@ -45,7 +45,7 @@ def _blanked(profile: bytes) -> bytes:
 
 
 def _shape(tag: bytes) -> int:
-    """Return how many bytes tell the shape of a text before its letters begin."""
+    """Return how many bytes describe a text before its letters begin."""
     if tag.startswith(b"mluc"):
         (records,) = struct.unpack_from(">I", tag, 8)
         return int(16 + 12 * min(records, _TAGS_MOST))

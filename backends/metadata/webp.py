@@ -48,7 +48,7 @@ def _cleaned(kind: bytes, part: bytes) -> bytes:
 
 
 def _flagged(kind: bytes, part: bytes, kinds: set[bytes]) -> bytes:
-    """Let the header tell only of what is still there."""
+    """Let the header name only what is still there."""
     if kind != b"VP8X":
         return part
     gone = _HAS_XMP

@@ -57,7 +57,7 @@ def about(subject: str, question: str) -> str:
 
 
 def asked(question: str, files: tuple[File, ...], *, name: str | None = None) -> Talk:
-    """Return a question with all its pictures; `name` is who asks, where the model is told."""
+    """Return a question with all its pictures; `name` is who asks, where the model is to know."""
     pictures = tuple(range(len(files)))
     turn = ChatMessage(role="user", text=question, pictures=pictures, name=name)
     return Talk(turns=(turn,), files=files)

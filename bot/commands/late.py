@@ -1,4 +1,4 @@
-"""Parts of an album that arrive after the others: they join what still waits, or are told of."""
+"""Parts of an album that arrive after the others: they join what still waits, or are answered with a sentence."""
 
 from bot.attachments import AttachmentKind
 from bot.commands import place

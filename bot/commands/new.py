@@ -15,7 +15,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def begin(context: Context, call: Call) -> None:
-    """Put what the caller was told in this chat behind them."""
+    """Begin the caller's conversation in this chat again."""
     at = call.invocation
     now = context.clock.now()
     await context.records.begin_afresh(at.platform, at.chat, at.user, now, idle_s=context.idle_s)

@@ -41,7 +41,7 @@ async def talk_of(context: Context, job: Job | None) -> Talk:
 
 
 def name_of(call: Call) -> str | None:
-    """Return how the model is told who asks; None where the person is alone with it."""
+    """Return the words that say to the model who asks; None where the person is alone with it."""
     return _told(call.invocation.user_name) if call.invocation.group else None
 
 
@@ -53,7 +53,7 @@ def quoted_in(call: Call) -> str:
 
 
 def _told(name: str) -> str | None:
-    """Return a name as a model is told it, None where nothing of it is left.
+    """Return a name as a model reads it, None where nothing of it is left.
 
     Only letters, digits and some signs are: it can neither end the line nor pass for a role.
     """

@@ -163,8 +163,8 @@ class Limits:
     while a job runs. An edit carries at most `files_per_edit` files. `pings` tells that people get
     no notification of an edit, so a short message follows after a long wait. `free_answers` tells
     that the first answer to a call without a message of its own counts against none of these times.
-    `plays` are the kinds of films and sounds played in place, `moving_pictures` tells whether
-    pictures move there that are no GIFs; others are encoded again. `upload_in` tells how many bytes
+    `plays` are the kinds of films and sounds played in place, `moving_pictures` says whether
+    pictures move there that are no GIFs; others are encoded again. `upload_in` returns how many bytes
     a file may have in one chat at that moment, where that differs from `upload`.
     """
 
@@ -201,7 +201,7 @@ class Attachment:
     """What a person attached; `read` downloads it (raises `ChatError`), `size` is known first.
 
     Every platform hands on everything that came with a message, whatever kind it is: the dispatch
-    decides what is used. `replied` tells that it hangs on the message that is replied to, or whose
+    decides what is used. `replied` says that it hangs on the message that is replied to, or whose
     menu was opened. `name` is "" where the chat knows none. `part` names it among the parts of an album.
     """
 
@@ -219,7 +219,7 @@ class Album:
     """What is known of an album whose parts arrive one by one; see `Invocation.album`.
 
     `asks` is False for parts that ask for nothing by themselves: they are a call only where the
-    album was one. `begun` tells that earlier parts were handed on before; `partial`, that the
+    album was one. `begun` says that earlier parts were handed on before; `partial`, that the
     service keeps the other parts to itself.
     """
 
@@ -234,7 +234,7 @@ Respond = Callable[[Content, bool], Awaitable[MessageRef | None]]
 The first answer of a Discord interaction, a reply on Telegram, a bubble on the web page. `private`
 shows it to the caller alone where the platform can. Returns the message for later edits, None
 where it cannot be edited (private answers). Raises `ChatError`; then it may be called again, and
-where a platform can tell, the same answer is shown once. A button press that is never answered is
+where a platform recognises it, the same answer is shown once. A button press that is never answered is
 confirmed silently by the platform.
 """
 
@@ -259,7 +259,7 @@ class Invocation:
 
     `show_form` shows a form to the caller alone and is None where the platform has none, or where
     this kind of call cannot open one. It raises `ChatError`. `form` tells that the values come from
-    one: a field that is missing from the options was emptied. `comes_again` tells that the platform
+    one: a field that is missing from the options was emptied. `comes_again` says that the platform
     delivers a call once more that `Door.call` has not returned from, after a restart at the latest.
 
     `album` is set for pictures that arrive one by one: `key` is then the album's, the same for

@@ -180,7 +180,7 @@ class MessageCall:
         )
 
     def _number(self) -> str:
-        """Return what tells this call from all others of its chat."""
+        """Return what distinguishes this call from all others of its chat."""
         album = self.message.media_group_id
         return f"{self.message.message_id}" if album is None else f"album:{album}"
 

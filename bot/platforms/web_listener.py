@@ -38,7 +38,7 @@ def room_for_connections() -> int:
 
 
 class Listener:
-    """Serves an application at one address; `who` tells the person of a request, by its cookie."""
+    """Serves an application at one address; `who` returns the person of a request, by its cookie."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Listener:
         for visit in sorted(self._here().values(), key=lambda each: each.at)[:_BACKLOG]:
             if visit.person is None:
                 self._end(visit)
-        await asyncio.sleep(_PAUSE_S)  # no system tells when a handle is free
+        await asyncio.sleep(_PAUSE_S)  # no system reports when a handle is free
 
     async def _let_in(self, visitor: socket.socket, peer: str) -> None:
         address, loop = home(peer), asyncio.get_running_loop()

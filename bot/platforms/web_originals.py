@@ -12,7 +12,7 @@ from bot.platforms.web_files import FileSender, Sendable
 PATH = "/originals/{job}/{number}/{until}/{seal}"
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
-_HEAD = 64  # bytes that tell what a file is
+_HEAD = 64  # bytes that identify a file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""Who may use the web chat, and by which token they are known; never by a name they type."""
+"""The people who may use the web chat, and the token each is known by; never by a name they type."""
 
 import hashlib
 from collections.abc import Mapping

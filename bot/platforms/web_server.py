@@ -51,7 +51,7 @@ class Server:
     """The routes of one web chat. `tabs` are the open pages.
 
     `commands` makes the rows a person is offered, by person and language. `originals` are the files
-    that signed links are for; `clients` tells whose requests these are.
+    that signed links are for; `clients` knows whose requests these are.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Who is connected to the page, and whose connection ends when there is no room for another.
+"""The people connected to the page, and whose connection ends when there is no room for another.
 
 Pure: decides by counts and moments. A stranger never keeps anybody out: whoever comes takes the
 place of the stranger who has been idle longest, so somebody with a valid cookie is let in even

@@ -112,7 +112,7 @@ class CommandRow(Record):
 class Welcome(Record):
     """Answers `Hello`; the page forgets what it shows when `fresh`.
 
-    `signed_in` tells that a token let the person in, so that they can sign out.
+    `signed_in` says that a token let the person in, so that they can sign out.
     """
 
     type: Literal["welcome"] = "welcome"

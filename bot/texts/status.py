@@ -17,7 +17,7 @@ from queueing.requests import Chat, File, Output, Progress, TextToImage
 from queueing.world import Blocked, Reason
 
 PROMPT_SHOWN = 256
-_SURE_S = 8.0  # a moment no further off is told alone
+_SURE_S = 8.0  # a moment no further off is shown alone
 _SPREADS_S = (10, 20, 30, 60, 120, 180, 300, 600, 1200, 1800, 3600)
 
 _SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {

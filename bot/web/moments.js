@@ -42,7 +42,7 @@ function countdown(at, spread, awaited) {
 export function moment({ at, spread = 0, clock: alone = false }) {
   const iso = Number.isFinite(at) ? new Date(at * 1000).toISOString() : "";
   const node = make("time", { dateTime: iso, title: fullText(at), className: "moment" });
-  const awaited = at > Date.now() / 1000; // what had passed when it was told is no countdown
+  const awaited = at > Date.now() / 1000; // what had passed when it arrived is no countdown
   Object.assign(node.dataset, { at, spread, alone: alone ? "yes" : "", awaited: awaited ? "yes" : "" });
   tick(node);
   return node;

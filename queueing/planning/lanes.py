@@ -1,7 +1,7 @@
 """The lanes of a model queue: whose turn it is among them, and which place that gives a job; pure.
 
 Each lane spends on a start the less the greater its weight is, and the lane that has spent least is
-next. What a lane has spent and what waits in it tell the order of all starts to come, so that a
+next. What a lane has spent and what waits in it decide the order of all starts to come, so that a
 place is arithmetic. Nobody's place rises but by an arrival: the order of those who wait stands.
 """
 

@@ -49,7 +49,7 @@ class Ownership:
         return None if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino) else LOST
 
     def close(self) -> None:
-        """Let others have the database. Idempotent; only once nothing of ours has it open."""
+        """Let others have the database. Idempotent; only once no connection has it open."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -136,7 +136,7 @@ def _lock_file(file: int) -> None:
 
 
 def _warn_of_network(folder: Path) -> bool:
-    """Warn where SQLite's locks and WAL are known not to hold; tell whether.
+    """Warn where SQLite's locks and WAL are known not to hold; return whether they are.
 
     Known on Linux only.
     """

@@ -241,7 +241,7 @@ class SqliteStore:
         return await self._database.read(query)
 
     async def to_tell(self, after: int, limit: int) -> list[Job]:
-        """Return so many waiting jobs after a number, and before the first all others to tell of."""
+        """Return so many waiting jobs after a number, and before the first all others to report."""
 
         def query(connection: sqlite3.Connection) -> list[Job]:
             others = (queries.UNDELIVERED, queries.PROCESSING) if after == 0 else ()

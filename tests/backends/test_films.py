@@ -85,7 +85,7 @@ def test_a_damaged_film_is_cleaned_or_refused(damage: list[tuple[int, int]]) -> 
         data[at] = value
     try:
         after = clean(bytes(data), "video/mp4")
-    except Exception:  # noqa: BLE001  the process tells whatever its libraries raise
+    except Exception:  # noqa: BLE001  the process reports whatever its libraries raise
         return
     assert mime_of(after) == "video/mp4"
 
@@ -245,7 +245,7 @@ async def test_the_process_is_bounded_and_knows_no_secret(monkeypatch: pytest.Mo
 
 @given(st.binary(max_size=60))
 def test_what_is_no_answer_is_known(line: bytes) -> None:
-    """If this failed a process that died in the middle would be an error of ours."""
+    """If this failed a process that died in the middle would be the bot's own error."""
     with suppress(ValueError):
         Answer.read(line)
 

@@ -47,7 +47,7 @@ def test_only_a_known_proxy_is_believed_about_addresses(
 
 @given(st.text(max_size=40), st.lists(st.text(max_size=40), max_size=3))
 def test_any_header_names_somebody(peer: str, forwarded: list[str]) -> None:
-    """A header nobody sends would end the request with an error of ours."""
+    """A header nobody sends would end the request with an error of the bot."""
     assert isinstance(Clients(["10.0.0.0/8", "::1"]).of(peer, forwarded), str)
     assert isinstance(Clients(["10.0.0.0/8"]).of("10.1.1.1", forwarded), str)
 

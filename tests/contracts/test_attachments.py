@@ -338,7 +338,7 @@ def test_pictures_without_a_word_are_described_and_a_text_file_is_asked_about() 
 
 
 def test_a_picture_where_no_model_sees_is_refused_in_a_sentence_of_its_own() -> None:
-    """Somebody would be told that a “prompt” is missing, and write one to no avail."""
+    """Somebody would be told that a “prompt” is missing, and write one without effect."""
 
     async def story(running: Bot) -> None:
         for line in ("/ask", "/ask what is it?", "/describe"):
