@@ -26,17 +26,20 @@ class Limits:
 class Role:
     """A group of people with limits of their own.
 
-    `members` are users ("telegram:42"), `discord_roles` ids of roles on Discord servers.
+    `members` are users ("telegram:42"), and rights ("discord-role:7") that make members of people.
     """
 
     name: str
     limits: Limits
     members: frozenset[str] = frozenset()
-    discord_roles: frozenset[str] = frozenset()
 
 
 class Access:
-    """Answers by user id ("telegram:42"); what a client's menu hides is only politeness."""
+    """Answers by user id ("telegram:42") and by the rights that come with a call.
+
+    A right counts in that call alone, so it is asked for again with every one: in another server,
+    or in a direct message, the same person has none. What a client's menu hides is only politeness.
+    """
 
     def __init__(
         self,
@@ -44,12 +47,19 @@ class Access:
         limits: Limits,
         roles: Sequence[Role] = (),
         allowed: Mapping[str, Collection[str]] | None = None,
+        allowed_roles: Mapping[str, Collection[str]] | None = None,
     ) -> None:
-        """Take what the operator settled; `allowed` are the chats of a platform that may call."""
+        """Take what the operator settled.
+
+        `admins` are users and rights. `allowed` are the chats of a platform that may call, and
+        `allowed_roles` the rights one of which a caller needs.
+        """
         self._admins = frozenset(admins)
         self._limits = limits
         self._roles = tuple(roles)
         self._allowed = {name: frozenset(chats) for name, chats in (allowed or {}).items() if chats}
+        needed = (allowed_roles or {}).items()
+        self._needed = {name: frozenset(rights) for name, rights in needed if rights}
 
     def lets_in(self, platform: str, places: Collection[str]) -> bool:
         """Return whether calls from a chat are taken; `places` are its id and what it is part of.
@@ -59,24 +69,48 @@ class Access:
         allowed = self._allowed.get(platform)
         return allowed is None or not allowed.isdisjoint(places)
 
-    def is_admin(self, user: str) -> bool:
-        """Return whether that person is an admin."""
-        return user in self._admins
+    def may_use(self, platform: str, user: str, rights: Collection[str]) -> bool:
+        """Return whether a person has what it takes to call at all.
+
+        Admins have it, and whoever is listed by their own id among the allowed chats.
+        """
+        needed = self._needed.get(platform)
+        if needed is None or self.is_admin(user, rights):
+            return True
+        listed = user.partition(":")[2] in self._allowed.get(platform, ())
+        return listed or not needed.isdisjoint(rights)
+
+    def is_admin(self, user: str, rights: Collection[str] = ()) -> bool:
+        """Return whether that person is an admin in a call that comes with those rights."""
+        return self.admin_by(user, rights) is not None
+
+    def admin_by(self, user: str, rights: Collection[str]) -> str | None:
+        """Return what makes a person an admin in a call: their own id, a right, or None."""
+        if user in self._admins:
+            return user
+        return min(self._admins.intersection(rights), default=None)
 
     def admin_ids(self, platform: str) -> tuple[str, ...]:
-        """Return the admins' ids on one platform, without its prefix."""
-        mine = (user.partition(":") for user in self._admins)
+        """Return the ids of the people who are admins on one platform, without its prefix."""
+        mine = (user.partition(":") for user in self._admins if "@" not in user)
         return tuple(user for prefix, _, user in mine if prefix == platform)
 
-    def may_touch(self, user: str, job: Job) -> bool:
-        """Return whether that person may cancel, repeat or see a job."""
-        return user == job.owner or self.is_admin(user)
+    def places_of(self, right: str) -> frozenset[str]:
+        """Return where a right ("telegram:group-admins") counts for anything at all."""
+        members = (role.members for role in self._roles)
+        named = self._admins.union(*self._needed.values(), *members)
+        split = (name.partition("@") for name in named)
+        return frozenset(place for name, _, place in split if name == right and place)
 
-    def limits_of(self, person: Person, platform_roles: Collection[str]) -> Limits:
+    def may_touch(self, user: str, job: Job, rights: Collection[str] = ()) -> bool:
+        """Return whether that person may cancel, repeat or see a job."""
+        return user == job.owner or self.is_admin(user, rights)
+
+    def limits_of(self, person: Person, rights: Collection[str]) -> Limits:
         """Return a person's limits: of the first role they have, as admins changed them."""
         limits = self._limits
         for role in self._roles:
-            if person.user in role.members or role.discord_roles & frozenset(platform_roles):
+            if person.user in role.members or not role.members.isdisjoint(rights):
                 limits = role.limits
                 break
         return Limits(

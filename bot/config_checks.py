@@ -263,6 +263,8 @@ def _chat_problems(config: Config) -> Iterator[Problem]:
     if web and not web.token and not is_loopback(web.host):
         text = f"{web.host} is open to other machines: set chats.web.token as well"
         yield Problem(path=("chats", "web", "host"), text=text)
+    yield from _room_problems(config)
+    yield from _people_problems(config)
     usual = config.limits.limits()
     groups: dict[Path, Limits] = {("limits",): usual}
     for name, role in config.roles.items():
@@ -273,8 +275,42 @@ def _chat_problems(config: Config) -> Iterator[Problem]:
             yield Problem(path=(*path, "in_line_per_person"), text=text)
 
 
+def _room_problems(config: Config) -> Iterator[Problem]:
+    for key in config.rooms:
+        platform, colon, chat = key.partition(":")
+        if key != "*" and (platform not in config.chats.naming() or (colon and not chat)):
+            text = 'must be a chat such as "telegram:-100123", a platform, or "*" for all'
+            yield Problem(path=("rooms", key), text=text)
+
+
+def _people_problems(config: Config) -> Iterator[Problem]:
+    """Return the names of people and rights that nobody can have; see `bot.naming`."""
+    known = config.chats.naming()
+    named: list[tuple[Path, str]] = [(("admins", i), each) for i, each in enumerate(config.admins)]
+    for role, settings in config.roles.items():
+        members = enumerate(settings.members)
+        named += [(("roles", role, "members", i), each) for i, each in members]
+    for path, name in named:
+        kind = name.partition(":")[0]
+        for names in known.values():
+            right = names.person.fits(name) or names.is_right(name)
+            if kind in names.kinds and not right:
+                yield Problem(path=path, text=f"must be such as {names.examples(people=True)}")
+    for platform, rights in config.chats.given("allow_roles").items():
+        for index, name in enumerate(rights):
+            if not known[platform].is_right(name):
+                text = f"must be such as {known[platform].examples(people=False)}"
+                yield Problem(path=("chats", platform, "allow_roles", index), text=text)
+
+
 def _admin_warnings(config: Config) -> Iterator[Problem]:
     for index, admin in enumerate(config.admins):
-        platform = admin.partition(":")[0]
+        platform = _platform_of(config, admin)
         if getattr(config.chats, platform, None) is None:
             yield Problem(path=("admins", index), text=f"chats.{platform} is not configured")
+
+
+def _platform_of(config: Config, name: str) -> str:
+    kind = name.partition(":")[0]
+    found = (platform for platform, names in config.chats.naming().items() if kind in names.kinds)
+    return next(found, kind)

@@ -2,14 +2,13 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from bot.commands.parse import size
 from bot.config_values import Section
 from bot.rooms import Room
 from bot.styles import PLACE, Style
 
-_PLATFORMS = ("discord", "telegram", "web")
 _OPTIONS = ("steps", "count", "guidance", "strength", "lora")
 
 
@@ -17,17 +16,6 @@ def _a_size(value: str) -> str:
     if size(value) is None:
         raise ValueError("must be a size such as 768x1024 or 3:2, 64 to 4096 each way")
     return value
-
-
-def _room_key(value: object) -> object:
-    """Check the name of a chat: "*", a platform, or a platform and its own notation of a chat."""
-    platform, colon, chat = str(value).partition(":")
-    if value != "*" and (platform not in _PLATFORMS or (colon and not chat)):
-        raise ValueError('must be a chat such as "telegram:-100123", a platform, or "*" for all')
-    return value
-
-
-RoomKey = Annotated[str, BeforeValidator(_room_key)]
 
 
 class StyleConfig(Section):

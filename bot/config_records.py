@@ -5,7 +5,7 @@ Each group is right in itself; what must fit together is checked in `bot.config_
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -42,6 +42,7 @@ from bot.config_values import (
     person,
 )
 from bot.conversation import IDLE_S
+from bot.naming import Form, Names
 from queueing.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.requests import Capability
 from queueing.world import Rules
@@ -52,6 +53,7 @@ _TIMEOUTS = Timeouts()
 _RULES = Rules()
 _LIMITS = Limits()
 LaneName = Literal["vip", "normal", "relaxed"]
+_HELD = ("role", "member")
 _WORKFLOWS = ("workflow", "picture_workflow")  # options that name files
 
 
@@ -136,30 +138,69 @@ class DefaultsConfig(Section):
 # ---------------------------------------------------------------- chats
 
 
-class DiscordConfig(Section):
-    """The Discord bot; `allow` are the servers, channels and people it listens to, empty for all."""
+class ChatConfig(Section):
+    """A chat's settings. Whatever is called `allow` or `allow_roles` in them is held to.
+
+    `naming` says how its people are named, and the rights it tells of with a call.
+    """
+
+    naming: ClassVar[Names]
+
+
+class DiscordConfig(ChatConfig):
+    """The Discord bot; `allow` are the places and people it listens to, empty for all.
+
+    With `allow_roles`, only people with one of these rights may use it.
+    """
+
+    naming = Names(
+        person=Form(pattern=r"discord:[0-9]{1,20}", example="discord:80351110224678912"),
+        rights=(
+            Form(pattern=r"discord-role:[0-9]{1,20}", example="discord-role:165511591545143296"),
+            Form(
+                pattern=r"discord:(administrator|manage-guild|kick-members|ban-members"
+                r"|moderate-members)@[0-9]{1,20}",
+                example="discord:manage-guild@41771983423143937",
+            ),
+        ),
+    )
 
     token: Token = Field(min_length=1)
     allow: tuple[ChatId, ...] = ()
+    allow_roles: tuple[str, ...] = ()
 
 
-class TelegramConfig(Section):
+class TelegramConfig(ChatConfig):
     """The Telegram bot; `api_url` names a Bot API server of one's own.
 
-    `allow` are the groups and people it listens to, empty for all.
+    `allow` are the groups and people it listens to, empty for all. With `allow_roles`, only people
+    with one of these rights may use it.
     """
+
+    naming = Names(
+        person=Form(pattern=r"telegram:[0-9]{1,16}", example="telegram:42"),
+        rights=(
+            Form(
+                pattern=r"telegram:group-admins@-[0-9]{1,20}",
+                example="telegram:group-admins@-1001234567890",
+            ),
+        ),
+    )
 
     token: Token = Field(min_length=1)
     api_url: Url | None = None
     allow: tuple[ChatId, ...] = ()
+    allow_roles: tuple[str, ...] = ()
 
 
-class WebConfig(Section):
+class WebConfig(ChatConfig):
     """The web chat; beyond this machine it needs a token.
 
     `url` is the address people reach it by, `names` are further host names, such as a proxy's.
     `proxies` are the proxies before it that are believed about where a request comes from.
     """
+
+    naming = Names(person=Form(pattern=r"web:[a-z0-9][a-z0-9-]{0,63}", example="web:local"))
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
@@ -182,7 +223,10 @@ class WebConfig(Section):
 
 
 class ChatsConfig(Section):
-    """The chats the bot is in; those left out are off."""
+    """The chats the bot is in; those left out are off.
+
+    A new one is a field more: who may call there, its secrets, its people and its rooms follow.
+    """
 
     discord: DiscordConfig | None = None
     telegram: TelegramConfig | None = None
@@ -191,6 +235,20 @@ class ChatsConfig(Section):
     def any(self) -> bool:
         """Return whether there is a chat at all."""
         return any(chat is not None for _, chat in self)
+
+    def given(self, setting: str) -> dict[str, tuple[str, ...]]:
+        """Return a setting of every chat that is configured and has it."""
+        found = ((name, getattr(chat, setting, ())) for name, chat in self if chat is not None)
+        return {name: value for name, value in found if value}
+
+    @classmethod
+    def naming(cls) -> dict[str, Names]:
+        """Return the names on every platform there is, configured or not."""
+        kinds = ((name, get_args(field.annotation)) for name, field in cls.model_fields.items())
+        return {
+            name: next(kind.naming for kind in kind_or_none if issubclass(kind, ChatConfig))
+            for name, kind_or_none in kinds
+        }
 
 
 # ---------------------------------------------------------------- the rest
@@ -227,11 +285,12 @@ class RoleConfig(Section):
     def role(self, name: str, usual: Limits) -> Role:
         """Return the role; `usual` are everybody's limits."""
         own = self.model_dump(include=self.model_fields_set - {"members", "discord_roles"})
+        # The role of everybody on a server has the server's id, and comes as membership.
+        roles = (f"discord-{kind}:{id_}" for id_ in self.discord_roles for kind in _HELD)
         return Role(
             name=name,
             limits=replace(usual, **own),
-            members=frozenset(self.members),
-            discord_roles=frozenset(self.discord_roles),
+            members=frozenset({*self.members, *roles}),
         )
 
 

@@ -61,7 +61,7 @@ def _web_address(value: str) -> str:
 
 def person(value: object) -> object:
     """Check a person's id, such as "telegram:42"."""
-    if not re.fullmatch(r"[a-z]+:\S+", str(value)):
+    if not re.fullmatch(r"[a-z-]+:\S*", str(value)):
         raise ValueError("must name platform and id, such as telegram:42")
     return value
 

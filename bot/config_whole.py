@@ -1,16 +1,16 @@
 """A whole configuration, and the catalog it becomes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
 
 from backends import KINDS, connect
 from bot.access import Access
-from bot.config_presets import RoomConfig, RoomKey, StyleConfig
+from bot.config_presets import RoomConfig, StyleConfig
 from bot.config_records import (
     BackendConfig,
     ChatsConfig,
@@ -43,7 +43,7 @@ class Config(Section):
     models: dict[Name, ModelConfig] = Field(default_factory=dict)
     defaults: DefaultsConfig = DefaultsConfig()
     chats: ChatsConfig = ChatsConfig()
-    rooms: dict[RoomKey, RoomConfig] = Field(default_factory=dict)
+    rooms: dict[str, RoomConfig] = Field(default_factory=dict)
     styles: dict[Name, StyleConfig] = Field(default_factory=dict)
     admins: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
     limits: LimitsConfig = LimitsConfig()
@@ -73,24 +73,14 @@ class Config(Section):
 
     def secrets(self) -> frozenset[str]:
         """Return every value that must never be seen: tokens, and passwords within addresses."""
-        servers = [b for host in self.hosts.values() for b in host.backends.values()]
-        chats = (self.chats.discord, self.chats.telegram, self.chats.web)
-        tokens = [part.token for part in (*servers, *chats) if part and part.token]
-        telegram = self.chats.telegram
-        urls = [server.url for server in servers] + [telegram.api_url if telegram else None]
-        passwords = [urlsplit(url).password for url in urls if url]
-        return frozenset(
-            {token.get_secret_value() for token in tokens}
-            | {shown for each in passwords if each for shown in (each, unquote(each))}
-        )
+        return frozenset(_secrets(self))
 
     def access(self) -> Access:
         """Return who may do what, and how much."""
         usual = self.limits.limits()
         roles = [role.role(name, usual) for name, role in self.roles.items()]
-        chats = {"discord": self.chats.discord, "telegram": self.chats.telegram}
-        allowed = {name: chat.allow for name, chat in chats.items() if chat is not None}
-        return Access(self.admins, usual, roles, allowed)
+        allowed, needed = self.chats.given("allow"), self.chats.given("allow_roles")
+        return Access(self.admins, usual, roles, allowed, needed)
 
     def catalog(self) -> Catalog:
         """Return the hosts, backends and models in the queue's own terms."""
@@ -101,6 +91,33 @@ class Config(Section):
             for name, model in self.models.items()
         ]
         return Catalog(models, hosts)
+
+
+def _secrets(setting: object) -> Iterator[str]:
+    """Yield every secret within a group of settings, whatever it is called and however deep."""
+    match setting:
+        case SecretStr():
+            yield setting.get_secret_value()
+        case str() if "://" in setting:
+            password = _password(setting)
+            yield from {password, unquote(password)}
+        case BaseModel():
+            for _, value in setting:
+                yield from _secrets(value)
+            yield from _secrets(setting.__pydantic_extra__)
+        case Mapping():
+            for value in setting.values():
+                yield from _secrets(value)
+        case tuple() | list() | frozenset():
+            for value in setting:
+                yield from _secrets(value)
+
+
+def _password(address: str) -> str:
+    try:
+        return urlsplit(address).password or ""
+    except ValueError:  # no address, though it looks like one
+        return ""
 
 
 def _host_spec(name: str, host: HostConfig) -> HostSpec:

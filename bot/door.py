@@ -153,12 +153,15 @@ class Gate:
         """Return the command that is called. Raises `CallRefused` for those who may not call it."""
         if not self._context.access.lets_in(invocation.platform, invocation.places):
             raise CallRefused("refused.chat", chat=invocation.places[-1])
+        user, rights = invocation.user, invocation.rights
+        if not self._context.access.may_use(invocation.platform, user, rights):
+            raise CallRefused("refused.use")
         if person.is_banned(self._context.clock.now()):
             raise _banned(person)
         command = self._by_name.get(invocation.command)
         if command is None:
             raise self._unknown(invocation.command, language)
-        if command.admin and not self._context.access.is_admin(invocation.user):
+        if command.admin and not self._context.access.is_admin(user, rights):
             raise CallRefused("refused.admin_only", command=command.name)
         return command
 

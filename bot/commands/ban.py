@@ -20,7 +20,8 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     user, now = await meant_person(context, call), context.clock.now()
-    if context.access.is_admin(user):
+    own = user == call.invocation.user
+    if context.access.is_admin(user, call.invocation.rights if own else ()):
         raise CallRefused("refused.ban_admin")
     hours, reason = call.decimal("hours"), call.text("reason")
     until = None if hours is None else now + hours * HOUR_S

@@ -199,11 +199,19 @@ def unknown_command(name: str, known: Sequence[str], language: str) -> CallRefus
     return CallRefused("refused.unknown_command", command=name[:40], hint=hint)
 
 
+def is_admin(context: Context, call: Call) -> bool:
+    """Return whether the caller is an admin in this call."""
+    return context.access.is_admin(call.invocation.user, call.invocation.rights)
+
+
 async def audited(
     context: Context, call: Call, action: str, subject: str, detail: str = ""
 ) -> None:
-    """Write down what an admin has just done."""
+    """Write down what an admin has just done, and by which right where that was not their own id."""
     actor, now = call.invocation.user, context.clock.now()
+    right = context.access.admin_by(actor, call.invocation.rights)
+    if right is not None and right != actor:
+        detail = f"{detail}, as {right}" if detail else f"as {right}"
     await context.audit.write(
         Act(at=now, actor=actor, action=action, subject=subject, detail=detail)
     )

@@ -5,7 +5,7 @@ Admins see the names of theirs as well, and `/help admin` lists those.
 
 from collections.abc import Iterable, Sequence
 
-from bot.commands.context import Answer, Call, Context, reply, unknown_command
+from bot.commands.context import Answer, Call, Context, is_admin, reply, unknown_command
 from bot.commands.parse import options, usage
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.base import Body, Strong, Typed
@@ -21,7 +21,7 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    admin = context.access.is_admin(call.invocation.user)
+    admin = is_admin(context, call)
     shown = [each for each in context.commands if not each.hidden and (admin or not each.admin)]
     if (named := call.text("command")) is not None:
         name = named.removeprefix("/").casefold()

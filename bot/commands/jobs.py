@@ -1,6 +1,6 @@
 """Finding the job a call is about, what it drew, and refusing strangers."""
 
-from bot.commands.context import Call, CallRefused, Context
+from bot.commands.context import Call, CallRefused, Context, is_admin
 from queueing.jobs import Job
 from queueing.requests import File
 
@@ -15,9 +15,9 @@ async def own_job(context: Context, call: Call, job_id: int) -> Job:
     """
     job = await context.queue.get(job_id)
     if job is None:
-        admin = context.access.is_admin(call.invocation.user)
+        admin = is_admin(context, call)
         raise CallRefused("refused.no_job" if admin else "refused.no_such_job", job=job_id)
-    if not context.access.may_touch(call.invocation.user, job):
+    if not context.access.may_touch(call.invocation.user, job, call.invocation.rights):
         if call.invocation.button:
             raise CallRefused("refused.not_yours")
         raise CallRefused("refused.no_such_job", job=job_id)

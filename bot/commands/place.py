@@ -127,7 +127,7 @@ async def place(
 async def _submit(context: Context, call: Call, new: NewJob) -> Job:
     """Accept a job within its owner's limits. Raises as `place`."""
     now = context.clock.now()
-    limits = context.access.limits_of(call.person, call.invocation.roles)
+    limits = context.access.limits_of(call.person, call.invocation.rights)
     spent = await context.people.spent(new.owner, now)
     free_at = free_again_at(spent, limits.per_hour, now)
     if free_at is not None:

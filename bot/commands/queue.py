@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.commands.context import Answer, Call, CallRefused, Context, reply
+from bot.commands.context import Answer, Call, CallRefused, Context, is_admin, reply
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.base import Body, Button, Strong
 from bot.texts import join, status, word
@@ -36,7 +36,7 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     everybody = call.text("whose") == "all"
-    if everybody and not context.access.is_admin(call.invocation.user):
+    if everybody and not is_admin(context, call):
         raise CallRefused("refused.admin_only", command="queue all")
     jobs = await context.queue.open_jobs(None if everybody else call.invocation.user)
     lines = [model for model in context.queue.models() if model.waiting or model.running]

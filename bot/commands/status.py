@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.context import Answer, Call, Context, is_admin, reply
 from bot.commands.table import Command
 from bot.platforms.base import Body, Moment, Strong
 from bot.texts import join
@@ -32,11 +32,11 @@ def _host(call: Call, host: HostStatus) -> Body:
 def _backend(
     context: Context, call: Call, backend: BackendStatus, models: Sequence[ModelStatus]
 ) -> Body:
-    is_admin = context.access.is_admin(call.invocation.user)
+    admin = is_admin(context, call)
     key = "status.up" if backend.up else "status.down"
     name = backend.description or backend.kind
     body = call.say(key, backend=Strong(backend.name), server=name, moment=Moment(backend.since))
-    if not backend.up and backend.error and is_admin:
+    if not backend.up and backend.error and admin:
         body += (
             f"\n    {backend.url} {backend.error}" if backend.url else f"\n    {backend.error}",
         )
@@ -48,7 +48,7 @@ def _backend(
             if trouble.backend == backend.name:
                 moment = Moment(trouble.again_at)
                 body += ("\n    ", *call.say("status.trouble", model=model.name, moment=moment))
-                body += (f": {trouble.cause}",) if is_admin else ()
+                body += (f": {trouble.cause}",) if admin else ()
     return body
 
 

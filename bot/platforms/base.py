@@ -257,6 +257,9 @@ class Invocation:
     the chat is part of, the widest first: its server, category and channel; the person, in a direct
     message. What holds there holds in the chat: who may call, and the operator's rules.
 
+    `rights` are what the platform says with this very call about the caller's standing where it was
+    made, by the names a configuration gives them: "discord-role:<id>", "telegram:group-admins@<id>".
+
     `show_form` shows a form to the caller alone and is None where the platform has none, or where
     this kind of call cannot open one. It raises `ChatError`. `form` tells that the values come from
     one: a field that is missing from the options was emptied. `comes_again` says that the platform
@@ -278,7 +281,7 @@ class Invocation:
     options: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     files: tuple[Attachment, ...] = ()
     language: str | None = None
-    roles: frozenset[str] = frozenset()
+    rights: frozenset[str] = frozenset()
     within: tuple[str, ...] = ()
     request: MessageRef | None = None  # the caller's own message, to reply to
     replied_to: MessageRef | None = None

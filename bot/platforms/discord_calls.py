@@ -32,6 +32,7 @@ from bot.platforms.discord_errors import (
 from bot.platforms.discord_files import attachment_of, of_reply
 from bot.platforms.discord_places import within
 from bot.platforms.discord_render import modal_of, outgoing
+from bot.platforms.discord_rights import rights_of_call
 
 CONFIRM_AFTER_S = 2.0  # of the three that Discord gives; the rest is for the way there
 CONFIRM_AGAIN_S = 0.4  # later, should the first try be refused
@@ -108,7 +109,7 @@ class Call:
                 *self._about_files(limit),
             ),
             language=interaction.locale.value,
-            roles=roles_of(interaction.user),
+            rights=rights_of_call(interaction),
             within=within(interaction.channel, interaction.guild_id, interaction.user.id),
             replied_to=self._source(),
             button=self._button,
@@ -296,10 +297,3 @@ async def _fold(message: discord.InteractionMessage) -> None:
         await discord.Message.edit(message, suppress=True)
     except (discord.HTTPException, discord.RateLimited) as error:
         _log.info("links of message %d stay unfolded: %s", message.id, error)
-
-
-def roles_of(user: discord.User | discord.Member) -> frozenset[str]:
-    """Return the ids of a member's roles; names are not unique and anybody's to choose."""
-    if isinstance(user, discord.User):
-        return frozenset()
-    return frozenset(str(role.id) for role in user.roles)

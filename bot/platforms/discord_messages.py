@@ -13,9 +13,10 @@ from typing import Protocol
 import discord
 
 from bot.platforms.base import Attachment, Content, Invocation, MessageRef
-from bot.platforms.discord_calls import chat_of, roles_of
+from bot.platforms.discord_calls import chat_of
 from bot.platforms.discord_files import attachments_of, of_reply, unseen
 from bot.platforms.discord_places import within
+from bot.platforms.discord_rights import rights_of_author
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
 _COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)", re.IGNORECASE | re.ASCII)
@@ -67,7 +68,7 @@ class Spoken:
             text=text,
             files=tuple(self._files(replied, ours=ours)),
             language=message.guild.preferred_locale.value if message.guild else None,
-            roles=roles_of(message.author),
+            rights=rights_of_author(message),
             within=self._within(),
             request=self._ref(message.id),
             replied_to=self._ref(replied.id) if replied is not None and ours else None,

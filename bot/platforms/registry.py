@@ -59,6 +59,7 @@ def _telegram(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         base_url=f"{api_url}/bot" if api_url else None,
         base_file_url=f"{api_url}/file/bot" if api_url else None,
         admins=fittings.access.admin_ids("telegram"),
+        groups=fittings.access.places_of("telegram:group-admins"),
         describe=describe,
     )
 

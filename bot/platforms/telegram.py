@@ -6,8 +6,9 @@ Never repeats a send: Telegram has no way to tell that two are one. Never uses a
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from telegram import Bot, BotCommandScopeChat, Update
 from telegram.error import InvalidToken, TelegramError
@@ -21,6 +22,7 @@ from bot.platforms.base import (
     MessageGone,
     MessageRef,
 )
+from bot.platforms.telegram_admins import GroupAdmins
 from bot.platforms.telegram_calls import CONFIRM_AFTER_S, Press, Reception, place_of
 from bot.platforms.telegram_commands import LANGUAGES, Describe, menu
 from bot.platforms.telegram_errors import chat_errors
@@ -50,7 +52,8 @@ class Telegram:
 
     A chat is written "<chat>" or, in a topic, "<chat>/<thread>". `base_url` and `base_file_url`
     name a Bot API server of one's own ("http://127.0.0.1:8081/bot", "…/file/bot"). `admins` are
-    the user ids whose menu also lists the admin commands; `describe` gives help texts by key and
+    the user ids whose menu also lists the admin commands; `groups` are those whose admins have rights
+    by that; `describe` gives help texts by key and
     language. Numbers of the limits: Telegram's documents, and what its server was seen to refuse.
     """
 
@@ -77,6 +80,7 @@ class Telegram:
         base_url: str | None = None,
         base_file_url: str | None = None,
         admins: Sequence[str] = (),
+        groups: Collection[str] = (),
         describe: Describe = lambda key, _language: key,
     ) -> None:
         self.name = name
@@ -85,6 +89,7 @@ class Telegram:
         self._base_url = base_url or f"{API_URL}/bot"
         self._base_file_url = base_file_url or f"{API_URL}/file/bot"
         self._admins = tuple(admins)
+        self._group_admins = GroupAdmins(groups)
         self._describe = describe
         self._bot: Bot | None = None
 
@@ -130,7 +135,7 @@ class Telegram:
         async with asyncio.TaskGroup() as tasks:
 
             async def serve(updates: Sequence[Update]) -> None:
-                await _serve(reception, updates, door, tasks)
+                await self._serve(reception, updates, door, tasks)
 
             announcing = tasks.create_task(self._announce(bot, door))
             try:
@@ -138,6 +143,28 @@ class Telegram:
             except InvalidToken:
                 announcing.cancel()
         return _refusal()
+
+    async def _serve(
+        self,
+        reception: Reception,
+        updates: Sequence[Update],
+        door: Door,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        """Hand a call to the door; when this returns, whatever it asked for is durable."""
+        call = reception.call_of(updates)
+        if call is None:
+            return
+        invocation = call.invocation()
+        if isinstance(call, Press):
+            tasks.create_task(call.confirm(CONFIRM_AFTER_S if invocation else 0.0))
+        if invocation is not None:
+            chat_id, _ = place_of(invocation.chat)
+            person_id, anonymous = call.caller()
+            rights = await self._group_admins.rights(
+                reception.bot, self.name, chat_id, person_id, anonymous=anonymous
+            )
+            await door.call(replace(invocation, rights=rights))
 
     async def _announce(self, bot: Bot, door: Door) -> None:
         """Tell Telegram what its menu lists; the commands work without it, so failures are logged.
@@ -246,20 +273,6 @@ class Telegram:
         if self._bot is None:
             raise ChatUnavailable("not connected to Telegram")
         return self._bot
-
-
-async def _serve(
-    reception: Reception, updates: Sequence[Update], door: Door, tasks: asyncio.TaskGroup
-) -> None:
-    """Hand a call to the door; when this returns, whatever it asked for is durable."""
-    call = reception.call_of(updates)
-    if call is None:
-        return
-    invocation = call.invocation()
-    if isinstance(call, Press):
-        tasks.create_task(call.confirm(CONFIRM_AFTER_S if invocation else 0.0))
-    if invocation is not None:
-        await door.call(invocation)
 
 
 def _refusal() -> ChatRefused:

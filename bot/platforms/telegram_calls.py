@@ -179,6 +179,13 @@ class MessageCall:
             quoted_by=_author(replied)[1] if replied and not ours else "",
         )
 
+    def caller(self) -> tuple[int | None, bool]:
+        """Return the id of who wrote, and whether the group itself speaks: an anonymous admin."""
+        speaker = self.message.sender_chat
+        if speaker is None:
+            return _id(self.message.from_user), False
+        return None, speaker.id == self.message.chat.id
+
     def _number(self) -> str:
         """Return what distinguishes this call from all others of its chat."""
         album = self.message.media_group_id
@@ -228,6 +235,10 @@ class Press:
             button=True,
             alert=self.alert,
         )
+
+    def caller(self) -> tuple[int | None, bool]:
+        """Return the id of who pressed: Telegram tells it of anonymous admins as well."""
+        return self._query.from_user.id, False
 
     def _source(self) -> MessageRef | None:
         """Return the message the button is under; of one too old to be read, only its place."""

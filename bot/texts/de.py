@@ -48,6 +48,7 @@ TEXTS: Mapping[str, str] = {
     "refused.line_stands": "Die Warteschlange von {model} ist voll ({limit} Aufträge) und kommt gerade nicht voran. Es wurde nichts angenommen; bitte versuche es später noch einmal oder nimm ein anderes Modell.",
     "refused.quota": "Deine Aufträge für diese Stunde sind verbraucht ({limit}). Ab {moment} geht es weiter; gescheiterte zählen nicht.",
     "refused.chat": "Usher ist für diesen Chat nicht freigegeben; wer Usher betreibt, kann ihn mit der Nummer {chat} freigeben.",
+    "refused.use": "Usher steht nur Leuten mit bestimmten Rollen offen, und nur dort, wo sie diese haben.",
     "refused.banned": "Du darfst Usher nicht benutzen{reason}.",
     "refused.banned_until": "Du darfst Usher bis {moment} nicht benutzen{reason}.",
     "refused.full_disk": "Auf diesem Server ist kein Platz mehr, deshalb wird nichts Neues angenommen. Was vorher angenommen wurde, ist sicher.",

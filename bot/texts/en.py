@@ -48,6 +48,7 @@ TEXTS: Mapping[str, str] = {
     "refused.line_stands": "The queue for {model} is full ({limit} jobs) and isn't moving right now. Nothing was accepted; please try again later, or use another model.",
     "refused.quota": "You've used up your jobs for this hour ({limit}). You can ask again at {moment}; failed jobs don't count.",
     "refused.chat": "Usher isn't open to this chat. Its operator can allow it by the id {chat}.",
+    "refused.use": "Only people with certain roles can use Usher, in the places where they have them.",
     "refused.banned": "You are banned from using Usher{reason}.",
     "refused.banned_until": "You are banned from using Usher{reason} until {moment}.",
     "refused.full_disk": "There's no room left on this server, so nothing new is accepted. Everything accepted before is safe.",

@@ -226,13 +226,12 @@ def test_roles_give_limits_and_admins_override_them() -> None:
     friends = Role(
         name="friends",
         limits=Limits(open_per_person=50, lane="vip"),
-        members=frozenset({"telegram:1"}),
-        discord_roles=frozenset({"777"}),
+        members=frozenset({"telegram:1", "discord-role:777"}),
     )
     access = Access([], Limits(), [friends])
     assert access.limits_of(Person(user="telegram:1"), ()).lane == "vip"
-    assert access.limits_of(Person(user="discord:5"), {"777"}).open_per_person == 50
-    assert access.limits_of(Person(user="discord:5"), {"778"}) == Limits()
+    assert access.limits_of(Person(user="discord:5"), {"discord-role:777"}).open_per_person == 50
+    assert access.limits_of(Person(user="discord:5"), {"discord-role:778"}) == Limits()
     limited = Person(user="telegram:1", max_open=2, lane="relaxed", per_hour=0)
     assert access.limits_of(limited, ()) == Limits(open_per_person=2, lane="relaxed", per_hour=0)
 

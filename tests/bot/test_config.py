@@ -131,7 +131,7 @@ def test_roles_take_what_they_leave_out_from_everybodys_limits() -> None:
     usual = Limits(open_per_person=3, in_line_per_person=2, per_hour=10)
     assert access.limits_of(Person(user="web:x"), ()) == usual
     assert access.limits_of(Person(user="telegram:7"), ()) == replace(usual, lane="vip")
-    by_role = access.limits_of(Person(user="discord:1"), ("165511591545143296",))
+    by_role = access.limits_of(Person(user="discord:1"), {"discord-role:165511591545143296"})
     assert by_role == replace(usual, lane="vip")
     assert access.limits_of(Person(user="telegram:8"), ()) == replace(usual, per_hour=None)
 

@@ -93,7 +93,7 @@ async def test_roles_arrive_as_ids() -> None:
             await person.slash("queue")
             call = await door.called()
             await call.respond(says("ok"), True)
-    assert {"501", "502"} <= call.roles
+    assert {"discord-role:501", "discord-role:502"} <= call.rights
 
 
 async def test_an_attached_picture_is_downloaded_when_it_is_read() -> None:

@@ -88,6 +88,7 @@ class FakeDiscord:
             on_change=self._notify,
         )
         self._people: dict[int, Person] = {}
+        self.permissions: dict[int, int] = {}  # of roles; before the bot connects
         self._files: dict[int, FakeFile] = {}
         self._changed = asyncio.Event()
         self.add_channel(GENERAL)
@@ -218,7 +219,8 @@ class FakeDiscord:
         told = [each for each in self.rest.channels.values() if each.owner is None and each.told]
         channels = [shapes.channel(each) for each in told if not each.thread]
         threads = [shapes.channel(each) for each in told if each.thread and not each.archived]
-        roles = [role for person in self._people.values() for role in person.roles]
+        roles = {role for person in self._people.values() for role in person.roles}
+        shown_roles = [shapes.role(each, self.permissions.get(each, 0)) for each in sorted(roles)]
         ready = {
             "v": 10,
             "user": shapes.me(),
@@ -229,7 +231,7 @@ class FakeDiscord:
             "private_channels": [],
             "shard": shard,
         }
-        shown = shapes.guild(channels, threads, roles, self.rest.tier)
+        shown = shapes.guild(channels, threads, shown_roles, self.rest.tier)
         guild = [("GUILD_CREATE", shown)] if here else []
         return [("READY", ready), *guild]
 

@@ -189,7 +189,7 @@ def channel(body: Channel) -> Json:
     }
 
 
-def role(role_id: int) -> Json:
+def role(role_id: int, permissions: int = 0) -> Json:
     return {
         "id": str(role_id),
         "name": "@everyone" if role_id == GUILD_ID else f"role-{role_id}",
@@ -197,7 +197,7 @@ def role(role_id: int) -> Json:
         "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
         "hoist": False,
         "position": 0,
-        "permissions": "0",
+        "permissions": str(permissions),
         "managed": False,
         "mentionable": False,
         "flags": 0,
@@ -206,13 +206,13 @@ def role(role_id: int) -> Json:
     }
 
 
-def guild(channels: list[Json], threads: list[Json], roles: list[int], tier: int = 0) -> Json:
+def guild(channels: list[Json], threads: list[Json], roles: list[Json], tier: int = 0) -> Json:
     return {
         "id": str(GUILD_ID),
         "name": "Community",
         "owner_id": "1",
         "icon": None,
-        "roles": [role(each) for each in sorted({GUILD_ID, *roles})],
+        "roles": [role(GUILD_ID), *roles],
         "channels": channels,
         "threads": threads,
         "members": [],

@@ -259,9 +259,16 @@ class Person:
         user = shapes.user(self.id, self.name)
         if channel.owner is not None:
             return event | {"user": user}
-        member = self._member() | {"user": user, "permissions": "0"}
+        member = self._member() | {"user": user, "permissions": str(self._permissions())}
         guild = {"id": str(GUILD_ID), "locale": "en-US", "features": []}
         return event | {"guild_id": str(GUILD_ID), "guild": guild, "member": member}
+
+    def _permissions(self) -> int:
+        """Return what Discord says of a call: the roles' permissions together."""
+        held = 0
+        for role in self.roles:
+            held |= self.fake.permissions.get(role, 0)
+        return held
 
     def _member(self) -> Json:
         return {

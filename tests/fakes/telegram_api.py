@@ -162,6 +162,7 @@ class Api:
             "deleteMessage": self._delete,
             "answerCallbackQuery": self._answer_press,
             "getFile": self._get_file,
+            "getChatAdministrators": self._get_admins,
         }
         if seen.method not in handlers:
             raise Refusal(f"Not Found: the fake has no {seen.method}", status=404)
@@ -240,6 +241,12 @@ class Api:
         key = (str(scope.get("chat_id", scope["type"])), seen.values.get("language_code", ""))
         self.menus[key] = seen.values["commands"]
         return True
+
+    def _get_admins(self, seen: Seen) -> list[Json]:
+        return [
+            {"status": "creator", "user": shapes.user(each, "Admin", None), "is_anonymous": False}
+            for each in self.chat(int(seen.values["chat_id"])).admins
+        ]
 
     # ------------------------------------------------------------ sending
 

@@ -127,6 +127,7 @@ class FakeChat:
     kind: str
     title: str
     forum: bool = False
+    admins: tuple[int, ...] = ()
     refusal: tuple[int, str, Json] | None = None
     messages: list[FakeMessage] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)

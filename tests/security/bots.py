@@ -1,6 +1,6 @@
 """The whole bot as the security tests meet it: on one chat, with an admin and two quick models."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,27 +18,46 @@ hosts:
 models:
   flux: {backends: [studio], capabilities: [text-to-image], load_s: 0.01, service_s: 0.05}
   llama: {backends: [studio], capabilities: [text-to-text], load_s: 0.01, service_s: 0.05}
-admins: ["telegram:1", "discord:1"]
+ADMINS
 chats:
   CHATS
 """
 
 
+USUAL_ADMINS = ("telegram:1", "discord:1")
+
+
+def written(chat: str, admins: Sequence[str] = USUAL_ADMINS) -> str:
+    """Return a configuration with that chat and these admins."""
+    listed = ", ".join(f'"{each}"' for each in admins)
+    return CONFIG.replace("CHATS", chat).replace("ADMINS", f"admins: [{listed}]")
+
+
 @asynccontextmanager
 async def on_telegram(
-    fake: FakeTelegram, folder: Path, settings: str = "", *, more: str = ""
+    fake: FakeTelegram,
+    folder: Path,
+    settings: str = "",
+    *,
+    more: str = "",
+    admins: Sequence[str] = USUAL_ADMINS,
 ) -> AsyncIterator[Parts]:
     """Run the bot on a fake Telegram; `settings` are further ones of the chat, `more` of the rest."""
     chat = f'telegram: {{token: "${{TELEGRAM_TOKEN}}", api_url: "${{TELEGRAM_API}}"{settings}}}'
-    async with whole_bot.on_telegram(fake, folder, CONFIG.replace("CHATS", chat) + more) as parts:
+    async with whole_bot.on_telegram(fake, folder, written(chat, admins) + more) as parts:
         yield parts
 
 
 @asynccontextmanager
 async def on_discord(
-    fake: FakeDiscord, folder: Path, settings: str = "", *, more: str = ""
+    fake: FakeDiscord,
+    folder: Path,
+    settings: str = "",
+    *,
+    more: str = "",
+    admins: Sequence[str] = USUAL_ADMINS,
 ) -> AsyncIterator[Parts]:
     """Run the bot on a fake Discord, likewise."""
     chat = f'discord: {{token: "${{DISCORD_TOKEN}}"{settings}}}'
-    async with whole_bot.on_discord(fake, folder, CONFIG.replace("CHATS", chat) + more) as parts:
+    async with whole_bot.on_discord(fake, folder, written(chat, admins) + more) as parts:
         yield parts

@@ -8,7 +8,7 @@ from bot.config import ConfigError, parse
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_state import GUILD_ID
 from tests.fakes.telegram import FakeTelegram
-from tests.security.bots import CONFIG, on_discord, on_telegram
+from tests.security.bots import on_discord, on_telegram, written
 
 REFUSED = "n't open to this chat"
 
@@ -103,6 +103,6 @@ async def test_discord_listens_to_listed_people_in_direct_messages(tmp_path: Pat
 @pytest.mark.parametrize("wrong", ["'@us'", "true", "1.5", "'https://t.me/us'"])
 def test_a_chat_that_is_no_id_is_refused_at_the_start(wrong: str) -> None:
     """A name instead of an id would let nobody in, or be anybody's to take."""
-    text = CONFIG.replace("CHATS", f"telegram: {{token: x, allow: [{wrong}]}}")
+    text = written(f"telegram: {{token: x, allow: [{wrong}]}}")
     with pytest.raises(ConfigError, match="must be a chat's id, such as -100"):
         parse(text, {})

@@ -35,13 +35,18 @@ VALUES: Mapping[ParamKind, str | int | float | bool] = {
 }
 
 
-def played(story: Any) -> FakeChat:
+OTHERS_JOBS = [each for each in ABOUT_A_JOB if each.name != "history"]  # that shows one's own alone
+RIGHT = "discord-role:7"
+OTHER_RIGHTS = frozenset({"discord-role:77", "discord-member:7", "discord:manage-guild@7"})
+
+
+def played(story: Any, **given: Any) -> FakeChat:
     """Play a story in a bot with one running and one waiting job of fake:1."""
 
     async def play() -> FakeChat:
         house = House.of([image_model("flux")], [host("gpu-1", "comfy")])
         house.servers["comfy"].service_s = 60.0
-        async with bot(house) as running:
+        async with bot(house, **given) as running:
             for _ in range(2):
                 await running.gate.call(running.chat.call(f"/image flux {SECRET}"))
             await asyncio.sleep(20)
@@ -123,3 +128,31 @@ def test_an_admin_is_let_through() -> None:
         assert job.state is JobState.CANCELLED
 
     played(story)
+
+
+@pytest.mark.parametrize("command", [*ADMINS, *OTHERS_JOBS], ids=lambda command: command.name)
+def test_a_right_counts_in_the_call_it_comes_with(command: Command) -> None:
+    """An admin by role would be none for some commands, or be one without the role as well."""
+    told: dict[frozenset[str], list[str]] = {}
+
+    async def story(running: Bot) -> None:
+        for rights in (frozenset({RIGHT}), OTHER_RIGHTS):
+            before = len(running.chat.private)
+            call = running.chat.call(
+                f"/{command.name}",
+                user="fake:666",
+                chat="666",
+                options=filled(command) | ({"id": 1} if command in ABOUT_A_JOB else {}),
+                rights=rights,
+            )
+            await running.gate.call(call)
+            await asyncio.sleep(3)
+            told[rights] = [text for _, text in running.chat.private[before:]]
+
+    played(story, admins=(ADMIN, RIGHT))
+    strangers = ("is for admins", "You have no job 1.")
+    refused = {
+        rights: any(word in text for text in texts for word in strangers)
+        for rights, texts in told.items()
+    }
+    assert refused == {frozenset({RIGHT}): False, OTHER_RIGHTS: True}

@@ -1,7 +1,7 @@
 """The whole bot in virtual time: real queue, store, presenter and door, fake servers and chats."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -49,6 +49,7 @@ async def bot(
     chat: FakeChat | None = None,
     *others: FakeChat,
     limits: Limits | None = None,
+    admins: Sequence[str] = (ADMIN,),
     chat_logs: Mapping[str, ChatLog] | None = None,
     rooms: Rooms | None = None,
     styles: Mapping[str, Style] | None = None,
@@ -69,7 +70,7 @@ async def bot(
             records=records,
             people=people,
             audit=AuditLog(database),
-            access=Access([ADMIN], limits or Limits()),
+            access=Access(admins, limits or Limits()),
             clock=clock,
             defaults=Defaults(),
             commands=COMMANDS,

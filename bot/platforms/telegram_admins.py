@@ -1,0 +1,70 @@
+"""Who the admins of a group are: Telegram's own list, asked for now and then.
+
+Only the groups that the configuration names are asked about. A list is believed for five minutes;
+while it cannot be had, it makes nobody an admin.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from telegram import Bot
+from telegram.error import TelegramError
+
+FRESH_S = 300.0
+AGAIN_S = 30.0  # after a failure
+ASK_S = 5.0  # a call waits no longer for the list
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _List:
+    """The admins of a group, and until when nobody asks for them again."""
+
+    admins: frozenset[int] = frozenset()
+    until: float = 0.0
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class GroupAdmins:
+    """Knows the admins of the named groups. `groups` are their ids."""
+
+    def __init__(self, groups: Collection[str]) -> None:
+        self._lists = {int(group): _List() for group in groups}
+
+    async def rights(
+        self, bot: Bot, platform: str, chat_id: int, person_id: int | None, *, anonymous: bool
+    ) -> frozenset[str]:
+        """Return the right of a group's admin in that group, for everybody else nothing.
+
+        `anonymous` tells that the group itself speaks, which Telegram lets only its admins do.
+        """
+        known = self._lists.get(chat_id)
+        if known is None:
+            return frozenset()
+        if not anonymous and person_id not in await self._admins(bot, chat_id, known):
+            return frozenset()
+        return frozenset({f"{platform}:group-admins@{chat_id}"})
+
+    async def _admins(self, bot: Bot, chat_id: int, known: _List) -> frozenset[int]:
+        now = asyncio.get_running_loop().time
+        async with known.turn:
+            if now() >= known.until:
+                asked_at = now()
+                known.admins, lasts_s = await _asked(bot, chat_id)
+                known.until = asked_at + lasts_s
+        return known.admins
+
+
+async def _asked(bot: Bot, chat_id: int) -> tuple[frozenset[int], float]:
+    """Return a group's admins, and for how long nobody need ask again."""
+    try:
+        async with asyncio.timeout(ASK_S):
+            members = await bot.get_chat_administrators(chat_id)
+    except (TelegramError, TimeoutError) as error:
+        cause = f"{type(error).__name__}: {error}"
+        _log.warning("the admins of group %d are not known: %s", chat_id, cause)
+        return frozenset(), AGAIN_S
+    return frozenset(member.user.id for member in members if not member.user.is_bot), FRESH_S
