@@ -272,15 +272,20 @@ class Records:
 
         return await self._database.read(query)
 
-    async def note_unreachable(self, job_id: int, now: float, *, given_up: bool) -> Unreachable:
-        """Count one more vain try to deliver a finished job and return the count so far."""
+    async def note_unreachable(
+        self, job_id: int, now: float, *, given_up: bool, tries: int = 1
+    ) -> Unreachable:
+        """Count one more failed try to deliver a finished job and return the count so far.
+
+        The count is at least `tries`: the chat may have failed before the job had ended.
+        """
 
         def change(connection: sqlite3.Connection) -> Unreachable:
             row = connection.execute(
-                "INSERT INTO unreachable VALUES (?, ?, 1, ?) ON CONFLICT (job_id) DO UPDATE"
-                " SET tries = tries + 1, given_up = excluded.given_up"
+                "INSERT INTO unreachable VALUES (?, ?, ?, ?) ON CONFLICT (job_id) DO UPDATE"
+                " SET tries = max(tries + 1, excluded.tries), given_up = excluded.given_up"
                 " RETURNING since, tries, given_up",
-                (job_id, now, int(given_up)),
+                (job_id, now, tries, int(given_up)),
             ).fetchone()
             return Unreachable(since=row[0], tries=row[1], given_up=bool(row[2]))
 

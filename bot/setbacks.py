@@ -64,7 +64,7 @@ class Setbacks:
             error,
         )
         for each in [each for each in desk.cards.values() if each.job.state.final]:
-            await self._note_in_vain(each, now)
+            await self._note_in_vain(each, now, tries=desk.failures)
 
     async def try_later(self, card: Card, error: Exception) -> None:
         """Pause one card, longer each time."""
@@ -80,10 +80,12 @@ class Setbacks:
         if card.job.state.final:
             await self._note_in_vain(card, now)
 
-    async def _note_in_vain(self, card: Card, now: float) -> None:
-        """Count a vain delivery; after a day of them, give up. Never raises."""
+    async def _note_in_vain(self, card: Card, now: float, *, tries: int = 1) -> None:
+        """Count a failed delivery; after a day of them, give up. Never raises."""
         try:
-            vain = await self._records.note_unreachable(card.job.id, now, given_up=False)
+            vain = await self._records.note_unreachable(
+                card.job.id, now, given_up=False, tries=tries
+            )
             if now - vain.since <= _GIVE_UP_S or card.dropped:
                 return
             await self._records.note_unreachable(card.job.id, now, given_up=True)

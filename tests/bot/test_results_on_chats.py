@@ -92,7 +92,7 @@ async def test_the_menu_of_a_message_on_discord_asks_about_its_words(tmp_path: P
         written = fake.person(8, "Bob").write("GPU stands for something.")
         opened = await person.open_menu(written, "Ask about this")
         await fake.wait_for(lambda: opened.form)
-        assert opened.fields["about"] == "GPU stands for something."
+        assert opened.fields["about"] == "Bob: GPU stands for something."
         await person.send_off(opened, prompt="for what?")
         await fake.wait_for(
             lambda: any("for what?" in each.shown for each in fake.channel().messages), timeout_s=60
