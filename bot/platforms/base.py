@@ -23,12 +23,13 @@ class Moment:
     """A point in time (UNIX seconds), shown in the reader's own time or as a live countdown.
 
     `spread_s` is about how far off it may be, `clock` asks for the time of day alone, as within a
-    sentence.
+    sentence. `before` is the word a time of day needs and a countdown does not, such as "at ".
     """
 
     at: float
     spread_s: float = 0.0
     clock: bool = False
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True)

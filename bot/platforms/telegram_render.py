@@ -110,8 +110,8 @@ def _all_shown(body: Body, *, formatted: bool) -> Iterator[Styled]:
 
 def _shown(part: Part) -> Styled:
     match part:
-        case Moment(at, spread_s, clock):
-            return join((_moment(at, clock=clock), Styled(text=give_or_take(spread_s))))
+        case Moment(spread_s=spread_s):
+            return join((_moment(part), Styled(text=give_or_take(spread_s))))
         case Markdown(text):
             return styled(_UNSENDABLE.sub("", text))
         case Bar(share):
@@ -129,13 +129,14 @@ def _marked(text: str, kind: Kind) -> Styled:
     return Styled(text=shown, spans=(Span(start=0, end=len(shown), kind=kind),) if shown else ())
 
 
-def _moment(at: float, *, clock: bool) -> Styled:
+def _moment(moment: Moment) -> Styled:
     """Return a moment as Telegram shows it; clients that know no such entity show the words.
 
     Clients keep "in 4 minutes" true themselves.
     """
-    words = datetime.fromtimestamp(at, UTC).strftime("%H:%M UTC")
-    form = "t" if clock else "r"
+    at = moment.at
+    words = moment.before + datetime.fromtimestamp(at, UTC).strftime("%H:%M UTC")
+    form = "t" if moment.clock else "r"
     span = Span(start=0, end=len(words), kind=Kind.MOMENT, value=form, at=at)
     return Styled(text=words, spans=(span,))
 

@@ -86,8 +86,8 @@ def shown_file(chat: str, message: str, file: File) -> ShownFile:
 
 def _part(part: Part) -> ShownPart:
     match part:
-        case Moment(at, spread_s, clock):
-            return MomentPart(at=at, spread=spread_s, clock=clock)
+        case Moment(at, spread_s, clock, before):
+            return MomentPart(at=at, spread=spread_s, clock=clock, before=before)
         case Markdown(text):
             return MarkdownPart(text=_clean(text))
         case Bar(share):

@@ -27,13 +27,14 @@ class TextPart(Record):
 class MomentPart(Record):
     """A point in time in UNIX seconds; the page counts it down, unless the `clock` alone is asked for.
 
-    `spread` is about how many seconds off it may be.
+    `spread` is about how many seconds off it may be, `before` the word before a time of day.
     """
 
     kind: Literal["moment"] = "moment"
     at: float
     spread: float = 0.0
     clock: bool = False
+    before: str = ""
 
 
 class MarkdownPart(Record):

@@ -6,6 +6,7 @@ platform shows them in its own way, and no value is ever read as a template.
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from bot.platforms.base import Bar, Body, Markdown, Moment, Part, Strong, Typed
@@ -27,7 +28,7 @@ CATALOGUES: Mapping[str, Mapping[str, str]] = {
 DEFAULT_LANGUAGE = "en"
 _BAR = 5  # signs
 
-_SLOT = re.compile(r"\{(\w+)\}")
+_SLOT = re.compile(r"\{(\w+)(?::([^}]*))?\}")
 
 _A_MINUTE_S = 60
 
@@ -43,6 +44,7 @@ def language_of(locale: str | None) -> str:
 def say(language: str, key: str, **values: Value) -> Body:
     """Return the text of that key with its values filled in.
 
+    `{moment:at }` puts "at " before a moment where a time of day is shown, not a countdown.
     Raises `KeyError` for an unknown key or a missing value: both are bugs that tests find.
     """
     template = CATALOGUES[language][key]
@@ -51,6 +53,8 @@ def say(language: str, key: str, **values: Value) -> Body:
     for slot in _SLOT.finditer(template):
         parts.append(template[end : slot.start()])
         value = values[slot[1]]
+        if isinstance(value, Moment) and slot[2]:
+            value = replace(value, before=slot[2])
         parts.append(str(value) if isinstance(value, str | int | float) else value)
         end = slot.end()
     parts.append(template[end:])
@@ -93,10 +97,10 @@ def bar_text(share: float) -> str:
 
 def _bare(part: Part, *, local: bool) -> str:
     match part:
-        case Moment(at, spread_s):
+        case Moment(at, spread_s, _, before):
             zone = None if local else UTC
             clock = datetime.fromtimestamp(at, UTC).astimezone(zone).strftime("%H:%M")
-            return clock + ("" if local else " UTC") + give_or_take(spread_s)
+            return before + clock + ("" if local else " UTC") + give_or_take(spread_s)
         case Bar(share):
             return bar_text(share)
         case Markdown(text) | Strong(text) | Typed(text):

@@ -90,7 +90,7 @@ export function bodyText(body) {
 }
 
 function partText(part) {
-  if (part.kind === "moment") return clockText(part.at);
+  if (part.kind === "moment") return clockText(part.at, part.before);
   if (part.kind === "bar") return "";
   return part.kind === "markdown" ? part.text.replace(/[*_`#~>|]+/g, "") : part.text;
 }

@@ -9,11 +9,11 @@ const full = new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "me
 const relative = new Intl.RelativeTimeFormat(locale, { style: "short" });
 const JUST_PASSED_S = 20;
 
-/** Return the time of day, with the date where it is not today's. */
-export function clockText(at) {
+/** Return the time of day, after the word `before`; or with the date where it is not today's. */
+export function clockText(at, before = "") {
   const date = new Date(at * 1000);
   const today = date.toDateString() === new Date().toDateString();
-  return today ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
+  return today ? before + clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
 }
 
 export function fullText(at) {
@@ -39,21 +39,21 @@ function countdown(at, spread, awaited) {
 }
 
 /** Make an element that shows a moment and, unless the clock alone is asked for, counts down to it. */
-export function moment({ at, spread = 0, clock: alone = false }) {
+export function moment({ at, spread = 0, clock: alone = false, before = "" }) {
   const iso = Number.isFinite(at) ? new Date(at * 1000).toISOString() : "";
   const node = make("time", { dateTime: iso, title: fullText(at), className: "moment" });
   const awaited = at > Date.now() / 1000; // what had passed when it arrived is no countdown
-  Object.assign(node.dataset, { at, spread, alone: alone ? "yes" : "", awaited: awaited ? "yes" : "" });
+  Object.assign(node.dataset, { at, spread, before, alone: alone ? "yes" : "", awaited: awaited ? "yes" : "" });
   tick(node);
   return node;
 }
 
 function tick(node) {
   const at = Number(node.dataset.at);
-  const { alone, awaited, spread } = node.dataset;
+  const { alone, awaited, before, spread } = node.dataset;
   // Without a connection nothing says whether it still holds: the clock alone stays true.
   const counts = !alone && document.documentElement.dataset.connection !== "lost";
-  const text = clockText(at) + (counts ? countdown(at, Number(spread), Boolean(awaited)) : "");
+  const text = clockText(at, before) + (counts ? countdown(at, Number(spread), Boolean(awaited)) : "");
   if (node.textContent !== text) node.textContent = text;
 }
 

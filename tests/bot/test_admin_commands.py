@@ -48,7 +48,9 @@ def test_a_banned_person_is_refused_after_a_restart_too(tmp_path: Path) -> None:
         await say(running, "/image flux cat", "fake:1")
         assert len(await running.queue.open_jobs("fake:1")) == 1
 
-    assert "is banned until" in in_bot(before, url)[-1]
+    assert (
+        "is banned, and their open jobs are cancelled. The ban ends at " in in_bot(before, url)[-1]
+    )
     refused, unbanned = in_bot(after, url)
     assert "too many cats" in refused
     assert unbanned == "fake:1 can use Usher again."

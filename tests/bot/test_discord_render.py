@@ -80,7 +80,7 @@ def test_a_long_prompt_gives_way_to_the_place_in_line() -> None:
 
 def test_a_moment_in_a_sentence_is_a_time_of_day_and_one_that_is_not_sure_says_so() -> None:
     """A sentence would say "at in 4 minutes", and a guess would look like a timetable."""
-    body = ("at ", Moment(5.0, clock=True), ", ready ", Moment(9.0, spread_s=20))
+    body = ("at ", Moment(5.0, clock=True), ", ready ", Moment(9.0, spread_s=20, before="at "))
     assert text_of(Content(body=body)) == "at <t:5:t>, ready <t:9:R> ± 20 s"
 
 

@@ -170,13 +170,13 @@ def test_code_and_addresses_of_mail_keep_their_signs() -> None:
 
 def test_a_moment_is_shown_in_the_readers_own_time() -> None:
     """Broken: people read times of another country, and countdowns stand still."""
-    message = shown("ready ", Moment(1_700_000_000.9), "!")
-    assert message.text == "ready 22:13 UTC!"
+    message = shown("ready ", Moment(1_700_000_000.9, before="at "), "!")
+    assert message.text == "ready at 22:13 UTC!"
     [entity] = message.entities
     assert entity.to_dict() == {
         "type": "date_time",
         "offset": 6,
-        "length": 9,
+        "length": 12,
         "unix_time": 1_700_000_000,
         "date_time_format": "r",
     }

@@ -19,7 +19,7 @@ from queueing.requests import Capability, Progress, TextToImage
 from queueing.world import Blocked, Reason
 
 REFERENCE = CATALOGUES[DEFAULT_LANGUAGE]
-SLOT = re.compile(r"\{(\w+)\}")
+SLOT = re.compile(r"\{(\w+)(?::[^}]*)?\}")
 BOT = Path(__file__).parents[2] / "bot"
 
 
@@ -99,8 +99,8 @@ def test_values_are_never_read_as_templates() -> None:
 def test_moments_and_answers_stay_whole() -> None:
     """A platform could not show a time in the reader's own way."""
     body = say("en", "status.ready_at", moment=Moment(3600.0))
-    assert body == (" · ready ", Moment(3600.0))
-    assert plain((*body, Markdown(" *x*"))) == " · ready 01:00 UTC *x*"
+    assert body == (" · ready ", Moment(3600.0, before="at "))
+    assert plain((*body, Markdown(" *x*"))) == " · ready at 01:00 UTC *x*"
 
 
 @pytest.mark.parametrize(

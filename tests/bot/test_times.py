@@ -58,9 +58,9 @@ def test_a_transcript_shows_the_machines_own_time(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     time.tzset()
     try:
-        body = ("ready ", Moment(1_700_000_000.0, spread_s=60))
-        assert plain(body, local=True) == "ready 03:43 ± 1 min"
-        assert plain(body) == "ready 22:13 UTC ± 1 min"
+        body = ("ready ", Moment(1_700_000_000.0, spread_s=60, before="at "))
+        assert plain(body, local=True) == "ready at 03:43 ± 1 min"
+        assert plain(body) == "ready at 22:13 UTC ± 1 min"
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -263,7 +263,7 @@ async def test_a_message_reaches_every_page_and_changes_in_place(door: ScriptedD
     """A status message would be missing on the phone, or appear anew with every edit."""
     async with running(Web(port=0), door) as web, tab(web) as desk, tab(web) as phone:
         ref = await web.send(
-            "local", Content(body=("#3 · ready ", Moment(5e9)), buttons=((CANCEL,),))
+            "local", Content(body=("#3 · ready ", Moment(5e9, before="at ")), buttons=((CANCEL,),))
         )
         places = []
         for page in (desk, phone):
@@ -275,6 +275,7 @@ async def test_a_message_reaches_every_page_and_changes_in_place(door: ScriptedD
                 "at": 5e9,
                 "spread": 0.0,
                 "clock": False,
+                "before": "at ",
             }
             assert entry["shown"]["buttons"][0][0]["label"] == "Cancel"
         await web.edit(ref, Content(body=(Markdown("**done**"),), files=(picture(),)))

@@ -94,13 +94,14 @@ async def test_a_request_is_typed_watched_and_becomes_its_picture(stage: Stage) 
     assert (call.command, call.text) == ("image", "flux a cat")
     await page.wait_text("/image flux a cat", ".message.mine")
 
-    waiting = Content(
-        body=("flux · #3 in line · ready ", Moment(time.time() + 120)), buttons=((CANCEL,),)
-    )
+    moment = Moment(time.time() + 120, before="at ")
+    waiting = Content(body=("flux · #3 in line · ready ", moment), buttons=((CANCEL,),))
     ref = await call.respond(waiting, False)
     assert ref is not None
     await page.wait_text("#3 in line", LAST)
     await page.wait_text("(in 2 min", LAST)
+    today = time.localtime(moment.at).tm_yday == time.localtime().tm_yday
+    await page.wait_text("ready at " if today else "ready ", LAST)
 
     drawing = Content(body=("step 12/28",), files=(picture(shade=10),), buttons=((CANCEL,),))
     await stage.web.edit(ref, drawing)
