@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from bot.platforms.base import Content, Invocation, MessageRef, SlowDown
+from bot.platforms.base import Invocation, MessageRef
+from bot.platforms.content import Content
 from bot.platforms.discord import Discord
+from bot.platforms.errors import SlowDown
 from bot.platforms.telegram import Telegram
 from tests.fakes.chat import FakeChat
 

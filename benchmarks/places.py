@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
-from bot.platforms.base import Content
+from bot.platforms.content import Content
 from bot.texts import plain
 from queueing.events import Event, JobChanged
 from queueing.jobs import JobEvent

@@ -9,7 +9,7 @@ from statistics import quantiles
 
 from benchmarks.chats import StrictChat
 from benchmarks.truth_claims import Claim, Truth, claims
-from bot.platforms.base import Body, Content, Moment
+from bot.platforms.content import Body, Content, Moment
 from bot.texts import plain
 from queueing.jobs import Job
 from tests.fakes.chat import FakeChat

@@ -10,18 +10,9 @@ from bot.delivery import Again, Courier
 from bot.owed import Owed
 from bot.parcels import Packer, first_page, in_words
 from bot.patience import Patience, Terms
-from bot.platforms.base import (
-    ChatError,
-    ChatGone,
-    ChatPlatform,
-    Content,
-    ContentRefused,
-    Form,
-    Invocation,
-    MessageRef,
-    ShowForm,
-    TooLarge,
-)
+from bot.platforms.base import ChatPlatform, Invocation, MessageRef, ShowForm
+from bot.platforms.content import Content, Form
+from bot.platforms.errors import ChatError, ChatGone, ContentRefused, TooLarge
 from bot.records import Prompt, Records
 from bot.texts import language_of, say
 

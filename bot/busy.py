@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from bot.platforms.base import Body
+from bot.platforms.content import Body
 from bot.texts import say
 from queueing.catalog import Catalog
-from queueing.reports import ModelStatus
+from queueing.standings import ModelStatus
 from queueing.world import Residency
 
 BUSY_AFTER_S = 600.0

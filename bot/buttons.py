@@ -5,7 +5,7 @@ Every button carries its job's id and nothing else, so it works on every old mes
 
 from dataclasses import dataclass
 
-from bot.platforms.base import Button
+from bot.platforms.content import Button
 from bot.records import Origin
 from bot.texts import word
 from queueing.catalog import Catalog

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 from bot.pacer import Pace, stretch
 from bot.parcels import Rung
-from bot.platforms.base import Content, MessageRef, Moment, Respond
+from bot.platforms.base import MessageRef, Respond
+from bot.platforms.content import Content, Moment
 from bot.records import Origin
 from queueing.calm import PASSES_S
 from queueing.jobs import Job
-from queueing.reports import Standing
 from queueing.requests import Progress
+from queueing.standings import Standing
 from queueing.world import Blocked, Reason
 
 Kind = tuple[Blocked, str | None, str | None] | None

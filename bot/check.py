@@ -20,7 +20,8 @@ from bot.config_checks import USUAL_FOR
 from bot.config_records import DefaultsConfig
 from bot.config_whole import Config
 from bot.logs import Redactor, harmless
-from bot.platforms.base import ChatError, ChatPlatform
+from bot.platforms.base import ChatPlatform
+from bot.platforms.errors import ChatError
 from bot.platforms.registry import Fittings, platforms
 from bot.records import MIGRATIONS, Records
 from queueing.catalog import Catalog, HostSpec, ModelSpec

@@ -18,7 +18,7 @@ from bot import heartbeat, logs
 from bot.arguments import parser
 from bot.config import Config, ConfigError, load
 from bot.demo_options import DemoOptions
-from bot.platforms.base import ChatRefused
+from bot.platforms.errors import ChatRefused
 from bot.stopping import run_until_signal
 from queueing.errors import BadModel, StoreError
 from queueing.store import upkeep

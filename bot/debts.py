@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
-from bot.platforms.base import Body, MessageRef
+from bot.platforms.base import MessageRef
+from bot.platforms.content import Body
 from queueing.requests import Record
 from queueing.store import Database
 

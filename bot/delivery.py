@@ -10,15 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bot.parcels import Parcel, in_words
-from bot.platforms.base import (
-    ChatError,
-    ChatPlatform,
-    ChatUnavailable,
-    Content,
-    ContentRefused,
-    MessageRef,
-    TooLarge,
-)
+from bot.platforms.base import ChatPlatform, MessageRef
+from bot.platforms.content import Content
+from bot.platforms.errors import ChatError, ChatUnavailable, ContentRefused, TooLarge
 from bot.records import Origin, Records
 from bot.texts import status
 from queueing.jobs import Job, JobState

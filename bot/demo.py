@@ -17,7 +17,8 @@ from bot.demo_crowd import Crowd
 from bot.demo_database import database_of, kept_path
 from bot.demo_options import DemoOptions
 from bot.demo_transcript import Transcript
-from bot.platforms.base import ChatPlatform, ChatRefused
+from bot.platforms.base import ChatPlatform
+from bot.platforms.errors import ChatRefused
 from bot.platforms.registry import Fittings, platforms
 from bot.platforms.web import Web
 from bot.stopping import run_until_signal

@@ -8,7 +8,8 @@ import itertools
 import random
 from uuid import uuid4
 
-from bot.platforms.base import Content, Door, Invocation, Limits, MessageRef
+from bot.platforms.base import Door, Invocation, Limits, MessageRef
+from bot.platforms.content import Content
 
 _PAUSE_S = 45.0  # between two requests of one person, on average
 _WISHES = (

@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from bot.platforms.base import Content, Door, Invocation, Limits, MessageRef
+from bot.platforms.base import Door, Invocation, Limits, MessageRef
+from bot.platforms.content import Content
 from bot.platforms.web_content import split_command
 from bot.texts import plain
 

@@ -24,7 +24,8 @@ from bot.commands.parse import SHAPES, Args, BadCall, check, options, parse, usa
 from bot.commands.registry import HANDLERS
 from bot.commands.table import Command, Param, ParamKind
 from bot.people import Person
-from bot.platforms.base import Invocation, Moment
+from bot.platforms.base import Invocation
+from bot.platforms.content import Moment
 from bot.presenter import Presenter
 from bot.texts import Value, language_of, say, word
 from queueing.errors import (

@@ -17,17 +17,13 @@ from bot.delivery import Courier, Place
 from bot.desks import Desks
 from bot.parcels import Packer, Parcel, Rung, last_page
 from bot.people import People
-from bot.platforms.base import (
-    Body,
-    Button,
+from bot.platforms.base import ChatPlatform, MessageRef
+from bot.platforms.content import Body, Button, Content, Markdown
+from bot.platforms.errors import (
     ChatGone,
-    ChatPlatform,
     ChatUnavailable,
-    Content,
     ContentRefused,
-    Markdown,
     MessageGone,
-    MessageRef,
     SlowDown,
     TooLarge,
 )
@@ -36,7 +32,7 @@ from bot.texts import join, plain, status, word
 from queueing.jobqueue import JobQueue
 from queueing.jobs import JobState
 from queueing.ports import Clock
-from queueing.reports import Standing
+from queueing.standings import Standing
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection
 
 from bot.cards import Card
 from bot.pacer import HEAD
-from bot.platforms.base import Content
+from bot.platforms.content import Content
 from queueing.errors import StoreError
 from queueing.events import LinesMoved
 from queueing.jobqueue import JobQueue
 from queueing.jobs import JobState
 from queueing.ports import Clock
-from queueing.reports import Standing
+from queueing.standings import Standing
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bot.links import Links
-from bot.platforms.base import Body
+from bot.platforms.content import Body
 from bot.texts import join, say
 from queueing.jobs import Job
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from bot.platforms.web_wire import ModelLine
-from queueing.reports import ModelStatus
+from queueing.standings import ModelStatus
 from queueing.world import Residency
 
 

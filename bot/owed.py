@@ -11,16 +11,9 @@ from functools import partial
 from bot.commands.context import Work, Working
 from bot.debts import Debt, Debts
 from bot.patience import Patience, Terms
-from bot.platforms.base import (
-    ChatError,
-    ChatMoved,
-    ChatPlatform,
-    Content,
-    Invocation,
-    MessageGone,
-    MessageRef,
-    SlowDown,
-)
+from bot.platforms.base import ChatPlatform, Invocation, MessageRef
+from bot.platforms.content import Content
+from bot.platforms.errors import ChatError, ChatMoved, MessageGone, SlowDown
 from bot.texts import say, status
 from queueing.errors import StoreError
 from queueing.ports import Clock

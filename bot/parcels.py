@@ -12,7 +12,8 @@ from bot.buttons import abilities_of
 from bot.fitting import fitted
 from bot.originals import Originals
 from bot.pictures import dimensions
-from bot.platforms.base import Bar, Body, Content, Limits, Markdown, Moment
+from bot.platforms.base import Limits
+from bot.platforms.content import Bar, Body, Content, Markdown, Moment
 from bot.records import Origin
 from bot.rooms import Rooms
 from bot.texts import join, plain, say, status

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bot.desks import Desks, pause_s, wait
-from bot.platforms.base import ChatPlatform, ChatUnavailable, SlowDown
+from bot.platforms.base import ChatPlatform
+from bot.platforms.errors import ChatUnavailable, SlowDown
 
 log = logging.getLogger(__name__)
 

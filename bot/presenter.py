@@ -25,15 +25,8 @@ from bot.owed import Owed
 from bot.parcels import Packer
 from bot.patience import Patience
 from bot.people import People
-from bot.platforms.base import (
-    ChatGone,
-    ChatMoved,
-    ChatPlatform,
-    ChatUnavailable,
-    Invocation,
-    MessageGone,
-    SlowDown,
-)
+from bot.platforms.base import ChatPlatform, Invocation
+from bot.platforms.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
 from bot.records import Origin, Records
 from bot.rooms import Rooms
 from bot.setbacks import Setbacks

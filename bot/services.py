@@ -10,7 +10,8 @@ from contextlib import suppress
 
 from bot.chat_log import SqliteLog
 from bot.config_records import RetentionConfig
-from bot.platforms.base import ChatPlatform, ChatRefused, Door
+from bot.platforms.base import ChatPlatform, Door
+from bot.platforms.errors import ChatRefused
 from bot.retention import let_go
 from queueing.errors import BackendError, StoreError
 from queueing.jobqueue import JobQueue

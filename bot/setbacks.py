@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from bot.cards import Card
 from bot.desks import Desk, Desks, pause_s, paused_until
-from bot.platforms.base import ChatError, ChatGone, SlowDown
+from bot.platforms.errors import ChatError, ChatGone, SlowDown
 from bot.records import Records, Unreachable
 from queueing.errors import StoreError
 from queueing.jobqueue import JobQueue

@@ -15,8 +15,8 @@ from queueing.jobs import Job, JobEvent, NewJob
 from queueing.paused import Paused
 from queueing.ports import Admission, Backend, Clock, MemoryProbe, Store
 from queueing.recovery import recover
-from queueing.reports import BackendStatus, HostStatus, ModelStatus, Standing
 from queueing.requests import Chat, File, Output, TextToImage
+from queueing.standings import BackendStatus, HostStatus, ModelStatus, Standing
 from queueing.world import Rules
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from bot.commands.context import Answer, Asked, Call, CallRefused, Context
 from bot.commands.edit import FORM_TEXT_MOST
 from bot.commands.table import Command
 from bot.commands.talks import quoted_in
-from bot.platforms.base import Content, Form, FormField
+from bot.platforms.content import Content, Form, FormField
 from bot.texts import word
 
 COMMAND = Command(

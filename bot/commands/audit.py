@@ -2,7 +2,7 @@
 
 from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command, Param, ParamKind
-from bot.platforms.base import Body, Moment
+from bot.platforms.content import Body, Moment
 from bot.texts import join
 
 _SHOWN = 20

@@ -4,7 +4,7 @@ from bot.commands.context import Answer, Call, CallRefused, Context, audited, re
 from bot.commands.people import meant_person
 from bot.commands.table import Command, Param, ParamKind
 from bot.people import HOUR_S
-from bot.platforms.base import Moment
+from bot.platforms.content import Moment
 
 COMMAND = Command(
     name="ban",

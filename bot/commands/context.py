@@ -17,7 +17,8 @@ from bot.debts import Task
 from bot.invites import Invites
 from bot.links import Links
 from bot.people import People, Person
-from bot.platforms.base import Body, Button, Content, Form, Invocation, MessageRef
+from bot.platforms.base import Invocation, MessageRef
+from bot.platforms.content import Body, Button, Content, Form
 from bot.platforms.web_log import ChatLog
 from bot.received import Received
 from bot.records import Origin, Records

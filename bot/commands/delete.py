@@ -6,7 +6,7 @@ Links to its files end with them. The result itself stays as long as retention k
 from bot.commands.context import Answer, Call, CallRefused, Context, Removed
 from bot.commands.jobs import pointed_job
 from bot.commands.table import Command, Param, ParamKind, Topic
-from bot.platforms.base import Content
+from bot.platforms.content import Content
 
 COMMAND = Command(
     name="delete",

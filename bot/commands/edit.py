@@ -9,7 +9,7 @@ from bot.commands.drawing import OPTIONS, PROMPT_LIMIT
 from bot.commands.jobs import past_job
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.pictures import dimensions
-from bot.platforms.base import Content, Form, FormField
+from bot.platforms.content import Content, Form, FormField
 from bot.texts import word
 from queueing.jobs import Job
 from queueing.requests import Chat, ChatMessage, TextToImage

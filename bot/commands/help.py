@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from bot.commands.context import Answer, Call, Context, is_admin, reply, unknown_command
 from bot.commands.parse import options, usage
 from bot.commands.table import Command, Param, ParamKind, Topic
-from bot.platforms.base import Body, Strong, Typed
+from bot.platforms.content import Body, Strong, Typed
 from bot.texts import join, word
 
 _ADMIN = "admin"

@@ -2,7 +2,7 @@
 
 from bot.commands.context import Answer, Call, Context, Reply, reply
 from bot.commands.table import Command, Param, ParamKind, Topic
-from bot.platforms.base import Body, Button, Content, Moment, Strong
+from bot.platforms.content import Body, Button, Content, Moment, Strong
 from bot.texts import join, status, word
 from queueing.jobs import Job
 from queueing.requests import TextToImage

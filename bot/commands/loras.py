@@ -5,7 +5,7 @@ import asyncio
 from bot.commands.context import Answer, Call, Context, Working
 from bot.commands.table import Command
 from bot.debts import Task
-from bot.platforms.base import Body, Content, Strong
+from bot.platforms.content import Body, Content, Strong
 from bot.texts import join, plain, say
 from queueing.errors import QueueError
 

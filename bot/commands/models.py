@@ -2,12 +2,12 @@
 
 from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command
-from bot.platforms.base import Body, Moment, Strong
+from bot.platforms.content import Body, Moment, Strong
 from bot.texts import join, word
 from bot.texts.status import duration, gigabytes
 from queueing.catalog import ModelSpec
-from queueing.reports import ModelStatus
 from queueing.requests import Capability
+from queueing.standings import ModelStatus
 from queueing.world import Residency
 
 _SHOWN = 20  # a discovering server may offer hundreds: those in use come first

@@ -10,7 +10,9 @@ from bot.commands.jobs import drawn_pictures, replied_job
 from bot.commands.misspelt import near_model
 from bot.commands.parse import BadCall, clean
 from bot.pictures import BadPicture, checked
-from bot.platforms.base import Attachment, ChatError, Moment
+from bot.platforms.base import Attachment
+from bot.platforms.content import Moment
+from bot.platforms.errors import ChatError
 from bot.records import Origin
 from bot.text_files import MOST_BYTES, BadTextFile, decoded
 from bot.texts import Value, status

@@ -4,7 +4,7 @@ from bot.commands.context import Answer, Call, CallRefused, Context, Working, au
 from bot.commands.table import Command, Param, ParamKind
 from bot.commands.target import meant_host, meant_model
 from bot.debts import Task
-from bot.platforms.base import Content
+from bot.platforms.content import Content
 from bot.texts import say
 from queueing.catalog import Catalog
 from queueing.errors import QueueError

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from bot.commands.context import Answer, Call, CallRefused, Context, is_admin, reply
 from bot.commands.table import Command, Param, ParamKind, Topic
-from bot.platforms.base import Body, Button, Strong
+from bot.platforms.content import Body, Button, Strong
 from bot.texts import join, status, word
 from queueing.jobs import Job, JobState
-from queueing.reports import ModelStatus
+from queueing.standings import ModelStatus
 
 _JOBS_SHOWN = 10
 _ALL_SHOWN = 30

@@ -43,7 +43,7 @@ from bot.commands import help as help_command
 from bot.commands.context import Answer, Call, Context
 from bot.commands.table import Command
 from bot.debts import Task
-from bot.platforms.base import Content
+from bot.platforms.content import Content
 
 Handler = Callable[[Context, Call], Awaitable[Answer]]
 

@@ -4,7 +4,7 @@ from bot.commands.context import Answer, Call, CallRefused, Context, reply, usua
 from bot.commands.drawing import style_named
 from bot.commands.table import Command, Param, ParamKind
 from bot.people import Person
-from bot.platforms.base import Body
+from bot.platforms.content import Body
 from bot.texts import CATALOGUES, join, language_of, say, word
 from queueing.requests import Capability
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from bot.commands.context import Answer, Call, Context, is_admin, reply
 from bot.commands.table import Command
-from bot.platforms.base import Body, Moment, Strong
+from bot.platforms.content import Body, Moment, Strong
 from bot.texts import join
-from queueing.reports import BackendStatus, CopyStatus, HostStatus, ModelStatus
+from queueing.standings import BackendStatus, CopyStatus, HostStatus, ModelStatus
 from queueing.world import Residency
 
 COMMAND = Command(name="status", help="command.status")

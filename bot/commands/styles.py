@@ -2,7 +2,7 @@
 
 from bot.commands.context import Answer, Call, Context, reply
 from bot.commands.table import Command
-from bot.platforms.base import Body, Strong
+from bot.platforms.content import Body, Strong
 from bot.texts import join
 
 COMMAND = Command(name="styles", help="command.styles")

@@ -5,7 +5,7 @@ from bot.commands.preload import COMMAND as PRELOAD
 from bot.commands.preload import named
 from bot.commands.table import Command
 from bot.debts import Task
-from bot.platforms.base import Content
+from bot.platforms.content import Content
 from bot.texts import say
 from queueing.errors import QueueError
 

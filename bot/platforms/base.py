@@ -1,8 +1,6 @@
 """What a chat platform is to the rest of the bot: calls come in, messages go out and are edited.
 
-Texts travel as structure, not as markup: a plain `str` is shown literally whatever it holds, a
-`Moment` is a point in time the platform shows in its own way, `Markdown` is a model's answer. So
-no prompt and no answer can ever become a mention, a link or a tag by accident.
+`bot.platforms.content` is what goes out, `bot.platforms.errors` what a platform may raise.
 """
 
 import asyncio
@@ -12,117 +10,10 @@ from typing import Protocol
 
 from bot.attachments import AttachmentKind
 from bot.commands.table import Command, Param
+from bot.platforms.content import Content, Form
 from bot.rooms import places_of
-from queueing.requests import File
 
 # ---------------------------------------------------------------- outgoing
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A point in time (UNIX seconds), shown in the reader's own time or as a live countdown.
-
-    `spread_s` is about how far off it may be, `clock` asks for the time of day alone, as within a
-    sentence. `before` is the word a time of day needs and a countdown does not, such as "at ".
-    """
-
-    at: float
-    spread_s: float = 0.0
-    clock: bool = False
-    before: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Markdown:
-    """Text in the Markdown a language model writes; formatting is kept where it can be."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Strong:
-    """Words that stand out, such as a model's name at the head of its line."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """What a person can type, such as "/help image"; where the platform can, a tap takes it over."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """How much of something is done, from 0 to 1."""
-
-    share: float
-
-
-Part = str | Moment | Markdown | Strong | Typed | Bar
-Body = tuple[Part, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Button:
-    """A button that works after any restart: all it needs is the command and the job it carries.
-
-    `number` says which of the job's pictures is meant, counted from 1; it comes back as the option
-    "number", the job's id as "id". `hint` says in words what a short label means, where a platform
-    can show or read that out.
-    """
-
-    command: str
-    job_id: int
-    label: str
-    danger: bool = False
-    number: int | None = None
-    hint: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Content:
-    """What a message shows. Equal contents look the same, so an edit between them is needless.
-
-    `files` are pictures or attachments (the first picture is shown large); `buttons` are rows.
-    `mention` is a platform's user id that may be notified by this message, nobody else can be.
-    `spoiler` hides the pictures until a reader asks for them; `awaits` tells that a reply to this
-    very message is hoped for, so that a platform may open the reader's keyboard for it.
-    """
-
-    body: Body = ()
-    files: tuple[File, ...] = ()
-    buttons: tuple[tuple[Button, ...], ...] = ()
-    mention: str | None = None
-    spoiler: bool = False
-    awaits: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FormField:
-    """A line to fill in; `name` is the command's parameter, `long` gives it several lines."""
-
-    name: str
-    label: str
-    value: str = ""
-    long: bool = False
-    required: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Form:
-    """Asks for a command's values: at most five fields, because Discord shows no more.
-
-    Sent off, it comes in as a call of `command` with these values and, where it is about a job,
-    the option "id". Like a button it works after any restart.
-    """
-
-    command: str
-    title: str
-    fields: tuple[FormField, ...]
-    send: str
-    job_id: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -356,61 +247,3 @@ class ChatPlatform(Protocol):
 
     def is_group(self, chat: str) -> bool:
         """Return whether several people read that chat."""
-
-
-# ---------------------------------------------------------------- errors
-
-
-class ChatError(Exception):
-    """A chat platform could not do it; subclasses say how to react."""
-
-
-class MessageGone(ChatError):
-    """The message was deleted or cannot be edited any more: send a new one."""
-
-
-class ChatGone(ChatError):
-    """The bot was kicked, blocked, or the chat is no more: retry rarely, then give up."""
-
-
-class ChatMoved(ChatError):
-    """The chat has a new notation (a Telegram group became a supergroup): use it from now on."""
-
-    def __init__(self, new_chat: str) -> None:
-        super().__init__(f"chat moved to {new_chat}")
-        self.new_chat = new_chat
-
-
-class SlowDown(ChatError):
-    """Too many requests: wait that long, in seconds, for this chat.
-
-    With `old_message` the chat may go on: only this message is too old to be edited freely.
-    """
-
-    def __init__(self, retry_after_s: float, *, old_message: bool = False) -> None:
-        super().__init__(f"retry after {retry_after_s} s")
-        self.retry_after_s = retry_after_s
-        self.old_message = old_message
-
-
-class TooLarge(ChatError):
-    """A file or the whole message is larger than the platform takes."""
-
-
-class ContentRefused(ChatError):
-    """The platform refuses this content for good (a 400); the text is for the operator."""
-
-
-class ChatUnavailable(ChatError):
-    """The platform did not answer, or the connection broke: repeat an edit, never a send.
-
-    `unclear` is True when a send may have happened all the same.
-    """
-
-    def __init__(self, cause: str, *, unclear: bool = False) -> None:
-        super().__init__(cause)
-        self.unclear = unclear
-
-
-class ChatRefused(ChatError):
-    """The platform will never let this bot in (a wrong token): stop this platform only."""

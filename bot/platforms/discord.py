@@ -17,15 +17,8 @@ import discord
 from discord import app_commands
 
 from bot.commands.table import Command
-from bot.platforms.base import (
-    ChatRefused,
-    ChatUnavailable,
-    Content,
-    Door,
-    Limits,
-    MessageGone,
-    MessageRef,
-)
+from bot.platforms.base import Door, Limits, MessageRef
+from bot.platforms.content import Content
 from bot.platforms.discord_client import Client, Notes
 from bot.platforms.discord_commands import Describe, missing_commands
 from bot.platforms.discord_errors import (
@@ -35,6 +28,7 @@ from bot.platforms.discord_errors import (
     chat_errors,
 )
 from bot.platforms.discord_render import TEXT_MOST, outgoing
+from bot.platforms.errors import ChatRefused, ChatUnavailable, MessageGone
 
 MEBIBYTE = 2**20
 NONCE_MOST = 25  # characters; Discord refuses longer ones

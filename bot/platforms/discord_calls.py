@@ -13,17 +13,8 @@ import aiohttp
 import discord
 from discord.utils import MISSING
 
-from bot.platforms.base import (
-    Attachment,
-    ChatError,
-    ChatUnavailable,
-    Content,
-    ContentRefused,
-    Door,
-    Form,
-    Invocation,
-    MessageRef,
-)
+from bot.platforms.base import Attachment, Door, Invocation, MessageRef
+from bot.platforms.content import Content, Form
 from bot.platforms.discord_errors import (
     ALREADY_ACKNOWLEDGED,
     EXPIRED_INTERACTION,
@@ -33,6 +24,7 @@ from bot.platforms.discord_files import attachment_of, of_reply
 from bot.platforms.discord_places import within
 from bot.platforms.discord_render import modal_of, outgoing
 from bot.platforms.discord_rights import rights_of_call
+from bot.platforms.errors import ChatError, ChatUnavailable, ContentRefused
 
 CONFIRM_AFTER_S = 2.0  # of the three that Discord gives; the rest is for the way there
 CONFIRM_AGAIN_S = 0.4  # later, should the first try be refused

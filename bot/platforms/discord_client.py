@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import discord
 from discord import app_commands
 
-from bot.platforms.base import ChatError, Door
+from bot.platforms.base import Door
 from bot.platforms.discord_calls import Call
 from bot.platforms.discord_commands import (
     Describe,
@@ -21,6 +21,7 @@ from bot.platforms.discord_errors import chat_errors, refuse_to_wait
 from bot.platforms.discord_messages import PostReply, Spoken
 from bot.platforms.discord_places import is_astray
 from bot.platforms.discord_render import filled_in, pressed
+from bot.platforms.errors import ChatError
 
 LONGEST_SLEEP_S = 30.0  # discord.py takes no less; `refuse_to_wait` is the stricter guard
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import aiohttp
 import discord
 
-from bot.platforms.base import (
+from bot.platforms.errors import (
     ChatError,
     ChatGone,
     ChatUnavailable,

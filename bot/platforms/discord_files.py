@@ -6,8 +6,9 @@ import aiohttp
 import discord
 
 from bot.attachments import AttachmentKind, kind_of
-from bot.platforms.base import Attachment, ChatError, ChatUnavailable, TooLarge
+from bot.platforms.base import Attachment
 from bot.platforms.discord_errors import chat_errors
+from bot.platforms.errors import ChatError, ChatUnavailable, TooLarge
 
 DOWNLOAD_TIMEOUT_S = 60.0
 

@@ -12,7 +12,8 @@ from typing import Protocol
 
 import discord
 
-from bot.platforms.base import Attachment, Content, Invocation, MessageRef
+from bot.platforms.base import Attachment, Invocation, MessageRef
+from bot.platforms.content import Content
 from bot.platforms.discord_calls import chat_of
 from bot.platforms.discord_files import attachments_of, of_reply, unseen
 from bot.platforms.discord_places import within

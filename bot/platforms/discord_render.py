@@ -11,7 +11,7 @@ from typing import Any
 
 import discord
 
-from bot.platforms.base import (
+from bot.platforms.content import (
     Bar,
     Body,
     Button,

@@ -13,15 +13,9 @@ from dataclasses import replace
 from telegram import Bot, BotCommandScopeChat, Update
 from telegram.error import InvalidToken, TelegramError
 
-from bot.platforms.base import (
-    ChatRefused,
-    ChatUnavailable,
-    Content,
-    Door,
-    Limits,
-    MessageGone,
-    MessageRef,
-)
+from bot.platforms.base import Door, Limits, MessageRef
+from bot.platforms.content import Content
+from bot.platforms.errors import ChatRefused, ChatUnavailable, MessageGone
 from bot.platforms.telegram_admins import GroupAdmins
 from bot.platforms.telegram_calls import CONFIRM_AFTER_S, Press, Reception, place_of
 from bot.platforms.telegram_commands import LANGUAGES, Describe, menu

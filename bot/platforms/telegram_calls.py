@@ -11,15 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from telegram import Bot, CallbackQuery, Chat, Message, Update, User
 
-from bot.platforms.base import (
-    Album,
-    Attachment,
-    ChatError,
-    ChatGone,
-    Content,
-    Invocation,
-    MessageRef,
-)
+from bot.platforms.base import Album, Attachment, Invocation, MessageRef
+from bot.platforms.content import Content
+from bot.platforms.errors import ChatError, ChatGone
 from bot.platforms.telegram_albums import Begun, in_order
 from bot.platforms.telegram_commands import Typed, typed
 from bot.platforms.telegram_errors import chat_errors

@@ -17,7 +17,7 @@ from telegram.error import (
     TelegramError,
 )
 
-from bot.platforms.base import (
+from bot.platforms.errors import (
     ChatError,
     ChatGone,
     ChatMoved,

@@ -6,7 +6,8 @@ from dataclasses import replace
 from telegram import Bot, ExternalReplyInfo, Message
 
 from bot.attachments import AttachmentKind, kind_of
-from bot.platforms.base import Attachment, ChatError, TooLarge
+from bot.platforms.base import Attachment
+from bot.platforms.errors import ChatError, TooLarge
 from bot.platforms.telegram_errors import chat_errors
 
 DOWNLOAD_MOST = 20_000_000  # bytes; Telegram gives a bot no more

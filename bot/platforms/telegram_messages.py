@@ -16,7 +16,8 @@ from telegram import (
 )
 from telegram.error import BadRequest
 
-from bot.platforms.base import ChatError, ChatUnavailable, Content, TooLarge
+from bot.platforms.content import Content
+from bot.platforms.errors import ChatError, ChatUnavailable, TooLarge
 from bot.platforms.telegram_errors import (
     BAD_ENTITIES,
     NO_TEXT,

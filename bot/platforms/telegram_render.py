@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from telegram import ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, User
 
-from bot.platforms.base import Bar, Body, Button, Content, Markdown, Moment, Part, Strong, Typed
+from bot.platforms.content import Bar, Body, Button, Content, Markdown, Moment, Part, Strong, Typed
 from bot.platforms.telegram_markdown import styled
 from bot.platforms.telegram_spans import Kind, Span, Styled, head, join
 from bot.texts import bar_text, give_or_take

@@ -16,18 +16,9 @@ from itertools import chain, count
 from aiohttp import web
 
 from bot.clock import SystemClock
-from bot.platforms.base import (
-    ChatGone,
-    ChatRefused,
-    ChatUnavailable,
-    Content,
-    Door,
-    Limits,
-    MessageGone,
-    MessageRef,
-    Respond,
-    TooLarge,
-)
+from bot.platforms.base import Door, Limits, MessageRef, Respond
+from bot.platforms.content import Content
+from bot.platforms.errors import ChatGone, ChatRefused, ChatUnavailable, MessageGone, TooLarge
 from bot.platforms.web_address import Clients
 from bot.platforms.web_calls import Calls
 from bot.platforms.web_content import shown_of

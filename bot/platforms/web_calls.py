@@ -11,15 +11,8 @@ from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from bot.attachments import AttachmentKind, kind_of
-from bot.platforms.base import (
-    Attachment,
-    ChatError,
-    Door,
-    Invocation,
-    MessageRef,
-    Respond,
-    ShowForm,
-)
+from bot.platforms.base import Attachment, Door, Invocation, MessageRef, Respond, ShowForm
+from bot.platforms.errors import ChatError
 from bot.platforms.web_content import shown_file, split_command
 from bot.platforms.web_guard import Bucket
 from bot.platforms.web_log import (

@@ -5,7 +5,7 @@ from io import BytesIO
 
 from PIL import Image
 
-from bot.platforms.base import Bar, Content, Markdown, Moment, Part, Strong, Typed
+from bot.platforms.content import Bar, Content, Markdown, Moment, Part, Strong, Typed
 from bot.platforms.web_log import (
     BarPart,
     MarkdownPart,

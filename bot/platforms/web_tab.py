@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import ValidationError
 
-from bot.platforms.base import Form
+from bot.platforms.content import Form
 from bot.platforms.web_calls import Calls
 from bot.platforms.web_guard import Bucket
 from bot.platforms.web_people import Person

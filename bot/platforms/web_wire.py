@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from bot.commands.table import Command, ParamKind
-from bot.platforms.base import Form
+from bot.platforms.content import Form
 from bot.platforms.web_log import Entry, Shown
 from bot.texts import describe
 from queueing.requests import Record

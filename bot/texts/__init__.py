@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from bot.platforms.base import Bar, Body, Markdown, Moment, Part, Strong, Typed
+from bot.platforms.content import Bar, Body, Markdown, Moment, Part, Strong, Typed
 from bot.texts import (
     attached_de,
     attached_en,

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 
 from bot import buttons
 from bot.buttons import Abilities
-from bot.platforms.base import Bar, Body, Content, Markdown, Moment
+from bot.platforms.content import Bar, Body, Content, Markdown, Moment
 from bot.records import NearModel
 from bot.texts import Value, join, reasons_de, say, word
 from queueing import reasons
 from queueing.jobs import Job, JobState
-from queueing.reports import Standing
 from queueing.requests import Chat, File, Output, Progress, TextToImage
+from queueing.standings import Standing
 from queueing.world import Blocked, Reason
 
 PROMPT_SHOWN = 256

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from bot.commands.table import Command, Param, ParamKind
-from bot.platforms.base import ChatPlatform, Content, Invocation
+from bot.platforms.base import ChatPlatform, Invocation
+from bot.platforms.content import Content
 from bot.platforms.discord import Discord
 from tests.fakes.discord import FakeDiscord
 

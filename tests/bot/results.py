@@ -7,7 +7,8 @@ from typing import Any
 from PIL import Image
 
 from bot.attachments import kind_of
-from bot.platforms.base import Attachment, Button, MessageRef
+from bot.platforms.base import Attachment, MessageRef
+from bot.platforms.content import Button
 from queueing.catalog import ModelSpec
 from queueing.jobs import Job
 from queueing.requests import Capability, Chat, TextToImage

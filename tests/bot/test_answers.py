@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bot.platforms.base import ChatError, ChatUnavailable, SlowDown
+from bot.platforms.errors import ChatError, ChatUnavailable, SlowDown
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_house import ADMIN, Bot, bot, play
 from tests.simulation.house import House, host, image_model, until

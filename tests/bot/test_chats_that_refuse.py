@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from bot.platforms.base import (
+from bot.platforms.base import Invocation
+from bot.platforms.content import Content
+from bot.platforms.errors import (
     ChatGone,
     ChatMoved,
     ChatUnavailable,
-    Content,
     ContentRefused,
-    Invocation,
     SlowDown,
     TooLarge,
 )

@@ -4,15 +4,9 @@ import asyncio
 
 import pytest
 
-from bot.platforms.base import (
-    Button,
-    ChatRefused,
-    ChatUnavailable,
-    Content,
-    Markdown,
-    Moment,
-)
+from bot.platforms.content import Button, Content, Markdown, Moment
 from bot.platforms.discord import Discord
+from bot.platforms.errors import ChatRefused, ChatUnavailable
 from queueing.requests import File
 from tests.bot.discord_bot import NotingDoor, running, says
 from tests.fakes.discord import FakeDiscord

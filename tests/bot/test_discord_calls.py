@@ -4,14 +4,10 @@ from typing import Any
 
 import pytest
 
-from bot.platforms.base import (
-    ChatUnavailable,
-    Content,
-    Invocation,
-    MessageRef,
-    TooLarge,
-)
+from bot.platforms.base import Invocation, MessageRef
+from bot.platforms.content import Content
 from bot.platforms.discord import Discord
+from bot.platforms.errors import ChatUnavailable, TooLarge
 from queueing.requests import File
 from tests.bot.discord_bot import NotesInMemory, NotingDoor, running, says
 from tests.fakes.discord import FakeDiscord

@@ -12,20 +12,19 @@ import pytest
 import bot.platforms.discord as discord_module
 import bot.platforms.discord_calls as calls_module
 import bot.platforms.discord_client as client_module
-from bot.platforms.base import (
+from bot.platforms.base import Invocation, MessageRef
+from bot.platforms.content import Content
+from bot.platforms.discord import Discord
+from bot.platforms.errors import (
     ChatError,
     ChatGone,
     ChatRefused,
     ChatUnavailable,
-    Content,
     ContentRefused,
-    Invocation,
     MessageGone,
-    MessageRef,
     SlowDown,
     TooLarge,
 )
-from bot.platforms.discord import Discord
 from queueing.requests import File
 from tests.bot.discord_bot import COMMANDS, NotesInMemory, NotingDoor, running, says
 from tests.fakes.discord import FakeDiscord

@@ -4,7 +4,8 @@ import asyncio
 from dataclasses import replace
 
 from bot.commands.table import Command, Param, ParamKind
-from bot.platforms.base import Button, Content, Form, FormField, Invocation
+from bot.platforms.base import Invocation
+from bot.platforms.content import Button, Content, Form, FormField
 from queueing.requests import File
 from tests.bot.discord_bot import COMMANDS, NotingDoor, running, says
 from tests.fakes.discord import FakeDiscord

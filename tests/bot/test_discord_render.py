@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.platforms.base import Body, Button, Content, Markdown, Moment, Strong, Typed
+from bot.platforms.content import Body, Button, Content, Markdown, Moment, Strong, Typed
 from bot.platforms.discord_render import TEXT_MOST, fit, literal, pressed, text_of, view_of
 from bot.texts.split import utf16_length
 

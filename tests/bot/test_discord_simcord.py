@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 import simcord
 
-from bot.platforms.base import Button, ChatGone, Content, Invocation, MessageRef
+from bot.platforms.base import Invocation, MessageRef
+from bot.platforms.content import Button, Content
 from bot.platforms.discord import Discord
+from bot.platforms.errors import ChatGone
 from queueing.requests import File
 from tests.bot.discord_bot import NotingDoor, says
 

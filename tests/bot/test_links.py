@@ -16,7 +16,8 @@ from bot import config as configuration
 from bot.app import Parts, build
 from bot.clock import SystemClock
 from bot.links import Links
-from bot.platforms.base import Content, ContentRefused
+from bot.platforms.content import Content
+from bot.platforms.errors import ContentRefused
 from bot.platforms.registry import Fittings
 from bot.platforms.web import Web
 from queueing.jobs import Job, JobState

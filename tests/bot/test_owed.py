@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.platforms.base import ChatMoved, ChatUnavailable, MessageGone, SlowDown
+from bot.platforms.errors import ChatMoved, ChatUnavailable, MessageGone, SlowDown
 from tests.fakes.chat import LIMITS, FakeChat
 from tests.simulation.bot_house import ADMIN, Bot, bot
 from tests.simulation.house import House, host, image_model, until

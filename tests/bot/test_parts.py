@@ -1,7 +1,7 @@
 """Parts of a message that stand out or can be typed: the same words on every platform, never more."""
 
 from bot.platforms import discord_render, telegram_render, web_content
-from bot.platforms.base import Content, Strong, Typed
+from bot.platforms.content import Content, Strong, Typed
 from bot.platforms.telegram_spans import Kind
 from bot.platforms.web_log import StrongPart, TypedPart
 from bot.texts import plain

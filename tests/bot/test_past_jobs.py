@@ -6,7 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bot.platforms.base import ContentRefused, MessageRef
+from bot.platforms.base import MessageRef
+from bot.platforms.errors import ContentRefused
 from bot.platforms.web_log import MemoryLog, Shown, TextPart
 from bot.texts import plain
 from queueing.jobs import JobState

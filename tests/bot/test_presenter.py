@@ -9,14 +9,8 @@ import pytest
 
 from bot import presenter
 from bot.access import Limits
-from bot.platforms.base import (
-    ChatError,
-    ChatGone,
-    ChatMoved,
-    ChatUnavailable,
-    Content,
-    SlowDown,
-)
+from bot.platforms.content import Content
+from bot.platforms.errors import ChatError, ChatGone, ChatMoved, ChatUnavailable, SlowDown
 from queueing.jobs import JobState
 from tests.fakes.chat import LIMITS, FakeChat
 from tests.simulation.bot_house import ADMIN, Bot, bot, quiet

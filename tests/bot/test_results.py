@@ -6,7 +6,9 @@ from dataclasses import replace
 from bot import buttons
 from bot.buttons import Abilities
 from bot.commands.registry import COMMANDS
-from bot.platforms.base import Button, ContentRefused, MessageRef
+from bot.platforms.base import MessageRef
+from bot.platforms.content import Button
+from bot.platforms.errors import ContentRefused
 from queueing.jobs import JobState, stand_in
 from queueing.requests import Capability, TextToImage
 from tests.bot.results import (

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Mapping
 
-from bot.platforms.base import Form, MessageRef
+from bot.platforms.base import MessageRef
+from bot.platforms.content import Form
 from queueing.events import Progressed
 from queueing.requests import Chat, Progress
 from tests.bot.results import (

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from bot.platforms.base import Content
+from bot.platforms.content import Content
 from bot.rooms import Room, Rooms
 from bot.styles import Style
 from tests.bot.results import (

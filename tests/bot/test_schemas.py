@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bot.platforms.base import Content
+from bot.platforms.content import Content
 from bot.records import MIGRATIONS
 from queueing.jobs import JobState
 from queueing.store import open_database, upkeep

@@ -4,16 +4,9 @@ import gc
 
 import pytest
 
-from bot.platforms.base import (
-    Button,
-    ChatRefused,
-    ChatUnavailable,
-    Content,
-    Markdown,
-    MessageRef,
-    Moment,
-    TooLarge,
-)
+from bot.platforms.base import MessageRef
+from bot.platforms.content import Button, Content, Markdown, Moment
+from bot.platforms.errors import ChatRefused, ChatUnavailable, TooLarge
 from queueing.requests import File
 from tests.bot.discord_bot import NotingDoor, says
 from tests.bot.telegram_bot import picture, running, telegram

@@ -4,13 +4,9 @@ import asyncio
 
 import pytest
 
-from bot.platforms.base import (
-    Button,
-    Content,
-    Invocation,
-    MessageRef,
-    TooLarge,
-)
+from bot.platforms.base import Invocation, MessageRef
+from bot.platforms.content import Button, Content
+from bot.platforms.errors import TooLarge
 from tests.bot.discord_bot import NotingDoor, says
 from tests.bot.telegram_bot import picture, running
 from tests.fakes.telegram import FakeTelegram

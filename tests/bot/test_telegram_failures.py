@@ -11,19 +11,16 @@ import pytest
 
 import bot.platforms.telegram as telegram_module
 from bot.platforms import telegram_updates
-from bot.platforms.base import (
-    Button,
+from bot.platforms.base import Invocation, MessageRef
+from bot.platforms.content import Button, Content, Markdown
+from bot.platforms.errors import (
     ChatError,
     ChatGone,
     ChatMoved,
     ChatRefused,
     ChatUnavailable,
-    Content,
     ContentRefused,
-    Invocation,
-    Markdown,
     MessageGone,
-    MessageRef,
     SlowDown,
     TooLarge,
 )

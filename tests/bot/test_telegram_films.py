@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.platforms.base import Content
+from bot.platforms.content import Content
 from queueing.requests import File
 from tests.backends.planted import MOVING, PLANTED
 from tests.bot.discord_bot import NotingDoor

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from telegram import MessageEntity
 
-from bot.platforms.base import Button, Content, Markdown, Moment, Part, Strong, Typed
+from bot.platforms.content import Button, Content, Markdown, Moment, Part, Strong, Typed
 from bot.platforms.telegram_markdown import styled
 from bot.platforms.telegram_render import (
     CAPTION_MOST,

@@ -10,12 +10,12 @@ import pytest
 from bot.attachments import AttachmentKind
 from bot.commands.registry import COMMANDS
 from bot.commands.table import Topic
-from bot.platforms.base import Markdown, Moment
+from bot.platforms.content import Markdown, Moment
 from bot.texts import CATALOGUES, DEFAULT_LANGUAGE, describe, language_of, plain, say
 from bot.texts.status import because, gigabytes, running, waiting
 from queueing.jobs import JobState, stand_in
-from queueing.reports import Standing
 from queueing.requests import Capability, Progress, TextToImage
+from queueing.standings import Standing
 from queueing.world import Blocked, Reason
 
 REFERENCE = CATALOGUES[DEFAULT_LANGUAGE]

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from bot.platforms.base import Moment
+from bot.platforms.content import Moment
 from bot.texts import plain
 from bot.texts.status import waiting
-from queueing.reports import Standing
+from queueing.standings import Standing
 from tests.simulation.house import NO_LIMITS, House, host, image_model
 from tests.simulation.loop import run
 

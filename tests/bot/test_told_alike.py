@@ -2,7 +2,8 @@
 
 import asyncio
 
-from bot.platforms.base import Body, Content, Limits, Moment
+from bot.platforms.base import Limits
+from bot.platforms.content import Body, Content, Moment
 from bot.texts import plain
 from tests.fakes.chat import FakeChat, Message
 from tests.simulation.bot_house import Bot, bot

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from benchmarks.chats import StrictChat, StrictDiscord, StrictTelegram, Window
 from bot.desks import Desks
-from bot.platforms.base import Content, Invocation, MessageRef
+from bot.platforms.base import Invocation, MessageRef
+from bot.platforms.content import Content
 from tests.fakes.chat import FakeChat
 from tests.fakes.clock import VirtualClock
 from tests.simulation.bot_house import ADMIN, Bot, bot

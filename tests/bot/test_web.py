@@ -7,18 +7,9 @@ from uuid import uuid4
 import aiohttp
 import pytest
 
-from bot.platforms.base import (
-    Button,
-    ChatGone,
-    ChatRefused,
-    ChatUnavailable,
-    Content,
-    Markdown,
-    MessageGone,
-    MessageRef,
-    Moment,
-    TooLarge,
-)
+from bot.platforms.base import MessageRef
+from bot.platforms.content import Button, Content, Markdown, Moment
+from bot.platforms.errors import ChatGone, ChatRefused, ChatUnavailable, MessageGone, TooLarge
 from bot.platforms.web import Web
 from bot.platforms.web_calls import CALLS_BURST
 from bot.platforms.web_content import split_command

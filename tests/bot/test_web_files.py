@@ -13,7 +13,7 @@ from aiohttp import web
 from yarl import URL
 
 from bot.chat_log import SqliteLog
-from bot.platforms.base import Content
+from bot.platforms.content import Content
 from bot.platforms.web import Web
 from bot.platforms.web_files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sendable
 from bot.records import MIGRATIONS

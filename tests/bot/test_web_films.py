@@ -5,7 +5,7 @@ import pytest
 
 from backends import films
 from bot.pictures import bare
-from bot.platforms.base import Content
+from bot.platforms.content import Content
 from bot.platforms.web import Web
 from queueing.requests import File
 from tests.bot.web_client import running

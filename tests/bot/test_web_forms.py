@@ -6,7 +6,8 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-from bot.platforms.base import Button, Content, Form, FormField, Invocation, MessageRef
+from bot.platforms.base import Invocation, MessageRef
+from bot.platforms.content import Button, Content, Form, FormField
 from bot.platforms.web import Web
 from tests.bot.web_client import picture, running, tab
 from tests.fakes.chromium import Chromium, Page, running_chromium

@@ -11,7 +11,8 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-from bot.platforms.base import Button, Content, Invocation, Markdown, MessageRef, Moment
+from bot.platforms.base import Invocation, MessageRef
+from bot.platforms.content import Button, Content, Markdown, Moment
 from bot.platforms.web import Web
 from bot.platforms.web_calls import CALLS_BURST, Calls
 from bot.platforms.web_log import MemoryLog

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bot.platforms.base import Bar, Content, Moment, Strong, Typed
+from bot.platforms.content import Bar, Content, Moment, Strong, Typed
 from tests.bot.test_web_page import Stage, chromium, stage
 from tests.bot.web_client import picture
 

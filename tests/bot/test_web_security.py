@@ -16,7 +16,8 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from bot.platforms.base import Content, MessageRef
+from bot.platforms.base import MessageRef
+from bot.platforms.content import Content
 from bot.platforms.web import Web
 from bot.platforms.web_guard import Bucket, host_allowed, origin_allowed
 from bot.platforms.web_listener import Listener

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bot.platforms.base import ChatUnavailable
+from bot.platforms.errors import ChatUnavailable
 from queueing.errors import BackendError, NotLoaded, OutOfMemory, Rejected, Unavailable
 from queueing.requests import Work
 from tests.chaos.stories import only, told

@@ -13,22 +13,18 @@ from uuid import uuid4
 
 from PIL import Image
 
-from bot.platforms.base import (
-    Body,
-    Button,
+from bot.platforms.base import ChatPlatform, Invocation, MessageRef
+from bot.platforms.content import Body, Button, Content
+from bot.platforms.discord import Discord
+from bot.platforms.errors import (
     ChatError,
     ChatGone,
-    ChatPlatform,
     ChatUnavailable,
-    Content,
     ContentRefused,
-    Invocation,
     MessageGone,
-    MessageRef,
     SlowDown,
     TooLarge,
 )
-from bot.platforms.discord import Discord
 from bot.platforms.web import Web
 from bot.platforms.web_log import Entry, MemoryLog, TextPart
 from queueing.errors import StoreError

@@ -6,15 +6,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bot.commands.registry import COMMANDS
-from bot.platforms.base import (
-    Button,
+from bot.platforms.base import ChatPlatform, MessageRef
+from bot.platforms.content import Button
+from bot.platforms.errors import (
     ChatError,
     ChatGone,
-    ChatPlatform,
     ChatUnavailable,
     ContentRefused,
     MessageGone,
-    MessageRef,
     SlowDown,
     TooLarge,
 )

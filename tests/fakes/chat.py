@@ -6,15 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bot.platforms.base import (
-    ChatError,
-    Content,
-    Door,
-    Invocation,
-    Limits,
-    MessageGone,
-    MessageRef,
-)
+from bot.platforms.base import Door, Invocation, Limits, MessageRef
+from bot.platforms.content import Content
+from bot.platforms.errors import ChatError, MessageGone
 from bot.texts import plain
 
 LIMITS = Limits(

@@ -14,7 +14,8 @@ from telegram.error import TelegramError
 from yarl import URL
 
 from bot.platforms import discord_render
-from bot.platforms.base import Content, MessageRef
+from bot.platforms.base import MessageRef
+from bot.platforms.content import Content
 from bot.platforms.telegram_calls import Reception
 from bot.platforms.telegram_updates import Updates, UpdatesRequest
 from bot.platforms.web import Web

@@ -8,7 +8,7 @@ import pytest
 
 from queueing.jobqueue import JobQueue
 from queueing.jobs import LANES, Job, JobEvent, JobState
-from queueing.reports import Standing
+from queueing.standings import Standing
 from tests.simulation.house import NO_LIMITS, House, host, image_model
 from tests.simulation.loop import run
 

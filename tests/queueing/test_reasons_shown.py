@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from queueing.outlook import FRESH_LONG_S
-from queueing.reports import ModelStatus
+from queueing.standings import ModelStatus
 from queueing.world import Blocked, Reason
 from tests.simulation.house import NO_LIMITS, House, ended, host, image_model
 from tests.simulation.loop import run

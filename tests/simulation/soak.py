@@ -19,7 +19,9 @@ from statistics import linear_regression
 
 from bot import config as configuration
 from bot.app import App, Parts, build
-from bot.platforms.base import ChatError, ChatUnavailable, Content, Door, MessageRef
+from bot.platforms.base import Door, MessageRef
+from bot.platforms.content import Content
+from bot.platforms.errors import ChatError, ChatUnavailable
 from bot.texts import plain
 from queueing.catalog import BackendSpec
 from queueing.errors import OutOfMemory, StoreError, Unavailable
