@@ -78,11 +78,11 @@ def _pinned(reason: Reason) -> Words:
 
 def _offline(reason: Reason) -> Words:
     if reason.host is None:
-        return (f"no host has {reason.model}",)
-    nowhere = f", no other host has {reason.model}"
+        return (f"no machine has {reason.model}",)
+    nowhere = f", no other machine has {reason.model}"
     if not reason.since:
         return (f"{reason.host} is offline{nowhere}",)
-    return (f"{reason.host} is offline since ", reason.since, nowhere)
+    return (f"{reason.host} has been offline since ", reason.since, nowhere)
 
 
 def _load_pause(reason: Reason) -> Words:
@@ -138,7 +138,7 @@ def _on(reason: Reason) -> str:
 
 
 def _host(reason: Reason) -> str:
-    return reason.host or "its host"
+    return reason.host or "its machine"
 
 
 def _other(reason: Reason) -> str:

@@ -12,7 +12,7 @@ TEXTS: Mapping[str, str] = {
     "button.upscale": "⬆️ Upscale",
     "button.new_topic": "🆕 New topic",
     "command.new": "Begin a new conversation",
-    "new.begun": "A new conversation begins. I will leave aside what was said before; a reply still goes back to it.",
+    "new.begun": "A new conversation begins. I'll leave aside what was said before; a reply still goes back to it.",
     "new.in_groups": "In groups only a reply continues a conversation: a question without one already begins a new one.",
     "button.delete": "🗑️ Delete",
     "button.send_again": "Send again",

@@ -11,7 +11,7 @@ const ENGLISH = {
   attach: "Attach pictures or texts",
   removeFile: "Remove {name}",
   uploading: "{name} is being uploaded",
-  uploadFailed: "{name} could not be uploaded. Remove it and try again.",
+  uploadFailed: "{name} couldn't be uploaded. Remove it and try again.",
   uploadTooLarge: "{name} is larger than {size}.",
   tooManyFiles: "At most {count} files fit one message.",
   waitForUpload: "One moment: a file is still being uploaded.",

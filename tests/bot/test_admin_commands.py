@@ -115,7 +115,7 @@ def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot() -
     answers = in_bot(story)
     assert answers[1] == "fake:1 · open jobs: 10 · per hour: no limit · lane: normal"
     assert answers[2] == answers[3]
-    assert "lock you out" in answers[2]
+    assert "lock yourself out" in answers[2]
     assert answers[4] == f"{ADMIN} · open jobs: 10 · per hour: no limit · lane: normal"
 
 

@@ -255,7 +255,7 @@ def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
         ("/drain gpu-9", "There's no machine called “gpu-9”. Available: gpu-1, gpu-2."),
         ("/clear fluxx", "There's no model called “fluxx”. Did you mean flux?"),
         ("/move 77 first", "There's no job 77."),
-        ("/preload flux gpu-2", "gpu-2 does not have flux; it is on gpu-1."),
+        ("/preload flux gpu-2", "gpu-2 doesn't have flux; it's on gpu-1."),
     ],
 )
 def test_a_wrong_name_changes_nothing(text: str, answer: str) -> None:
@@ -332,10 +332,10 @@ def test_an_option_the_model_does_not_take_is_refused_at_once() -> None:
         await say(running, "/image sdxl --seed 7 cat", "fake:2")
         assert len(await running.queue.open_jobs()) == 2
 
-    assert [answer for answer in answers(in_bot(story)) if "does not take" in answer] == [
-        "flux does not take --steps.",
-        "sdxl does not take --size.",
-        "flux does not take --count.",
+    assert [answer for answer in answers(in_bot(story)) if "doesn't take" in answer] == [
+        "flux doesn't take --steps.",
+        "sdxl doesn't take --size.",
+        "flux doesn't take --count.",
     ]
 
 

@@ -124,7 +124,7 @@ def test_new_begins_afresh_and_a_reply_goes_back() -> None:
     told = [text for _, text in in_bot(story).private]
     assert told == [
         (
-            "A new conversation begins. I will leave aside what was said before; a reply still goes"
+            "A new conversation begins. I'll leave aside what was said before; a reply still goes"
             " back to it."
         )
     ]

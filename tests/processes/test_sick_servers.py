@@ -103,7 +103,7 @@ async def test_jobs_of_the_only_server_wait_while_it_is_wedged_and_go_on_after_i
         (job,) = await running.submit(image("sdxl"))
         await until(lambda: not is_up(running, "c1"))
         said = await waits_because(running, job, Blocked.OFFLINE)
-        assert said.startswith("gpu-1 is offline since ")
+        assert said.startswith("gpu-1 has been offline since ")
         await die(url)
         (ended,) = await running.ends.of([job])
         assert ended.state is JobState.COMPLETED

@@ -50,7 +50,7 @@ def test_the_log_names_moments_in_the_zone_of_the_machine(monkeypatch: pytest.Mo
     time.tzset()
     try:
         offline = Reason(why=Blocked.OFFLINE, model="flux", host="gpu-2", since=1_790_000_000.0)
-        expected = "gpu-2 is offline since 19:43:20+0530, no other host has flux"
+        expected = "gpu-2 has been offline since 19:43:20+0530, no other machine has flux"
         assert sentence(offline) == expected
     finally:
         monkeypatch.undo()
