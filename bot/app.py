@@ -251,6 +251,7 @@ class App:
             styles={name: style.style() for name, style in self._config.styles.items()},
             chat_logs={"web": books.chat_log},
             invites=books.invites,
+            naming=self._config.chats.naming(),
             received=Received(self._config.limits.files_per_hour_mb, self._clock),
             idle_s=self._config.conversation.idle,
             links=books.links,

@@ -185,6 +185,7 @@ class TelegramConfig(ChatConfig):
                 example="telegram:group-admins@-1001234567890",
             ),
         ),
+        shared=Form(pattern=r"telegram:anonymous-?[0-9]{1,20}", example="telegram:anonymous-1001"),
     )
 
     token: Token = Field(min_length=1)

@@ -23,18 +23,23 @@ class Form:
 class Names:
     """The names of one platform: of its people ("telegram:42") and of rights there.
 
-    A right always says where it counts: anybody is admin of a server or a group they made. `kinds`
-    are the words before the colon that are the platform's own.
+    A right always says where it counts: anybody is admin of a server or a group they made. `shared`
+    are names under which several people come together; they may be banned, but never be admins.
     """
 
     person: Form
     rights: tuple[Form, ...] = ()
+    shared: Form | None = None
 
     @property
     def kinds(self) -> frozenset[str]:
         """Return the words before the colon in this platform's names."""
         forms = (self.person, *self.rights)
         return frozenset(form.example.partition(":")[0] for form in forms)
+
+    def is_user(self, name: str) -> bool:
+        """Return whether a call can come under that name."""
+        return self.person.fits(name) or (self.shared is not None and self.shared.fits(name))
 
     def is_right(self, name: str) -> bool:
         """Return whether that names a right."""

@@ -16,6 +16,7 @@ from bot.conversation import IDLE_S
 from bot.debts import Task
 from bot.invites import Invites
 from bot.links import Links
+from bot.naming import Names
 from bot.people import People, Person
 from bot.platforms.base import Invocation, MessageRef
 from bot.platforms.content import Body, Button, Content, Form
@@ -44,7 +45,7 @@ class Defaults:
 class Context:
     """Everything a handler may use.
 
-    `chat_logs` are, by platform, the chats that no service keeps but we ourselves. `invites` is
+    `naming` says how people are named on each platform there is. `chat_logs` are, by platform, the chats that no service keeps but we ourselves. `invites` is
     None where the web chat has no token, so that everybody there is the same person. `idle_s` is how long
     a chat without others goes on with the last exchange.
     """
@@ -61,6 +62,7 @@ class Context:
     rooms: Rooms = field(default_factory=Rooms)
     styles: Mapping[str, Style] = field(default_factory=dict)
     invites: Invites | None = None
+    naming: Mapping[str, Names] = field(default_factory=dict)
     idle_s: float = IDLE_S
     links: Links | None = None
     received: Received | None = None

@@ -23,7 +23,19 @@ async def meant_person(context: Context, call: Call) -> str:
     if mention := _MENTION.fullmatch(named):
         named = mention[1]
     if re.fullmatch(r"[0-9]{1,25}", named):
-        return f"{call.invocation.platform}:{named}"
+        named = f"{call.invocation.platform}:{named}"
     if not _USER.fullmatch(named):
         raise CallRefused("refused.which_person", command=call.invocation.command)
+    _check(context, named)
     return named
+
+
+def _check(context: Context, user: str) -> None:
+    """Refuse a user there cannot be: what is said of them would never hold. Raises `CallRefused`."""
+    platform = user.partition(":")[0]
+    names = context.naming.get(platform)
+    if names is None:
+        known = ", ".join(context.naming)
+        raise CallRefused("refused.no_such_chat", name=platform[:40], names=known)
+    if not names.is_user(user):
+        raise CallRefused("refused.no_such_user", name=user[:60], example=names.person.example)

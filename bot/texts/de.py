@@ -148,6 +148,8 @@ TEXTS: Mapping[str, str] = {
     "param.host": "der Rechner",
     # ---- people and admins
     "refused.which_person": "Wen meinst du? Schreib /{command} discord:123, erwähne die Person oder antworte auf einen ihrer Aufträge.",
+    "refused.no_such_chat": "Es gibt keinen Chat namens „{name}“, nur: {names}.",
+    "refused.no_such_user": "„{name}“ kann dort niemand heißen. So sieht ein Name aus: {example}.",
     "refused.ban_admin": "Admins können nicht gesperrt werden.",
     "refused.not_banned": "{person} ist nicht gesperrt.",
     "ban.done": "{person} ist gesperrt; offene Aufträge sind abgebrochen.",

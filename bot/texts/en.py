@@ -148,6 +148,8 @@ TEXTS: Mapping[str, str] = {
     "param.host": "the machine",
     # ---- people and admins
     "refused.which_person": "Who? Use /{command} discord:123, a mention, or reply to one of their jobs.",
+    "refused.no_such_chat": "There's no chat called “{name}”. There are: {names}.",
+    "refused.no_such_user": "Nobody can be called “{name}” there. People are named like {example}.",
     "refused.ban_admin": "Admins can't be banned.",
     "refused.not_banned": "{person} isn't banned.",
     "ban.done": "{person} is banned; their open jobs are cancelled.",

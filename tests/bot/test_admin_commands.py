@@ -245,3 +245,41 @@ def test_the_moment_a_quota_frees_up() -> None:
     assert free_again_at((1.0, 2.0, 3.0), 3, 5.0) == 3601.0
     assert free_again_at((1.0, 2.0, 3.0), 2, 5.0) == 3602.0
     assert free_again_at((), 0, 5.0) == 3605.0
+
+
+@pytest.mark.parametrize("command", ["ban", "unban", "limit"])
+@pytest.mark.parametrize(
+    ("person", "told"),
+    [
+        ("foo:bar", "There's no chat called “foo”. There are: discord, telegram, web, fake."),
+        (
+            "telegram:abc",
+            "Nobody can be called “telegram:abc” there. People are named like telegram:42.",
+        ),
+        ("discord:xyz", "Nobody can be called “discord:xyz” there."),
+        ("discord-role:5", "Who?"),
+        ("discord:manage-guild@5", "Nobody can be called “discord:manage-guild@5” there."),
+        ("web:A%20B", "Nobody can be called “web:A%20B” there."),
+    ],
+)
+def test_nobody_can_be_meant_by_a_name_nobody_can_have(
+    command: str, person: str, told: str
+) -> None:
+    """An admin would believe somebody banned who goes on, because of a slip of the pen."""
+
+    async def story(running: Bot) -> None:
+        await say(running, f"/{command} {person}")
+        assert not (await running.people.get(person)).is_banned(running.clock.now())
+
+    (answer,) = in_bot(story)
+    assert answer.startswith(told)
+
+
+@pytest.mark.parametrize("person", ["discord:123", "telegram:42", "telegram:anonymous-1001", "2"])
+def test_people_of_every_chat_can_be_banned(person: str) -> None:
+    """A stranger of another platform, or who hides behind a group, could not be kept out."""
+
+    async def story(running: Bot) -> None:
+        await say(running, f"/ban {person}")
+
+    assert "is banned" in in_bot(story)[0]

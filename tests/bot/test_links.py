@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -63,8 +64,8 @@ class House:
     web: Web
     clock: Later
 
-    async def says(self, text: str, user: str = "fake:1") -> None:
-        await self.parts.gate.call(self.chat.call(text, user=user))
+    async def says(self, text: str, user: str = "fake:1", **fields: Any) -> None:
+        await self.parts.gate.call(self.chat.call(text, user=user, **fields))
 
     async def drawn(self) -> tuple[Job, str]:
         """Draw a picture the chat is too small for; return its job and what the chat shows."""
@@ -175,7 +176,9 @@ async def test_a_link_ends_with_what_it_is_for(tmp_path: Path, how: str) -> None
         elif how == "forget":
             await usher.says("/forget me")
         elif how == "ban":
-            await usher.says("/ban fake:1", user="fake:9")
+            sent = await usher.parts.records.message(job.id)
+            assert sent is not None
+            await usher.says("/ban", user="fake:9", replied_to=sent.ref)
         else:
             usher.clock.ahead_s = 2 * 24 * 3600
         assert (await usher.get(path))[0] == 404

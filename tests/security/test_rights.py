@@ -1,6 +1,7 @@
 """Rights by role, permission and group count where the operator named them, and nowhere else."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,17 @@ from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_people import Person
 from tests.fakes.discord_state import APPLICATION_ID, GUILD_ID, Channel
 from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram_state import FakeChat
 from tests.security.bots import on_discord, on_telegram, written
 
 MODERATORS, MANAGERS, CROWD = 501, 502, 503
 MANAGE_GUILD, MANAGE_CHANNELS = 1 << 5, 1 << 4
 REFUSED = "for admins"
+FOR_A_CHANNEL = {
+    "sender_chat": {"id": -1009, "type": "channel", "title": "Theirs"},
+    "text": "/queue all",
+    "entities": [{"type": "bot_command", "offset": 0, "length": 6}],
+}
 
 
 def members(fake: FakeDiscord) -> dict[str, Person]:
@@ -112,22 +119,24 @@ async def test_a_groups_admins_are_so_in_that_group_alone(tmp_path: Path) -> Non
         ours, theirs = fake.group(-1001), fake.group(-1002)
         ours.admins = theirs.admins = (7,)
         async with on_telegram(fake, tmp_path, admins=["telegram:group-admins@-1001"]):
-            places = [
+            places: list[tuple[int, FakeChat, dict[str, Any]]] = [
                 (7, ours, {}),
                 (8, ours, {}),
                 (8, ours, {"anonymous": True}),
                 (7, theirs, {}),
                 (7, theirs, {"anonymous": True}),
                 (7, fake.person(7).chat, {}),
+                (7, ours, {"carries": FOR_A_CHANNEL}),  # who may speak for a channel
             ]
             told = []
             for person, chat, how in places:
                 before = len(chat.from_bot)
-                fake.person(person).says("/queue all", chat=chat, **how)  # type: ignore[arg-type]
+                text = "" if "carries" in how else "/queue all"
+                fake.person(person).says(text, chat=chat, **how)
                 await fake.wait_for(lambda c=chat, n=before: len(c.from_bot) > n)  # type: ignore[misc]
                 told.append(REFUSED not in chat.from_bot[-1].shown)
         asked = [seen for seen in fake.api.requests if seen.method == "getChatAdministrators"]
-    assert told == [True, False, True, False, False, False]
+    assert told == [True, False, True, False, False, False, False]
     assert [seen.values["chat_id"] for seen in asked] == [-1001]
 
 

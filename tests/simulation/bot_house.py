@@ -11,8 +11,10 @@ from bot.access import Access, Limits
 from bot.audit import AuditLog
 from bot.commands.context import Context, Defaults
 from bot.commands.registry import COMMANDS, work
+from bot.config_records import ChatsConfig
 from bot.door import Gate
 from bot.enhance import Enhancer
+from bot.naming import Form, Names
 from bot.people import People
 from bot.platforms.web_log import ChatLog
 from bot.presenter import Presenter
@@ -28,6 +30,7 @@ from tests.simulation.house import House
 from tests.simulation.loop import run
 
 ADMIN = "fake:99"
+PEOPLE = Names(person=Form(pattern=r"fake:[0-9]+", example="fake:1"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +79,7 @@ async def bot(
             commands=COMMANDS,
             chat_logs=chat_logs or {},
             rooms=rooms or Rooms(),
+            naming={**ChatsConfig.naming(), "fake": PEOPLE},
             received=Received(files_per_hour_mb, clock),
             styles=styles or {},
         )
