@@ -150,7 +150,7 @@ def prepare(level: str) -> None:
 
 
 def make_venv() -> None:
-    """Make the virtual environment, or make it anew where it no longer works."""
+    """Make the virtual environment, or make it again where it no longer works."""
     if PYTHON.exists() and run(["-c", "import pip"]) == 0:
         return
     if importlib.util.find_spec("ensurepip") is None:  # Debian's plain python3

@@ -1,7 +1,7 @@
 """ComfyUI: runs workflow templates on a ComfyUI server.
 
 The attempt's key is the server's prompt id, so it can be asked for after any crash; how one is
-seen through is told in `comfyui_attempts`.
+seen through stands in `comfyui_attempts`.
 """
 
 import asyncio

@@ -124,7 +124,7 @@ class Stats(BaseModel):
 
     @property
     def held_mb(self) -> int:
-        """What this server itself holds of the card; 0 on a CPU, where it cannot be told."""
+        """What this server itself holds of the card; 0 on a CPU, where it is unknown."""
         device = self.devices[0]
         return 0 if device.type == "cpu" else device.torch_vram_total // _MB
 

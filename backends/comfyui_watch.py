@@ -45,7 +45,7 @@ class Watch:
     """The ear on one attempt. The client id is the attempt's key.
 
     So each attempt has an id of its own, which a half-open socket of an earlier one cannot
-    disturb, and after a crash of ours the same id gets the rest of the attempt's messages.
+    disturb, and after a crash of the bot the same id gets the rest of the attempt's messages.
     """
 
     def __init__(self, url: str, key: str, graph: Graph, report: Report) -> None:

@@ -94,7 +94,7 @@ class Generic:
     eager: ClassVar[bool] = False
     chat_path: ClassVar[str] = "/v1/chat/completions"
     note: ClassVar[str] = (
-        "This server cannot be told to load or unload, and does not say what is in memory."
+        "This server cannot load or unload on request, and does not say what is in memory."
     )
 
     async def describe(self, http: Http) -> str | None:
@@ -117,4 +117,4 @@ class Generic:
         """Do nothing: the server loads when it wants."""
 
     async def unload(self, http: Http, served: Served) -> None:
-        """Do nothing: the server cannot be told."""
+        """Do nothing: the server takes no such request."""

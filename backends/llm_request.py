@@ -24,7 +24,7 @@ ANSWER_SHARE = 0.25  # of the context, kept free where no `max_tokens` says how 
 class TextOptions(Record):
     """A text model's settings: the server's own name of it, and defaults for its requests.
 
-    `context_length` is in tokens: LM Studio is told it at a load (a copy that is there already is
+    `context_length` is in tokens: LM Studio gets it at a load (a copy that is there already is
     used as it is), and conversations are cut to it everywhere.
     """
 
@@ -92,7 +92,7 @@ def within_context(
     """Leave out the oldest turns of a conversation that is longer than the model's context.
 
     The system message and the newest question always stay: if they alone are too long, the
-    server says so and the person is told.
+    server says so, and so does the person's message.
     """
     if context_tokens is None:
         return messages

@@ -109,7 +109,7 @@ class LMStudio4(Generic):
     note: ClassVar[str] = ""
 
     async def describe(self, http: Http) -> str | None:
-        """Know it by the list of API v1; the exact version is told nowhere over HTTP."""
+        """Know it by the list of API v1; no HTTP answer names the exact version."""
         return "LM Studio (0.4 or newer)" if await ask(http, "/api/v1/models", Library) else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:

@@ -253,7 +253,7 @@ class OpenAI:
             await flavour.load(self._http, served, _options(model).context_length)
             await self._until(model, lambda now: bool(now.loaded))
         except asyncio.CancelledError:
-            # No ghost of it may stay, as far as the server can be told.
+            # No ghost of it may stay, as far as the server allows.
             with suppress(BackendError):
                 async with _within(5.0, "the cancelled load goes on"):
                     await flavour.unload(self._http, served)

@@ -73,7 +73,7 @@ class Studio(FakeServer):
 
 
 class Community:
-    """The people: they fill the lines, and somebody asks anew for each job that ends."""
+    """The people: they fill the lines, and somebody asks again for each job that ends."""
 
     def __init__(self, telegram: StrictChat, discord: StrictChat, random: Random) -> None:
         chats = (telegram, discord)
@@ -101,7 +101,7 @@ class Community:
             await asyncio.sleep(FILL_S / total)
 
     async def go_on(self, running: Bot, ended: "asyncio.Queue[str]") -> None:
-        """Ask anew for every job that ended, until cancelled."""
+        """Ask again for every job that ended, until cancelled."""
         while True:
             await self.ask(running, await ended.get())
 

@@ -1,7 +1,7 @@
 """Compares our scheduler with the reference on many traces, and checks every run of both.
 
 `python -m benchmarks.referee [--estimates] TRACE...` prints geometric means for each family of
-traces (`bursty-1.json` and `bursty-2.json` are one family): waits of ours and of `plain` over those
+traces (`bursty-1.json` and `bursty-2.json` are one family): waits of Usher and of `plain` over those
 of the reference, makespan over its lower bound, estimates kept, and every broken promise.
 """
 

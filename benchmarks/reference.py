@@ -47,7 +47,7 @@ class Reference:
         heapq.heappush(self.events, (moment, kind, order, what))
 
     def run(self) -> Outcome:
-        """Let everything happen, deciding anew after all that happens in one moment."""
+        """Let everything happen, deciding again after all that happens in one moment."""
         while self.events:
             self.now = self.events[0][0]
             while self.events and self.events[0][0] == self.now:

@@ -31,7 +31,7 @@ def read(path: Path) -> Trace:
 
 
 def told(main: Callable[[], int | None]) -> int:
-    """Run a command; a trace that cannot be replayed is told in one line, without a traceback."""
+    """Run a command; a trace that cannot be replayed is reported in one line, without a traceback."""
     try:
         return main() or 0
     except BadTrace as error:

@@ -1,4 +1,4 @@
-"""What a person is told who asks for a model with a long line: how long, and what is free now."""
+"""The answer to a request for a model with a long line: how long it takes, and what is free now."""
 
 from collections.abc import Sequence
 

@@ -88,7 +88,7 @@ class Card:
     failures: int = 0
 
     def take_marks(self) -> tuple[bool, bool, bool]:
-        """Return what asks for an edit, and clear it: what comes from now on asks anew."""
+        """Return what asks for an edit, and clear it: what comes from now on asks again."""
         marks = (self.changed, self.advanced, self.moved)
         self.telling = self.changed
         self.changed = self.advanced = self.moved = False

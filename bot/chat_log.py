@@ -219,7 +219,7 @@ def _expire_some(connection: sqlite3.Connection, before: float) -> int:
 
 def _drop_some_files(connection: sqlite3.Connection, most: int) -> int:
     """Take the files off some of the oldest messages beyond a size; return of how many."""
-    # Every edit puts its files anew, so their rows are in the order in which they came.
+    # Every edit stores its files again, so their rows are in the order in which they came.
     rows = connection.execute(
         "SELECT chat, message, length(data) FROM web_files ORDER BY rowid DESC"
     )

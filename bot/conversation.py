@@ -1,4 +1,4 @@
-"""What a model is told of a conversation so far: the newest turns that fit; pure.
+"""What a model reads of a conversation so far: the newest turns that fit; pure.
 
 Servers that tell their context cut once more, by their own count of tokens.
 """

@@ -1,4 +1,4 @@
-"""What `usher demo` can be told; apart from the demo, whose libraries take long to import."""
+"""The options of `usher demo`; apart from the demo, whose libraries take long to import."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -105,7 +105,7 @@ class Gate:
         except StoreError as error:
             if self._closed:
                 await _left_to_next_process(invocation)
-            log.error("call %s of %s: %s", invocation.key, invocation.user, error)  # noqa: TRY400  no bug of ours
+            log.error("call %s of %s: %s", invocation.key, invocation.user, error)  # noqa: TRY400  not a bug
             answer = _words(language, "refused.not_accepting")
         except Exception:
             log.exception("call %s of %s failed", invocation.key, invocation.user)

@@ -75,7 +75,7 @@ class Editor:
         return self._packer.hidden(card.job, card.origin, last_page(content, limits))
 
     async def refresh(self, card: Card) -> bool:
-        """Make a card's message show its job as it is now; return whether all has been told.
+        """Make a card's message show its job as it is now; return whether all has been shown.
 
         Raises `ChatError`, `StoreError`.
         """

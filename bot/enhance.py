@@ -122,7 +122,7 @@ class Enhancer:
                     tasks.create_task(self._guarded(self._enhance(picture), picture))
 
     async def _guarded(self, steps: Coroutine[None, None, None], job: Job) -> None:
-        """Keep a fault of ours away from everything else: the hold ends by itself."""
+        """Keep a bug away from everything else: the hold ends by itself."""
         try:
             await steps
         except StoreError as error:

@@ -31,7 +31,7 @@ _NEAR = 2 * HEAD  # who may have become one of the first since the last look
 class Lookout:
     """Compares what open jobs' messages show with what is true.
 
-    `cards` are all there are, `draw` returns what a card should show, and `stale` is told of every
+    `cards` are all there are, `draw` returns what a card should show, and `stale` hears of every
     card that shows something else.
     """
 

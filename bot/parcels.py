@@ -32,7 +32,7 @@ class Rung(IntEnum):
     HALF = 1  # of the size a file may have, because the platform found it too large all the same
     EIGHTH = 2
     WORDS = 3  # no files and no formatting
-    NOTE = 4  # one sentence of ours
+    NOTE = 4  # one sentence of the bot
 
     def below(self, *, too_large: bool) -> "Rung":
         """Return the next try; smaller files help only where size was the fault."""

@@ -1,4 +1,4 @@
-"""Keeps every job's status message true and sees that every result is told.
+"""Keeps every job's status message true and sees that every result is shown.
 
 Events only mark cards; one task per chat with something to say lets the editor show the newest state
 when the chat's budget allows, so a stale text is never sent and nobody waits for a chat but the
@@ -236,7 +236,7 @@ class Presenter:
         if job.state is not card.job.state:
             card.progress = None
             if job.state is JobState.PENDING:
-                card.written = ""  # it begins anew
+                card.written = ""  # it begins again
             elif job.state.final:
                 card.hold_until = 0.0  # what a passing state met says nothing of the end
         card.job, card.changed = job, True

@@ -88,7 +88,7 @@ class Unreachable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prompt:
-    """A message of ours that asks for a reply: which command the reply completes, for which job."""
+    """One of the bot's messages that asks for a reply: which command the reply completes, for which job."""
 
     command: str
     job_id: int
@@ -173,7 +173,7 @@ class Records:
         return await self._database.read(query)
 
     async def note_prompt(self, ref: MessageRef, prompt: "Prompt") -> None:
-        """Remember what a reply to a message of ours is meant for. Idempotent."""
+        """Remember what a reply to one of the bot's messages is meant for. Idempotent."""
 
         def change(connection: sqlite3.Connection) -> None:
             connection.execute(

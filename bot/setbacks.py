@@ -64,7 +64,7 @@ class Setbacks:
             error,
         )
         for each in [each for each in desk.cards.values() if each.job.state.final]:
-            await self._note_in_vain(each, now, tries=desk.failures)
+            await self._note_failure(each, now, tries=desk.failures)
 
     async def try_later(self, card: Card, error: Exception) -> None:
         """Pause one card, longer each time."""
@@ -76,11 +76,11 @@ class Setbacks:
         if isinstance(error, StoreError):
             log.warning(text, card.job.id, pause, error)
         else:
-            log.error(text, card.job.id, pause, error, exc_info=error)  # a fault of ours
+            log.error(text, card.job.id, pause, error, exc_info=error)  # a bug
         if card.job.state.final:
-            await self._note_in_vain(card, now)
+            await self._note_failure(card, now)
 
-    async def _note_in_vain(self, card: Card, now: float, *, tries: int = 1) -> None:
+    async def _note_failure(self, card: Card, now: float, *, tries: int = 1) -> None:
         """Count a failed delivery; after a day of them, give up. Never raises."""
         try:
             vain = await self._records.note_unreachable(
@@ -91,7 +91,7 @@ class Setbacks:
             await self._records.note_unreachable(card.job.id, now, given_up=True)
             await self._queue.acknowledge(card.job)
         except Exception:
-            log.exception("job %s: its vain delivery was not noted", card.job.id)
+            log.exception("job %s: its failed delivery was not noted", card.job.id)
             return
         self._drop(card)
         log.error("job %s: undeliverable after a day; its result is kept", card.job.id)

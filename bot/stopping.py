@@ -1,4 +1,4 @@
-"""Stopping in order: what runs is told once, and ends the process at the second signal."""
+"""Stopping in order: what runs is asked once, and ends the process at the second signal."""
 
 import asyncio
 import gc

@@ -1,8 +1,8 @@
 """Calm: the moments people are shown, which change only when they are clearly off.
 
-A forecast wanders by some seconds with every look. Whoever asks about a job is told the same moment
+A forecast wanders by some seconds with every look. Every question about a job gets the same moment
 until it is off by more than a fifth of what is left, or ten seconds; one that turns back must have
-been off for a while. A moment that has passed is told no longer. Decides, and asks nobody.
+been off for a while. A moment that has passed is shown no longer. Decides, and asks nobody.
 """
 
 from collections.abc import Hashable

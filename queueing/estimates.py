@@ -69,7 +69,7 @@ def _work(request: TextToImage | Chat) -> float:
 class Usual:
     """How long something usually takes, in seconds; `samples` is 0 for a prior alone.
 
-    The median is what a person is told of one job; the mean is what sums over many jobs need.
+    The median is what a person reads of one job; the mean is what sums over many jobs need.
     """
 
     samples: int

@@ -240,8 +240,8 @@ class Loader:
 
 
 async def _guarded(steps: Coroutine[None, None, None], name: str) -> None:
-    """Keep a fault of ours from taking everything else down with it."""
+    """Keep a bug from taking everything else down with it."""
     try:
         await steps
     except Exception:
-        log.exception("%s: stopped by a fault of ours", name)
+        log.exception("%s: stopped by a bug", name)

@@ -44,10 +44,12 @@ class Pace:
         return min(ends_at, now + max(rest_s, step_s * max(0, total - number)))
 
     def seen(self, step: tuple[int, int], now: float) -> float | None:
-        """Take in that a step of so many is done; return the expected end once it can be told."""
+        """Take in that a step of so many is done; return the expected end once it is known."""
         (number, total), before = step, self._last
         self._last = step
-        if total != before[1] or number < before[0]:  # the next stage of the work counts anew
+        if (
+            total != before[1] or number < before[0]
+        ):  # the next stage of the work counts from the start
             self._first, self._began = step, now
         done = number - self._first[0]
         if done < _ENOUGH:

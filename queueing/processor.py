@@ -85,7 +85,7 @@ class Processor:
         return started
 
     def recover(self, job: Job, work: asyncio.TaskGroup) -> None:
-        """Go on with a job that was running when the last run of ours ended.
+        """Go on with a job that was running when the last run ended.
 
         It occupies its slot while the server is asked and watched.
         """
@@ -154,7 +154,7 @@ class Processor:
                 await self._outcomes.give_back(job, JobEvent.RELEASE)
             raise
         except Exception:
-            log.exception("job %d: stopped by a fault of ours", job.id)
+            log.exception("job %d: stopped by a bug", job.id)
             await self._outcomes.give_back(job, JobEvent.FAIL, error=NEUTRAL_TEXT)
 
     # ------------------------------------------------------------ the steps of an attempt

@@ -58,7 +58,7 @@ def after_failure(
         return Retry(not_before=now, charged=False, suspect=job.suspect)
     if isinstance(error, Unavailable) and not alone:
         return Retry(not_before=now, charged=False, suspect=True)
-    # 2. A bug of ours, a request the server will never take, or a model that never stays.
+    # 2. A bug, a request the server will never take, or a model that never stays.
     if not _another_attempt_may_help(error):
         return Fail(text=_text(error))
     # 3. Another attempt may help, as long as one is left.

@@ -22,7 +22,7 @@ ABANDON_S = 5.0  # long enough to ask whether a server still works on a cancelle
 RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it finished meanwhile
 
 Attempted = Callable[[Report], Awaitable[Fetch]]
-"""An attempt all set but for whom its progress is told."""
+"""An attempt that only lacks the receiver of its progress."""
 
 
 class Lost(Exception):

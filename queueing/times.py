@@ -51,7 +51,7 @@ class Times:
     def tables(self, spec: ModelSpec, backends: Sequence[str]) -> _Tables:
         """Return the load and service times of a model's usual jobs by backend, "" for any.
 
-        Worked out anew only after something was learned: every step asks for all of them.
+        Worked out again only after something was learned: every step asks for all of them.
         """
         asked, tables = self._worked_out.get(spec.name, ((), None))
         if tables is None or asked != backends:

@@ -150,7 +150,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Removed:
-    """Messages of ours to delete; where one cannot be, it shows `instead`.
+    """The bot's messages to delete; where one cannot be, it shows `instead`.
 
     `said` confirms it to who typed the command; under a pressed button nothing need be said.
     """

@@ -20,7 +20,7 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     host = meant_host(context.catalog, call)
-    await context.queue.pause(host=host)  # durable before anybody is told
+    await context.queue.pause(host=host)  # durable before anybody hears of it
     await audited(context, call, "drain", host)
 
     task = Task(command=COMMAND.name, language=call.language, host=host)

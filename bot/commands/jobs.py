@@ -11,7 +11,7 @@ async def own_job(context: Context, call: Call, job_id: int) -> Job:
     """Return a job the caller may touch. Raises `CallRefused`.
 
     A stranger who types a number learns nothing of the job; one who presses the button under it
-    already sees it, and is told whose it is to press.
+    already sees it, and learns whose it is to press.
     """
     job = await context.queue.get(job_id)
     if job is None:

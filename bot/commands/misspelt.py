@@ -14,7 +14,7 @@ _LOOKED_AT = 20  # of the person's latest jobs
 
 
 async def near_model(context: Context, call: Call, request: TextToImage | Chat) -> NearModel | None:
-    """Return the model that the first typed word nearly names, None where nobody need be told."""
+    """Return the model that the first typed word nearly names, or None where nothing needs saying."""
     text = _prompt(context, call)
     word = text.split(maxsplit=1)[0] if text else ""
     drawn = isinstance(request, TextToImage)

@@ -12,7 +12,7 @@ from queueing.requests import File, TextToImage
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """A picture, and the job that drew it where one of ours did."""
+    """A picture, and the job that drew it where the bot did."""
 
     file: File
     job: Job | None = None

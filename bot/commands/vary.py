@@ -64,5 +64,5 @@ def _model(context: Context, call: Call, source: Source) -> str | None:
     if spec is not None and spec.name in able:
         return spec.name
     if spec is not None and Capability.TEXT_TO_IMAGE in spec.capabilities:
-        return None  # it can draw the same words anew, and that is closer than another model
+        return None  # it can draw the same words again, and that is closer than another model
     return usual_model(context, call.person, Capability.IMAGE_TO_IMAGE)

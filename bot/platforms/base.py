@@ -243,7 +243,7 @@ class ChatPlatform(Protocol):
         """Make a message show this content and nothing else. Idempotent."""
 
     async def delete(self, ref: MessageRef) -> None:
-        """Remove a message of ours; a message already gone is fine. Idempotent."""
+        """Remove one of the bot's messages; a message already gone is fine. Idempotent."""
 
     def is_group(self, chat: str) -> bool:
         """Return whether several people read that chat."""

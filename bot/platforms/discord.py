@@ -35,7 +35,7 @@ NONCE_MOST = 25  # characters; Discord refuses longer ones
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0  # Discord resets the token of a bot that identifies 1000 times a day
-STEADY_AFTER_S = 600.0  # a connection that held this long starts the pauses anew
+STEADY_AFTER_S = 600.0  # a connection that held this long starts the pauses over
 
 REQUEST_TIMEOUT_S = 20.0  # discord.py repeats a failing request for 25 s, with the text of before
 UPLOAD_BYTES_PER_S = 100_000  # the slowest uplink that is waited for
@@ -218,7 +218,7 @@ class Discord:
                     await _show(message, content)
 
     async def delete(self, ref: MessageRef) -> None:
-        """Remove a message of ours; a message already gone is fine. Idempotent."""
+        """Remove one of the bot's messages; a message already gone is fine. Idempotent."""
         message = self._channel(ref.chat).get_partial_message(int(ref.message))
         try:
             with chat_errors():

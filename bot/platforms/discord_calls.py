@@ -118,7 +118,7 @@ class Call:
             yield from of_reply(self._about, limit, ours=self._source() is not None)
 
     def _source(self) -> MessageRef | None:
-        """Return the message of ours that was pressed or whose menu was opened."""
+        """Return the bot's message that was pressed or whose menu was opened."""
         message = self._about or self._interaction.message
         me = self._interaction.client.user
         if message is None or me is None or message.author.id != me.id:

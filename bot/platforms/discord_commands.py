@@ -242,7 +242,7 @@ def menu_entry(
 
 
 async def digest(tree: "app_commands.CommandTree[discord.Client]", texts: HelpTexts) -> str:
-    """Return a hash of everything Discord is told about the commands."""
+    """Return a hash of everything Discord knows about the commands."""
     commands: Sequence[Any] = tree.get_commands()
     payload = [await command.get_translated_payload(tree, texts) for command in commands]
     return hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()

@@ -191,7 +191,7 @@ def _button_id(button: Button) -> str:
 
 
 def pressed(custom_id: str) -> tuple[str, dict[str, int]] | None:
-    """Return the command and the values a button carries, None for an id that is none of ours."""
+    """Return the command and the values a button carries, or None for an id the bot did not make."""
     found = _BUTTON_ID.fullmatch(custom_id)
     if found is None:
         return None
@@ -223,7 +223,7 @@ def modal_of(form: Form) -> discord.ui.Modal:
 
 
 def filled_in(data: Mapping[str, Any]) -> tuple[str, dict[str, str | int]] | None:
-    """Return the command and the values of a form that was sent off, None for none of ours.
+    """Return the command and the values of a form that was sent off, or None for an unknown one.
 
     A line is either wrapped in a label or, from older clients, in a row.
     """

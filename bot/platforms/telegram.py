@@ -252,7 +252,7 @@ class Telegram:
             await show(self._connected(), place, int(ref.message), content)
 
     async def delete(self, ref: MessageRef) -> None:
-        """Remove a message of ours; a message already gone is fine. Idempotent."""
+        """Remove one of the bot's messages; a message already gone is fine. Idempotent."""
         try:
             with chat_errors():
                 await self._connected().delete_message(place_of(ref.chat)[0], int(ref.message))

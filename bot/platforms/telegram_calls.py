@@ -208,7 +208,7 @@ class Press:
         self._answered = asyncio.Event()
 
     def invocation(self) -> Invocation | None:
-        """Return the call as the door takes it, None for a button that is none of ours."""
+        """Return the call as the door takes it, or None for an unknown button."""
         query, name = self._query, self._reception.platform
         source, press = self._source(), pressed(query.data or "")
         if source is None or query.message is None or press is None:

@@ -235,7 +235,7 @@ def _button(button: Button) -> InlineKeyboardButton:
 
 
 def pressed(data: str) -> tuple[str, Mapping[str, int]] | None:
-    """Return the command a button carries and its options, None for one that is none of ours."""
+    """Return the command a button carries and its options, or None for an unknown one."""
     found = _DATA.fullmatch(data)
     if found is None:
         return None

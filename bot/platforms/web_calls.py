@@ -58,7 +58,7 @@ class _Caller:
 
 
 class Calls:
-    """Makes calls for the people of one web chat; `posted` is told of chats with a new message.
+    """Makes calls for the people of one web chat; `posted` hears of chats with a new message.
 
     `respond` makes the function a call is answered with, for a person and the call's key.
     """

@@ -1,4 +1,4 @@
-// A form the bot asks to be filled in: one dialog, made anew for each.
+// A form the bot asks to be filled in: one dialog, rebuilt for each.
 
 import { byId, make } from "./dom.js";
 import { say } from "./texts.js";

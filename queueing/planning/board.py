@@ -144,7 +144,7 @@ class ModelState:
             self.note_oldest()
 
     def note_oldest(self) -> None:
-        """Find the oldest of the known jobs anew, after one has been taken.
+        """Find the oldest of the known jobs again, after one has been taken.
 
         It need not be a head: `/move` puts a young one first, the others stay as old as they are.
         """

@@ -315,7 +315,7 @@ class SqliteStore:
     # ------------------------------------------------------------ following the commits
 
     async def _load(self) -> Places:
-        async with self._loading:  # before the first change of ours, so nothing is missed
+        async with self._loading:  # before the first change, so nothing is missed
             if self._places is None:
                 self._places = await self._database.write(load_places)
         return self._places

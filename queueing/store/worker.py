@@ -116,7 +116,7 @@ class Worker:
         inline: bool,
         failed: Callable[[Exception], None] = _unwatched,
     ) -> Self:
-        """Connect; `failed` is told of every failure. Raises `sqlite3.Error`."""
+        """Connect; `failed` hears of every failure. Raises `sqlite3.Error`."""
         self = cls(begin, failed)
         if inline:
             self._inline = _prepared(sqlite3.connect(path, isolation_level=None), pragmas)

@@ -142,7 +142,7 @@ async def test_a_restart_in_the_middle_is_noticed(fake: FakeComfyUI, comfy: Comf
 
 
 async def test_a_running_attempt_is_watched_again(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed a crash of ours would cost the work the server goes on with."""
+    """If this failed a crash of the bot would cost the work the server goes on with."""
     fake.step_s = 0.02
     attempt, reports = work(SMALL.model_copy(update={"steps": 20})), list[Progress]()
     crashed = connect(fake)

@@ -168,7 +168,7 @@ async def test_a_kill_in_the_middle_loses_nothing_silently() -> None:
 
 
 async def test_what_we_left_running_is_watched_again() -> None:
-    """If this failed a crash of ours would cost the work the server goes on with."""
+    """If this failed a crash of the bot would cost the work the server goes on with."""
     port = free_port()
     async with served(port):
         crashed, backend = connect(port), connect(port)

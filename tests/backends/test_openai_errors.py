@@ -98,7 +98,7 @@ def test_a_request_that_crashes_an_engine_is_charged() -> None:
 
 @given(st.integers(100, 599), st.recursive(st.none() | st.text() | st.integers(), st.lists))
 def test_any_answer_is_understood_somehow(status: int, body: object) -> None:
-    """Otherwise a strange error would become a crash of ours."""
+    """Otherwise a strange error would become a crash of the bot."""
     assert isinstance(classify(status, body), BackendError)  # type: ignore[arg-type]
 
 

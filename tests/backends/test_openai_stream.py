@@ -82,7 +82,7 @@ def test_an_error_inside_an_answer_is_never_taken_for_text(line: str) -> None:
 
 @pytest.mark.parametrize("line", ["data: {", "data: nonsense", "data: [1]", 'data: {"choices":7}'])
 def test_garbage_is_a_fault_of_the_server(line: str) -> None:
-    """Otherwise a broken server would crash the attempt as if it were a bug of ours."""
+    """Otherwise a broken server would crash the attempt as if it were a bug of the bot."""
     with pytest.raises(Unavailable):
         read(line)
 

@@ -106,7 +106,7 @@ def test_every_row_comes_forward(old: Path) -> None:
 
 
 def test_work_goes_on_after_an_upgrade(old: Path) -> None:
-    """People would lose their place, wait for ever, or get their results anew."""
+    """People would lose their place, wait for ever, or get their results again."""
     with closing(sqlite3.connect(old)) as connection:
         line = "SELECT id FROM jobs WHERE finished_at IS NULL ORDER BY id"
         waiting = [row[0] for row in connection.execute(line)]

@@ -245,7 +245,7 @@ async def test_a_picture_sent_as_a_document_or_replied_to_counts_too() -> None:
 
 
 async def test_a_file_larger_than_telegram_hands_out_is_refused_unread() -> None:
-    """Broken: 60 MB are asked for in vain, or the person hears of an internal error."""
+    """Broken: 60 MB are asked for without use, or the person hears of an internal error."""
     door = NotingDoor()
     async with FakeTelegram() as fake, running(fake, door):
         large = FakeFile(

@@ -121,7 +121,7 @@ def test_a_locale_finds_its_language() -> None:
 
 
 def test_the_bar_of_several_passes_never_goes_back() -> None:
-    """People would see their picture thrown away and begun anew."""
+    """People would see their picture thrown away and begun again."""
     job = replace(stand_in(1, "flux", 0.0), request=TextToImage(prompt="cat"))
     standing = Standing(job=job, shown="processing", position=None, reason=None, done_at=None)
     again = Progress(fraction=0.8, step=(2, 10))  # the second pass of two

@@ -251,7 +251,7 @@ async def test_what_no_page_sends_is_refused_and_nothing_breaks(
 
 
 async def test_a_message_reaches_every_page_and_changes_in_place(door: ScriptedDoor) -> None:
-    """A status message would be missing on the phone, or appear anew with every edit."""
+    """A status message would be missing on the phone, or appear again with every edit."""
     async with running(Web(port=0), door) as web, tab(web) as desk, tab(web) as phone:
         ref = await web.send(
             "local", Content(body=("#3 · ready ", Moment(5e9, before="at ")), buttons=((CANCEL,),))

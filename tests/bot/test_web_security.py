@@ -312,7 +312,7 @@ async def test_people_cannot_share_a_key(door: ScriptedDoor) -> None:
 async def test_only_harmless_pictures_are_shown_in_place(
     door: ScriptedDoor, mime: str, served: str
 ) -> None:
-    """A file made by a model or a stranger could run as a page of ours."""
+    """A file made by a model or a stranger could run as a page of the bot."""
     log = MemoryLog()
     file = File(name='a"b\r\nX: y.html', mime=mime, data=b"<script>alert(1)</script>")
     async with running(Web(port=0, log=log), door) as web:

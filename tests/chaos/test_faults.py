@@ -100,7 +100,7 @@ TROUBLES = {
         logged="12 GB wanted",
     ),
     "its worker is wedged though it answers": Trouble(script=_wedge, logged="comfy"),
-    "there is a fault of ours": Trouble(
+    "there is a bug": Trouble(
         script=attempts(Fate(error=ZeroDivisionError("division by zero"))),
         ends_with="❌ Something went wrong on our side, and the operator has been told.",
         logged="division by zero",

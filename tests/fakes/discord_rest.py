@@ -1,4 +1,4 @@
-"""The fake Discord's REST API: the routes a bot of ours uses, with Discord's refusals.
+"""The fake Discord's REST API: the routes the bot uses, with Discord's refusals.
 
 Every request and every answer is checked against Discord's own document; what does not fit is kept
 in `mismatches` and fails the test at its end.
@@ -315,7 +315,7 @@ class Rest:
             message.history.append(content)
 
     def _files(self, message: FakeMessage, body: Json, seen: Seen) -> list[FakeFile]:
-        """Return the complete list: an id of ours keeps a file, a number names an uploaded one."""
+        """Return the complete list: an id of the bot keeps a file, a number names an uploaded one."""
         kept = {file.id: file for file in message.files}
         files: list[FakeFile] = []
         for listed in body.get("attachments", []):

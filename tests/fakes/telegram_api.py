@@ -1,4 +1,4 @@
-"""The fake Telegram's Bot API: the methods a bot of ours uses, with Telegram's refusals.
+"""The fake Telegram's Bot API: the methods the bot uses, with Telegram's refusals.
 
 Every request and every answer is checked against the Bot API as data; what does not fit is kept in
 `mismatches` and fails the test at its end.

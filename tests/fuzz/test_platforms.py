@@ -176,7 +176,7 @@ asked = st.tuples(st.sampled_from([b"GET", b"POST", b"HEAD", b"OPTIONS", b"TRACE
 
 
 async def test_any_request_is_answered(caplog: pytest.LogCaptureFixture) -> None:
-    """Some request would be a fault of ours: a traceback a stranger can have at any time."""
+    """Some request would be a bug: a traceback a stranger can have at any time."""
     async with running(Web(port=0), ScriptedDoor()) as web:
         port = int(URL(web.url).port or 0)
         loop = asyncio.get_running_loop()

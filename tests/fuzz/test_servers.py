@@ -190,7 +190,7 @@ async def tried(*asking: Callable[[], Awaitable[Any]]) -> None:
 @bounded
 @given(spoiled_answer(COMFYUI))
 def test_comfyui_answers(spoilt: tuple[str, Any]) -> None:
-    """One odd answer would be a fault of ours, and cost the job instead of a retry."""
+    """One odd answer would be a bug, and cost the job instead of a retry."""
     spec = BackendSpec(name="comfy", kind="comfyui", url=URL)
 
     async def play() -> None:
@@ -235,7 +235,7 @@ async def test_the_good_answers_of_comfyui_are_understood() -> None:
 
 
 async def test_a_file_name_that_is_no_text_is_the_servers_fault() -> None:
-    """A result whose name cannot even be asked for would be a fault of ours."""
+    """A result whose name cannot even be asked for would be a bug."""
     http = Http(URL, transport=answering({}, "/view", "x"))
     with pytest.raises(Unavailable):
         await Server(http).download(ServerFile(filename="\ud800.png"))
@@ -314,7 +314,7 @@ def _require_usable(found: ModelSpec) -> None:
     assert found.vram_mb is None or 0 <= found.vram_mb < 2**31
 
 
-@cache  # making a connection anew for each example would take most of the time
+@cache  # making a connection for each example would take most of the time
 def _connected(kind: type[OpenAI], name: str, options: str) -> OpenAI:
     return kind(BackendSpec(name=name, kind="", url=URL, options=json.loads(options)))
 
@@ -403,7 +403,7 @@ events = (
     )
 )
 def test_streamed_lines(lines: list[str]) -> None:
-    """A line that is none would be a fault of ours, or become text a chat cannot take."""
+    """A line that is none would be a bug, or become text a chat cannot take."""
     reader = AnswerReader()
     with suppress(BackendError, StreamError):
         for line in lines:
@@ -429,7 +429,7 @@ WORDS = sorted({word for words, _, _ in RULES for word in words} | {"", "no"})
 @example(400, {"error": {"message": SECRET}})
 @example(400, {"error": {"message": f"context size {SECRET}"}})
 def test_errors_of_text_servers(status: int, body: Any) -> None:
-    """An error that cannot be read would be a fault of ours, or its words be shown to people."""
+    """An error that cannot be read would be a bug, or its words be shown to people."""
     for said in (body, json.dumps(body)):
         error = classify(status, said)
         assert isinstance(error, BackendError)

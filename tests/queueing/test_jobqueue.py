@@ -180,7 +180,7 @@ def test_a_waiting_job_can_be_cancelled() -> None:
 
 @pytest.mark.parametrize("offloads", [False, True])
 def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(*, offloads: bool) -> None:
-    """If this fails a job waits for ever for room there will never be, or is refused in vain."""
+    """If this fails a job waits for ever for room there will never be, or is refused for nothing."""
 
     async def story() -> None:
         gpu = host("gpu", "comfy", vram_mb=8000)

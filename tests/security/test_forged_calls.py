@@ -1,4 +1,4 @@
-"""Calls that no client of ours would send: other people's jobs, admins' commands, borrowed names."""
+"""Calls that no client would send: other people's jobs, admins' commands, borrowed names."""
 
 import asyncio
 from collections.abc import Mapping

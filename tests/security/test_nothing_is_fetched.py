@@ -1,4 +1,4 @@
-"""Addresses in what people write or servers answer are words: nothing of ours ever opens them."""
+"""Addresses in what people write or servers answer are words: the bot never opens them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -153,7 +153,7 @@ def misfortune(random: Random, server: FakeServer, how_often: float) -> None:
                 Fate(service_s=service_s, error=Rejected("no such sampler")),
                 Fate(service_s=service_s, error=NotLoaded("it left")),
                 Fate(service_s=service_s, error=BackendError("garbage")),
-                Fate(service_s=service_s, error=RuntimeError("a bug of ours")),
+                Fate(service_s=service_s, error=RuntimeError("a bug")),
                 Fate(hang=True),
                 Fate(service_s=service_s, crash=True),
             ]
