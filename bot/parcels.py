@@ -186,8 +186,17 @@ def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) 
         key = "result.file_left_out" if lost == 1 else "result.files_left_out"
         return say(language, key, count=lost)
     pairs = zip(files, made, strict=True)
-    pictures = all(is_picture(mime_of(file.data)) for file, small in pairs if small is not file)
-    return say(language, "result.smaller" if pictures else "result.film_fitted")
+    changed = [small for file, small in pairs if small is not None and small is not file]
+    if not all(is_picture(mime_of(file.data)) for file in changed):  # some moving ones became films
+        return say(language, "result.film_fitted")
+    return say(language, _smaller(len(changed), len(files)), count=len(changed), all=len(files))
+
+
+def _smaller(count: int, of: int) -> str:
+    """Return the text for so many pictures that were made smaller."""
+    if count == of:
+        return "result.smaller" if of == 1 else "result.all_smaller"
+    return "result.one_smaller" if count == 1 else "result.some_smaller"
 
 
 def last_page(content: Content, limits: Limits) -> Content:

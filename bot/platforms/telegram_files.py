@@ -56,7 +56,7 @@ def attachment_of(
         read = _reader(bot, largest.file_id, largest.file_size)
         return Attachment(
             kind=AttachmentKind.PICTURE,
-            name="photo.jpg",
+            name="",  # a photo has none, and a made-up one would be read back
             mime="image/jpeg",
             size=largest.file_size or 0,
             read=read,

@@ -12,7 +12,7 @@ from bot import buttons
 from bot.buttons import Abilities
 from bot.fitting import fitted
 from bot.parcels import Packer
-from bot.platforms.base import Invocation
+from bot.platforms.base import Invocation, Limits
 from bot.records import Origin
 from bot.rooms import Room, Rooms
 from bot.texts import CATALOGUES, plain
@@ -28,6 +28,7 @@ pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 from tests.backends.recorded_films import film
 
 TELEGRAM = replace(LIMITS, plays=frozenset({"video/mp4", "audio/mpeg"}), moving_pictures=False)
+SMALL = replace(LIMITS, upload=9000)
 
 
 def file(data: bytes, name: str = "wan-1.bin") -> File:
@@ -140,3 +141,32 @@ async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
             parcel = await Packer(running.queue, Rooms()).pack(ended, Origin.of(call, "en"), limits)
             assert said in plain(parcel.content.body)
     assert "1 Datei ist" in CATALOGUES["de"]["result.file_left_out"]
+
+
+@pytest.mark.parametrize(
+    ("made", "limits", "said"),
+    [
+        ("L", SMALL, "The picture was made smaller to fit this chat."),
+        ("LL", SMALL, "The pictures were made smaller to fit this chat."),
+        ("LS", SMALL, "1 of 2 pictures was made smaller to fit this chat."),
+        ("LSL", SMALL, "2 of 3 pictures were made smaller to fit this chat."),
+        ("M", TELEGRAM, "Re-encoded to play in this chat."),
+        ("S", SMALL, ""),
+    ],
+)
+async def test_what_was_changed_is_said_as_it_is(made: str, limits: Limits, said: str) -> None:
+    """Two smaller pictures were one, and an animation that became a film was "smaller"."""
+    large = io.BytesIO()
+    Image.effect_noise((200, 160), 60).save(large, "PNG")
+    data = {"L": large.getvalue(), "S": PLANTED["PNG"](), "M": PLANTED["WEBP"](**MOVING)}
+    async with bot(House.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
+        call = running.chat.call("/image flux a cat")
+        assert isinstance(call, Invocation)
+        await running.gate.call(call)
+        (job,) = await running.queue.open_jobs()
+        packer = Packer(running.queue, Rooms())
+        fitting, note = await packer._fit_files(
+            job, tuple(file(data[each]) for each in made), limits, "en"
+        )
+    assert len(fitting) == len(made)
+    assert plain(note) == said

@@ -171,6 +171,15 @@ async def test_a_photo_with_a_caption_is_the_picture_to_look_at(tmp_path: Path) 
         assert file.mime == "image/jpeg"
 
 
+async def test_a_photo_is_called_by_no_name_that_nobody_gave_it(tmp_path: Path) -> None:
+    """Broken: a person who sent two photos reads of "photo.jpg, photo.jpg"."""
+    async with FakeTelegram() as fake, usher(fake, tmp_path):
+        person = fake.person(7)
+        person.says("/queue", photo=picture(kind="JPEG").data)
+        await fake.wait_for(lambda: person.chat.from_bot)
+        assert person.chat.from_bot[0].shown.startswith("/queue takes no pictures. ")
+
+
 async def test_check_tells_whether_the_token_works(tmp_path: Path) -> None:
     """Broken: `usher check` passes over Telegram, or prints the token with what is wrong."""
     async with FakeTelegram() as fake:
