@@ -1,6 +1,6 @@
 // What can complete the text being written, and the list it is chosen from.
 
-import { byId, make } from "./dom.js";
+import { announce, byId, make } from "./dom.js";
 import { say } from "./texts.js";
 
 // ---------------------------------------------------------------- which parameter is being typed
@@ -56,10 +56,11 @@ export class Choices {
   /** Show rows; the marked one stays marked, because an answer may come between two keys. */
   show(rows, choose) {
     const marked = this.rows[this.at]?.value;
+    // A field of several lines cannot say that a list opened below it, so the page does.
+    if (rows.length && !this.rows.length) announce(say("choices", { count: rows.length }));
     this.rows = rows;
     this.list.hidden = rows.length === 0;
     this.list.replaceChildren(...rows.map((row, index) => this.rowNode(row, index)));
-    this.text.setAttribute("aria-expanded", String(rows.length > 0));
     const kept = rows.findIndex((row) => row.value === marked);
     this.mark(kept < 0 && choose && rows.length ? 0 : kept);
   }

@@ -2,7 +2,8 @@
 // differ are touched, so nothing flickers, and focus, selection and scroll position stay.
 
 import { bodyText, drawBody, hasMarkdown, markdownText } from "./body.js";
-import { byId, make } from "./dom.js";
+import { announce, byId, make } from "./dom.js";
+import { MessageKeys } from "./keys.js";
 import { copyText } from "./markdown.js";
 import { clockText, fullText } from "./moments.js";
 import { fileNode, isPicture, Large, letGo, swapWhenLoaded } from "./pictures.js";
@@ -21,6 +22,7 @@ export class Conversation {
     this.first = Infinity; // the place of the earliest message that was sent to us in a row
     this.unread = 0;
     this.large = new Large();
+    this.keys = new MessageKeys(this.list);
     byId("log").setAttribute("aria-label", say("conversation"));
     byId("earlier").textContent = say("earlier");
     byId("earlier").addEventListener("click", () => this.on.earlier(this.first));
@@ -145,7 +147,7 @@ export class Conversation {
     const files = make("div", { className: "files", hidden: true });
     const buttons = make("div", { className: "buttons", hidden: true });
     const meta = make("p", { className: "meta" });
-    const node = make("li", { className: "message", tabIndex: -1, "data-message": message },
+    const node = make("li", { className: "message", tabIndex: 0, "data-message": message },
       make("div", { className: "bubble" }, quote, body, files, buttons), meta);
     const view = { node, quote, body, files, buttons, meta, entry: { place: Infinity }, drawn: {} };
     quote.addEventListener("click", () => this.goTo(view.entry.shown.reply_to));
@@ -170,6 +172,9 @@ export class Conversation {
       if (view.drawn[name] !== key || entry.pending) draw();
       view.drawn[name] = entry.pending ? undefined : key;
     }
+    const author = shown.author === "person" ? say("you") : "Usher";
+    view.node.setAttribute("aria-label", `${author}: ${shortText(shown)}`);
+    this.keys.drawn(view.node);
   }
 
   drawQuote(view, message) {
@@ -211,7 +216,8 @@ export class Conversation {
   }
 
   buttonNode(button, message) {
-    const node = make("button", { type: "button", className: button.danger ? "button danger" : "button" }, button.label);
+    const node = make("button", { type: "button", className: button.danger ? "button danger" : "button" },
+      ...labelNodes(button.label));
     if (button.hint) {
       node.title = button.hint;
       node.setAttribute("aria-label", button.hint);
@@ -310,6 +316,13 @@ export class Conversation {
   }
 }
 
+/** Return a button's label, with the sign before its words hidden from those who hear the page. */
+function labelNodes(label) {
+  const sign = /^(\p{Extended_Pictographic}\p{M}?\s*)(?=\p{L})/u.exec(label)?.[0];
+  if (!sign) return [label];
+  return [make("span", {}, make("span", { "aria-hidden": "true" }, sign), label.slice(sign.length))];
+}
+
 const shortText = (shown) => bodyText(shown.body).replace(/\s+/g, " ").slice(0, 80) || say("picture");
 
 /** Return a picture's name and what it shows, for those who hear the page. */
@@ -318,8 +331,4 @@ function told(shown, at) {
   const number = shown.files.length > 1 ? ` ${at + 1}` : "";
   const name = mine ? shown.files[at].name || say("picture") : `${say("picture")}${number}`;
   return { name, shows: mine ? name : `${name}: ${shortText(shown)}` };
-}
-
-function announce(text) {
-  byId("announce").textContent = text.slice(0, 500);
 }

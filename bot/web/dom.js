@@ -14,6 +14,11 @@ export function make(tag, properties = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
+/** Have a text read out to those who hear the page. */
+export function announce(text) {
+  byId("announce").textContent = text.slice(0, 500);
+}
+
 /** Keep a text in this tab across reloads; null forgets it. */
 export function remember(name, text) {
   try {

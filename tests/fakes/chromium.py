@@ -46,7 +46,7 @@ KEYS = {
     "PageDown": 34,
     " ": 32,
 }
-SHIFT = 8
+ALT, SHIFT = 1, 8
 
 
 def find_chromium() -> str:
@@ -171,14 +171,14 @@ class Page:
         """Type a text where the focus is."""
         await self.call("Input.insertText", text=text)
 
-    async def press(self, key: str, *, shift: bool = False) -> None:
+    async def press(self, key: str, *, shift: bool = False, alt: bool = False) -> None:
         """Press and release a key."""
         text = {"Enter": "\r", "Tab": ""}.get(key, key if len(key) == 1 else "")
         event = {
             "key": key,
             "code": "Space" if key == " " else key,
             "windowsVirtualKeyCode": KEYS.get(key, 0),
-            "modifiers": SHIFT if shift else 0,
+            "modifiers": (SHIFT if shift else 0) | (ALT if alt else 0),
         }
         await self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **event)
         await self.call("Input.dispatchKeyEvent", type="keyUp", **event)
