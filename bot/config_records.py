@@ -5,11 +5,9 @@ Each group is right in itself; what must fit together is checked in `bot.config_
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -21,28 +19,23 @@ from pydantic import (
 from bot.access import Limits, Role
 from bot.busy import BUSY_AFTER_S
 from bot.config_values import (
-    ChatId,
     Duration,
     Limit,
     Megabytes,
     Name,
-    Network,
     Quota,
     Room,
     Seconds,
     Secret,
     Section,
-    Token,
     Url,
     Whole,
     beside,
     is_file,
-    long_enough,
     megabytes_or_auto,
     person,
 )
 from bot.conversation import IDLE_S
-from bot.naming import Form, Names
 from queueing.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.requests import Capability
 from queueing.world import Rules
@@ -133,123 +126,6 @@ class DefaultsConfig(Section):
 
     image: str | None = None
     ask: str | None = None
-
-
-# ---------------------------------------------------------------- chats
-
-
-class ChatConfig(Section):
-    """A chat's settings. Whatever is called `allow` or `allow_roles` in them is held to.
-
-    `naming` says how its people are named, and the rights it tells of with a call.
-    """
-
-    naming: ClassVar[Names]
-
-
-class DiscordConfig(ChatConfig):
-    """The Discord bot; `allow` are the places and people it listens to, empty for all.
-
-    With `allow_roles`, only people with one of these rights may use it.
-    """
-
-    naming = Names(
-        person=Form(pattern=r"discord:[0-9]{1,20}", example="discord:80351110224678912"),
-        rights=(
-            Form(pattern=r"discord-role:[0-9]{1,20}", example="discord-role:165511591545143296"),
-            Form(
-                pattern=r"discord:(administrator|manage-guild|kick-members|ban-members"
-                r"|moderate-members)@[0-9]{1,20}",
-                example="discord:manage-guild@41771983423143937",
-            ),
-        ),
-    )
-
-    token: Token = Field(min_length=1)
-    allow: tuple[ChatId, ...] = ()
-    allow_roles: tuple[str, ...] = ()
-
-
-class TelegramConfig(ChatConfig):
-    """The Telegram bot; `api_url` names a Bot API server of one's own.
-
-    `allow` are the groups and people it listens to, empty for all. With `allow_roles`, only people
-    with one of these rights may use it.
-    """
-
-    naming = Names(
-        person=Form(pattern=r"telegram:[0-9]{1,16}", example="telegram:42"),
-        rights=(
-            Form(
-                pattern=r"telegram:group-admins@-[0-9]{1,20}",
-                example="telegram:group-admins@-1001234567890",
-            ),
-        ),
-        shared=Form(pattern=r"telegram:anonymous-?[0-9]{1,20}", example="telegram:anonymous-1001"),
-    )
-
-    token: Token = Field(min_length=1)
-    api_url: Url | None = None
-    allow: tuple[ChatId, ...] = ()
-    allow_roles: tuple[str, ...] = ()
-
-
-class WebConfig(ChatConfig):
-    """The web chat; beyond this machine it needs a token.
-
-    `url` is the address people reach it by, `names` are further host names, such as a proxy's.
-    `proxies` are the proxies before it that are believed about where a request comes from.
-    """
-
-    naming = Names(person=Form(pattern=r"web:[a-z0-9][a-z0-9-]{0,63}", example="web:local"))
-
-    host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535)] = 8080
-    url: Url | None = None
-    names: tuple[str, ...] = ()
-    proxies: tuple[Network, ...] = ()
-    token: Annotated[Secret, AfterValidator(long_enough)] = None
-
-    def all_names(self) -> tuple[str, ...]:
-        """Return every host name it is reached by."""
-        own = urlsplit(self.url).hostname if self.url else None
-        return (*self.names, own) if own else self.names
-
-    def page(self) -> str:
-        """Return the page's address as far as it is known."""
-        if self.url:
-            return f"{self.url}/"
-        host = self.names[0] if self.names else self.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
-
-
-class ChatsConfig(Section):
-    """The chats the bot is in; those left out are off.
-
-    A new one is a field more: who may call there, its secrets, its people and its rooms follow.
-    """
-
-    discord: DiscordConfig | None = None
-    telegram: TelegramConfig | None = None
-    web: WebConfig | None = None
-
-    def any(self) -> bool:
-        """Return whether there is a chat at all."""
-        return any(chat is not None for _, chat in self)
-
-    def given(self, setting: str) -> dict[str, tuple[str, ...]]:
-        """Return a setting of every chat that is configured and has it."""
-        found = ((name, getattr(chat, setting, ())) for name, chat in self if chat is not None)
-        return {name: value for name, value in found if value}
-
-    @classmethod
-    def naming(cls) -> dict[str, Names]:
-        """Return the names on every platform there is, configured or not."""
-        kinds = ((name, get_args(field.annotation)) for name, field in cls.model_fields.items())
-        return {
-            name: next(kind.naming for kind in kind_or_none if issubclass(kind, ChatConfig))
-            for name, kind_or_none in kinds
-        }
 
 
 # ---------------------------------------------------------------- the rest

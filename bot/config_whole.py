@@ -10,10 +10,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateA
 
 from backends import KINDS, connect
 from bot.access import Access
+from bot.config_chats import ChatsConfig
 from bot.config_presets import RoomConfig, StyleConfig
 from bot.config_records import (
     BackendConfig,
-    ChatsConfig,
     ConversationConfig,
     DefaultsConfig,
     HostConfig,

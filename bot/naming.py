@@ -1,6 +1,6 @@
 """How a configuration and an admin's command name people, and rights that people have somewhere.
 
-Each platform says in its settings what these names look like (`bot.config_records.ChatConfig`).
+Each platform says in its settings what these names look like (`bot.config_chats.ChatConfig`).
 """
 
 import re

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from bot.access import Access
 from bot.commands.registry import COMMANDS
-from bot.config_records import ChatsConfig
+from bot.config_chats import ChatsConfig
 from bot.platforms.base import ChatPlatform
 from bot.platforms.discord import Discord
 from bot.platforms.telegram import Telegram

@@ -10,7 +10,7 @@ import pytest
 from backends import KINDS
 from bot.access import Limits
 from bot.config import ConfigError, load, parse
-from bot.config_records import ChatsConfig
+from bot.config_chats import ChatsConfig
 from bot.people import Person
 from queueing.catalog import ModelSpec, Timeouts
 from queueing.requests import Capability

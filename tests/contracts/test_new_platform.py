@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from bot import logs
 from bot.app import Parts, build
+from bot.config_chats import ChatConfig, ChatsConfig
 from bot.config_checks import problems
-from bot.config_records import ChatConfig, ChatsConfig
 from bot.config_values import Token, Url
 from bot.config_whole import Config
 from bot.naming import Form, Names

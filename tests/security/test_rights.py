@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bot.config import ConfigError, parse
-from bot.config_records import ChatsConfig
+from bot.config_chats import ChatsConfig
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_people import Person
 from tests.fakes.discord_state import APPLICATION_ID, GUILD_ID, Channel

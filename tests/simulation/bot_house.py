@@ -11,7 +11,7 @@ from bot.access import Access, Limits
 from bot.audit import AuditLog
 from bot.commands.context import Context, Defaults
 from bot.commands.registry import COMMANDS, work
-from bot.config_records import ChatsConfig
+from bot.config_chats import ChatsConfig
 from bot.door import Gate
 from bot.enhance import Enhancer
 from bot.naming import Form, Names
