@@ -257,7 +257,7 @@ def test_options_without_a_place_are_refused_in_a_sentence(
 def test_a_picture_where_none_fits_and_the_other_way_round_are_refused() -> None:
     """If this failed a picture to start from would silently be ignored."""
     plain, picture = shipped("sdxl")
-    with pytest.raises(Rejected, match="can't start from a picture"):
+    with pytest.raises(Rejected, match="cannot start from a picture"):
         fill(plain, TextToImage(prompt="a"), prefix="p", picture="a.png")
     with pytest.raises(Rejected, match="needs a picture"):
         fill(picture, TextToImage(prompt="a"), prefix="p")
