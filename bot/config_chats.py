@@ -23,7 +23,7 @@ from bot.naming import Form, Names
 class ChatConfig(Section):
     """A chat's settings. Whatever is called `allow` or `allow_roles` in them is held to.
 
-    `naming` says how its people are named, and the rights it tells of with a call.
+    `naming` says how its people are named, and the rights it reports with a call.
     """
 
     naming: ClassVar[Names]
