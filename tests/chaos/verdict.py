@@ -170,5 +170,5 @@ def _out_of_turn(asked: Sequence[Asked], rows: Mapping[int, Row]) -> Iterator[st
         if row is None:
             continue
         if earlier is not None and row.id < earlier.id:
-            yield f"{request.number} was accepted before {earlier.number}"
+            yield f"{request.number} was accepted before {earlier.number} in {request.chat}"
         latest[request.chat] = row
