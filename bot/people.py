@@ -21,8 +21,9 @@ NO_LIMIT = -1
 class Person:
     """One person; None where nothing was set. Moments are UNIX seconds.
 
-    `image_model` to `style` are their own defaults, `ask_model_at` is when `ask_model` was set. `lane`, `max_open` and `per_hour` override
-    what their role gives them. `banned_until` is None for a ban without end.
+    `image_model` to `style` are their own defaults, `ask_model_at` is when `ask_model` was set.
+    `lane`, `max_open` and `per_hour` override what their role gives them. `banned_until` is None
+    for a ban without end.
     """
 
     user: str

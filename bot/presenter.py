@@ -62,10 +62,8 @@ class Presenter:
         self._platforms = platforms
         self._clock = clock
         self._desks = Desks(platforms, clock)
-        packer, courier = (
-            Packer(queue, rooms or Rooms(), originals or Originals()),
-            Courier(records, clock),
-        )
+        packer = Packer(queue, rooms or Rooms(), originals or Originals())
+        courier = Courier(records, clock)
         self._editor = Editor(
             queue=queue,
             records=records,

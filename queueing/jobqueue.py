@@ -122,8 +122,8 @@ class JobQueue:
     ) -> Job | None:
         """Give a job that never started another request and let it start at once.
 
-        `files` join its inputs, `reply_to` replaces its own. It keeps its place; its hold ends. Returns it as it is then, None when it was faster: it has
-        started or ended. Durable.
+        `files` join its inputs, `reply_to` replaces its own. It keeps its place; its hold ends.
+        Returns it as it is then, or None when it has started or ended already. Durable.
         """
         job = await self._store.amend(job_id, request, files=files, reply_to=reply_to)
         if job is not None:

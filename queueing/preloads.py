@@ -27,9 +27,10 @@ class Preloads:
     async def preload(self, model: str, host: str | None) -> str:
         """Pin a model, wait until it is loaded and return its backend.
 
-        Raises `Refused` when it cannot be there or is unloaded meanwhile, `BackendError` when its load failed; it is not
-        pinned then, and the text is a sentence for an admin. Right after the start it waits until
-        the servers have been asked who they are. A cancelled caller leaves the pin. Idempotent.
+        Raises `Refused` when it cannot be there or is unloaded meanwhile, `BackendError` when its
+        load failed; it is not pinned then, and the text is a sentence for an admin. Right after the
+        start it waits until the servers have been asked who they are. A cancelled caller leaves the
+        pin. Idempotent.
         """
         spec = self._fleet.catalog.named(model)
         await self._looked.wait()

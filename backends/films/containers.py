@@ -6,30 +6,18 @@ from typing import Any
 
 import av
 
-# The reader is named for each kind: none that opens further files by name is ever reached.
-READERS: Mapping[str, str] = {
-    "video/mp4": "mov",
-    "video/quicktime": "mov",
-    "audio/mp4": "mov",
-    "video/webm": "matroska",
-    "video/x-matroska": "matroska",
-    "video/x-msvideo": "avi",
-    "audio/flac": "flac",
-    "audio/mpeg": "mp3",
-    "audio/ogg": "ogg",
-    "audio/wav": "wav",
-}
-WRITERS: Mapping[str, str] = {
-    "video/mp4": "mp4",
-    "video/quicktime": "mov",
-    "audio/mp4": "ipod",
-    "video/webm": "webm",
-    "video/x-matroska": "matroska",
-    "video/x-msvideo": "avi",
-    "audio/flac": "flac",
-    "audio/mpeg": "mp3",
-    "audio/ogg": "ogg",
-    "audio/wav": "wav",
+# The reader is named for each kind, and the writer: none that opens further files by name is reached.
+_FORMATS: Mapping[str, tuple[str, str]] = {
+    "video/mp4": ("mov", "mp4"),
+    "video/quicktime": ("mov", "mov"),
+    "audio/mp4": ("mov", "ipod"),
+    "video/webm": ("matroska", "webm"),
+    "video/x-matroska": ("matroska", "matroska"),
+    "video/x-msvideo": ("avi", "avi"),
+    "audio/flac": ("flac", "flac"),
+    "audio/mpeg": ("mp3", "mp3"),
+    "audio/ogg": ("ogg", "ogg"),
+    "audio/wav": ("wav", "wav"),
 }
 _OPTIONS: Mapping[str, Mapping[str, str]] = {
     "mp4": {"movflags": "+faststart"},  # plays before it has arrived whole
@@ -45,14 +33,15 @@ class Unreadable(Exception):
 
 def opened(data: bytes, mime: str) -> Any:
     """Return a file's container, for reading."""
-    if mime not in READERS:
+    if mime not in _FORMATS:
         raise Unreadable(mime)
-    return av.open(io.BytesIO(data), format=READERS[mime])
+    reader, _ = _FORMATS[mime]
+    return av.open(io.BytesIO(data), format=reader)
 
 
 def made(out: io.BytesIO, mime: str) -> Any:
     """Return a container to write into, which names no program that wrote it."""
-    writer = WRITERS[mime]
+    _, writer = _FORMATS[mime]
 
     def again(_url: str, _flags: int, _options: Any) -> io.BytesIO:
         return io.BytesIO(out.getvalue())  # for the index that is moved to the front

@@ -45,9 +45,10 @@ class Defaults:
 class Context:
     """Everything a handler may use.
 
-    `naming` says how people are named on each platform there is. `chat_logs` are, by platform, the chats that no service keeps but we ourselves. `invites` is
-    None where the web chat has no token, so that everybody there is the same person. `idle_s` is how long
-    a chat without others goes on with the last exchange.
+    `naming` says how people are named on each platform there is. `chat_logs` are, by platform, the
+    chats that the bot keeps itself. `invites` is None where the web chat has no token, so that
+    everybody there is the same person. `idle_s` is how long a chat without others goes on with the
+    last exchange.
     """
 
     queue: JobQueue

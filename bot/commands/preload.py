@@ -27,11 +27,16 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    model, host = named(context.catalog, call)
-    await audited(context, call, "preload", model, host or "")
+    return await begun(context, call, COMMAND.name, "preload.started")
 
-    task = Task(command=COMMAND.name, language=call.language, model=model, host=host)
-    return Working(content=Content(body=call.say("preload.started", model=model)), task=task)
+
+async def begun(context: Context, call: Call, command: str, key: str) -> Working:
+    """Note in the audit log what a call does with a model, and return it as begun."""
+    model, host = named(context.catalog, call)
+    await audited(context, call, command, model, host or "")
+
+    task = Task(command=command, language=call.language, model=model, host=host)
+    return Working(content=Content(body=call.say(key, model=model)), task=task)
 
 
 async def work(context: Context, task: Task) -> Content:

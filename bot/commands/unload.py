@@ -1,8 +1,8 @@
 """`/unload <model> [host]`, for admins: free a model's memory."""
 
-from bot.commands.context import Answer, Call, Context, Working, audited
+from bot.commands.context import Answer, Call, Context
 from bot.commands.preload import COMMAND as PRELOAD
-from bot.commands.preload import named
+from bot.commands.preload import begun
 from bot.commands.table import Command
 from bot.debts import Task
 from bot.platforms.content import Content
@@ -13,11 +13,7 @@ COMMAND = Command(name="unload", help="command.unload", admin=True, params=PRELO
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    model, host = named(context.catalog, call)
-    await audited(context, call, "unload", model, host or "")
-
-    task = Task(command=COMMAND.name, language=call.language, model=model, host=host)
-    return Working(content=Content(body=call.say("unload.started", model=model)), task=task)
+    return await begun(context, call, COMMAND.name, "unload.started")
 
 
 async def work(context: Context, task: Task) -> Content:

@@ -24,7 +24,8 @@ def rights_of_author(message: discord.Message) -> frozenset[str]:
 def _rights(user: discord.User | discord.Member, allowed: discord.Permissions) -> frozenset[str]:
     """Return the rights by their names in a configuration.
 
-    Roles go by id: their names are not unique and anybody's to choose. The role of everybody is no role here, but membership: it makes nobody an admin.
+    Roles go by id: their names are not unique and anybody's to choose. The role of everybody is no
+    role here, but membership: it makes nobody an admin.
     """
     if not isinstance(user, discord.Member):
         return frozenset()

@@ -46,9 +46,10 @@ class Web:
 
     With `token`, whoever has it is the person "local"; `people` are further ones, known by tokens
     of their own. Without either, everybody who reaches the address is "local", which is allowed on
-    a loopback address only. `names` are further host names the page is reached by, such
-    as a proxy's, and `proxies` the addresses of proxies whose word on who asks is believed. `overview` gives the lines of the page's live overview, from memory; `is_admin`
-    tells whom to offer the admins' commands (a user such as "web:local").
+    a loopback address only. `names` are further host names the page is reached by, such as a
+    proxy's, and `proxies` the addresses of proxies whose word on who asks is believed. `overview`
+    gives the lines of the page's live overview, from memory; `is_admin` tells whom to offer the
+    admins' commands (a user such as "web:local").
 
     Raises `ValueError` for an address open to others without a token.
     """

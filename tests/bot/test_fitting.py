@@ -20,7 +20,7 @@ from queueing.jobs import Job, JobState
 from queueing.requests import File, Output
 from tests.backends.planted import MOVING, PLANTED
 from tests.fakes.chat import LIMITS
-from tests.simulation.bot_house import bot
+from tests.simulation.bot_house import Bot, bot
 from tests.simulation.house import House, host, image_model
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
@@ -99,14 +99,19 @@ async def test_without_the_libraries_what_fits_goes_as_it_is(
     assert await fitted(whole, replace(TELEGRAM, upload=100)) is None
 
 
+async def _ended(running: Bot) -> tuple[Invocation, Job]:
+    """Return a call for a picture and its job as if it were done."""
+    call = running.chat.call("/image flux a cat")
+    assert isinstance(call, Invocation)
+    await running.gate.call(call)
+    (job,) = await running.queue.open_jobs()
+    return call, replace(job, state=JobState.COMPLETED, finished_at=9.0)
+
+
 async def test_a_film_has_no_buttons_for_pictures_and_is_hidden_as_they_are() -> None:
     """Upscale under a film would be refused, and an unwanted film be shown at once."""
     async with bot(House.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
-        call = running.chat.call("/image flux a cat")
-        assert isinstance(call, Invocation)
-        await running.gate.call(call)
-        (job,) = await running.queue.open_jobs()
-        ended = replace(job, state=JobState.COMPLETED, finished_at=9.0)
+        call, ended = await _ended(running)
         packer = Packer(running.queue, Rooms(by_key={"fake:1": Room(spoiler=True)}))
         output = Output(files=(file(film("mp4")),))
 
@@ -125,11 +130,7 @@ async def test_a_film_has_no_buttons_for_pictures_and_is_hidden_as_they_are() ->
 async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
     """One file "are" larger."""
     async with bot(House.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
-        call = running.chat.call("/image flux a cat")
-        assert isinstance(call, Invocation)
-        await running.gate.call(call)
-        (job,) = await running.queue.open_jobs()
-        ended = replace(job, state=JobState.COMPLETED, finished_at=9.0)
+        call, ended = await _ended(running)
         for count, said in ((1, "1 file is too large"), (2, "2 files are too large")):
             lost = File(name="a.zip", mime="application/zip", data=bytes(2000))
 
