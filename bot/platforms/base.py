@@ -51,10 +51,10 @@ class Limits:
     requests of any kind in one chat, `group_per_minute` bounds requests a minute in a group (None:
     no such bound), `overall_per_s` the whole bot. `burst` requests in a chat may follow one another
     at once, as long as there are no more of them in `burst` times `chat_every_s`. Messages older
-    than `free_edit_s` are edited only for their final state (None: no such rule). `previews` tells
+    than `free_edit_s` are edited only for their final state (None: no such rule). `previews` says
     whether pictures may be shown while a job runs. An edit carries at most `files_per_edit` files.
     `pings` says that people get no notification of an edit, so a short message follows after a
-    long wait. `free_answers` tells that the first answer to a call without a message of its own
+    long wait. `free_answers` says that the first answer to a call without a message of its own
     counts against none of these times. `plays` are the kinds of films and sounds played in place,
     `moving_pictures` says whether pictures move there that are no GIFs; others are encoded again.
     `upload_in` returns how many bytes a file may have in one chat at that moment, where that
@@ -143,12 +143,13 @@ class Invocation:
     """A command called on any platform, by text, by slash command or by a button.
 
     `key` is unique per call and the same when the platform delivers the call again. `user` is
-    "<platform>:<id>". `options` are values the platform has already typed by the command's
-    `Param` table; `text` is what remains to be parsed (all of it on text platforms). `replied_to`
-    is the bot's message the caller replied to or whose button was pressed; `quoted` are the words
-    of the message they replied to or opened a menu on, whoever wrote it; `quoted_by` is the
-    writer's name, "" where it was the bot. `within` are ids of what the chat is part of, the widest
-    first: its server, category and channel; the person, in a direct message. What holds there holds in the chat: who may call, and the operator's rules.
+    "<platform>:<id>". `options` are values the platform has already typed by the command's `Param`
+    table; `text` is what remains to be parsed (all of it on text platforms). `replied_to` is the
+    bot's message the caller replied to or whose button was pressed; `quoted` are the words of the
+    message they replied to or opened a menu on, whoever wrote it; `quoted_by` is the writer's name,
+    "" where it was the bot. `within` are ids of what the chat is part of, the widest first: its
+    server, category and channel; the person, in a direct message. What holds there holds in the
+    chat: who may call, and the operator's rules.
 
     `rights` are what the platform says with this very call about the caller's standing where it was
     made, by the names a configuration gives them: "discord-role:<id>", "telegram:group-admins@<id>".

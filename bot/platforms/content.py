@@ -79,7 +79,7 @@ class Content:
 
     `files` are pictures or attachments (the first picture is shown large); `buttons` are rows.
     `mention` is a platform's user id that may be notified by this message, nobody else can be.
-    `spoiler` hides the pictures until a reader asks for them; `awaits` tells that a reply to this
+    `spoiler` hides the pictures until a reader asks for them; `awaits` says that a reply to this
     very message is hoped for, so that a platform may open the reader's keyboard for it.
     """
 
