@@ -27,6 +27,7 @@ from bot.invites import Invites
 from bot.links import Links
 from bot.originals import Originals
 from bot.overview import overview
+from bot.past_pictures import ResultPictures
 from bot.people import People
 from bot.platforms.base import ChatPlatform
 from bot.platforms.registry import Fittings, platforms
@@ -73,6 +74,7 @@ class _Books:
     chat_log: SqliteLog
     invites: Invites | None
     links: Links
+    past: ResultPictures
 
 
 MakePlatforms = Callable[[Fittings], Sequence[ChatPlatform]]
@@ -179,19 +181,21 @@ class App:
     async def _read_books(self, database: Database) -> _Books:
         web = self._config.chats.web
         people = People(database)
+        links = await Links.read(
+            database,
+            people,
+            self._clock,
+            page=web.page() if web and web.url else None,
+            days=self._config.retention.days,
+        )
         return _Books(
             records=Records(database),
             people=people,
             audit=AuditLog(database),
             chat_log=SqliteLog(database),
             invites=await Invites.read(database, web.page()) if web and web.token else None,
-            links=await Links.read(
-                database,
-                people,
-                self._clock,
-                page=web.page() if web and web.url else None,
-                days=self._config.retention.days,
-            ),
+            links=links,
+            past=ResultPictures(database, links),
         )
 
     def _connect(self, catalog: Catalog, stack: AsyncExitStack) -> Mapping[str, Backend]:
@@ -233,6 +237,7 @@ class App:
             overview=lambda: overview(queue.models()),
             web_people=books.invites,
             originals=books.links,
+            past=books.past,
             files_per_hour_mb=self._config.limits.files_per_hour_mb,
         )
 

@@ -79,6 +79,10 @@ class Links:
 
         await self._database.write(change)
 
+    async def ended(self, job_id: int) -> bool:
+        """Return whether a job's links were ended, as they are when its result is deleted."""
+        return await self._ends(job_id) > 0
+
     async def find(self, ticket: Ticket) -> Original | None:
         """Return the file; None where the link is false, ended, or its job forgotten or banned."""
         now = self._clock.now()

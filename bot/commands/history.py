@@ -4,7 +4,7 @@ from bot.commands.context import Answer, Call, Context, Reply, reply
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.content import Body, Button, Content, Moment, Strong
 from bot.texts import join, status, word
-from queueing.jobs import Job
+from queueing.jobs import Job, JobState
 from queueing.requests import TextToImage
 
 _SHOWN = 10
@@ -27,17 +27,19 @@ async def handle(context: Context, call: Call) -> Answer:
             return reply(call.say("history.none_before", job=before))
         return reply(call.say("history.none"))
     shown = jobs[:_SHOWN]
+    hidden = context.rooms.of(call.invocation.platform, call.invocation.places).spoiler
     body: Body = call.say("history.yours")
     for job in shown:
-        body += ("\n", *_line(call, job))
+        body += ("\n", *_line(call, job, seen=not hidden))
     return Reply(content=Content(body=join(body), buttons=_buttons(call, shown, jobs)))
 
 
-def _line(call: Call, job: Job) -> Body:
+def _line(call: Call, job: Job, *, seen: bool) -> Body:
+    drawn = isinstance(job.request, TextToImage) and job.state is JobState.COMPLETED
     prompt = status.shortened(" ".join(_asked(job).split()), _PROMPT_SHOWN)
     return call.say(
         "history.line",
-        job=Strong(str(job.id)),
+        job=Strong(str(job.id), job=job.id, pictured=drawn and seen),
         model=job.model,
         state=word(call.language, f"state.{job.state}"),
         prompt=prompt or word(call.language, "history.no_prompt"),
@@ -55,12 +57,12 @@ def _asked(job: Job) -> str:
 
 
 def _buttons(call: Call, shown: list[Job], jobs: list[Job]) -> tuple[tuple[Button, ...], ...]:
-    """Return a button for each job that has ended, and one for the next page."""
+    """Return a button for each job that has something to show, and one for the next page."""
     label = word(call.language, "button.show")
     show = [
         Button(command="show", job_id=job.id, label=f"{label} {job.id}")
         for job in shown
-        if job.state.final
+        if job.state.final and job.state is not JobState.CANCELLED
     ]
     rows = [tuple(show[at : at + _IN_ROW]) for at in range(0, len(show), _IN_ROW)]
     if len(jobs) > len(shown):

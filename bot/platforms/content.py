@@ -33,9 +33,15 @@ class Markdown:
 
 @dataclass(frozen=True, slots=True)
 class Strong:
-    """Words that stand out, such as a model's name at the head of its line."""
+    """Words that stand out, such as a model's name at the head of its line.
+
+    `job` is the past job a line is about that these words head: where a platform can, the button
+    that shows it stands beside the line, and so does its picture, where there is one to be seen.
+    """
 
     text: str
+    job: int | None = None
+    pictured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

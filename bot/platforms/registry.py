@@ -12,6 +12,7 @@ from bot.platforms.web import Web
 from bot.platforms.web_log import ChatLog
 from bot.platforms.web_originals import Originals
 from bot.platforms.web_people import People
+from bot.platforms.web_small import PastPictures
 from bot.platforms.web_wire import ModelLine
 from bot.records import Records
 from bot.texts import describe
@@ -31,6 +32,7 @@ class Fittings:
         overview: Callable[[], tuple[ModelLine, ...]] | None,
         web_people: People | None = None,
         originals: Originals | None = None,
+        past: PastPictures | None = None,
         files_per_hour_mb: int | None = None,
     ) -> None:
         self.records = records
@@ -40,6 +42,7 @@ class Fittings:
         self.overview = overview
         self.web_people = web_people
         self.originals = originals
+        self.past = past
         self.files_per_hour_mb = files_per_hour_mb
 
 
@@ -80,6 +83,7 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         overview=fittings.overview,
         is_admin=fittings.access.is_admin,
         originals=fittings.originals,
+        past=fittings.past,
         clock=fittings.clock,
     )
 

@@ -29,6 +29,7 @@ from bot.platforms.web_log import ChatLog, MemoryLog, Shown
 from bot.platforms.web_originals import Originals
 from bot.platforms.web_people import LOCAL, FixedPeople, OnlyLocal, People, Person, Together
 from bot.platforms.web_server import Server
+from bot.platforms.web_small import PastPictures
 from bot.platforms.web_wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
 from bot.received import Received
 from queueing.errors import StoreError
@@ -81,6 +82,7 @@ class Web:
         overview: Callable[[], Sequence[ModelLine]] | None = None,
         is_admin: Callable[[str], bool] | None = None,
         originals: Originals | None = None,
+        past: PastPictures | None = None,
         clock: Clock | None = None,
     ) -> None:
         if token is None and people is None and not is_loopback(host):
@@ -101,6 +103,7 @@ class Web:
         self._lines: tuple[ModelLine, ...] = ()
         self._is_admin = is_admin
         self._originals = originals
+        self._past = past
         self._clock = clock or SystemClock()
         self._lately = Lately(self._clock)
         self._server: Server | None = None
@@ -160,6 +163,7 @@ class Web:
             loopback=is_loopback(self._host),
             names=self._names,
             originals=self._originals,
+            past=self._past,
             clients=self._clients,
         )
 

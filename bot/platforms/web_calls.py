@@ -90,7 +90,11 @@ class Calls:
 
     async def language_of(self, person: Person) -> str | None:
         """Return the language a person chose, None where they did not."""
-        return await self.door.language_of(f"{self.platform}:{person.id}")
+        return await self.door.language_of(self.user(person))
+
+    def user(self, person: Person) -> str:
+        """Return a person as the rest of the bot knows them."""
+        return f"{self.platform}:{person.id}"
 
     async def say(
         self, person: Person, say: Say, language: str | None, show_form: ShowForm
@@ -231,7 +235,7 @@ class Calls:
         return Invocation(
             key=key,
             platform=self.platform,
-            user=f"{self.platform}:{person.id}",
+            user=self.user(person),
             user_name=person.name,
             chat=person.id,
             group=False,

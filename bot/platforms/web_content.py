@@ -92,8 +92,8 @@ def _part(part: Part) -> ShownPart:
             return MarkdownPart(text=_clean(text))
         case Bar(share):
             return BarPart(share=share)
-        case Strong(text):
-            return StrongPart(text=_clean(text))
+        case Strong(text, job, pictured):
+            return StrongPart(text=_clean(text), job=job, pictured=pictured)
         case Typed(text):
             return TypedPart(text=_clean(text))
         case str():

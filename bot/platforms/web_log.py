@@ -45,10 +45,12 @@ class MarkdownPart(Record):
 
 
 class StrongPart(Record):
-    """Words that stand out."""
+    """Words that stand out; `job` and `pictured` as of `Strong`."""
 
     kind: Literal["strong"] = "strong"
     text: str
+    job: int | None = None
+    pictured: bool = False
 
 
 class TypedPart(Record):

@@ -28,6 +28,7 @@ from bot.platforms.web_guard import (
 from bot.platforms.web_guesses import Guesses
 from bot.platforms.web_lately import Lately
 from bot.platforms.web_people import People, Person
+from bot.platforms.web_small import PastPictures, Small, past_file, small_file
 from bot.platforms.web_tab import NOT_KNOWN, Tab
 from bot.platforms.web_wire import MAX_FILES, MAX_FRAME, MAX_UPLOAD, CommandRow, ModelLine
 from bot.web import page_files
@@ -51,7 +52,8 @@ class Server:
     """The routes of one web chat. `tabs` are the open pages.
 
     `commands` makes the rows a person is offered, by person and language. `originals` are the files
-    that signed links are for; `clients` knows whose requests these are.
+    that signed links are for, `past` the pictures of past jobs; `clients` knows whose requests
+    these are.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Server:
         loopback: bool,
         names: Collection[str],
         originals: web_originals.Originals | None = None,
+        past: PastPictures | None = None,
         clients: Clients | None = None,
     ) -> None:
         self.tabs: set[Tab] = set()
@@ -77,6 +80,8 @@ class Server:
         self._names = names
         self._guesses = Guesses(time.monotonic)
         self._originals = originals
+        self._past = past
+        self._small = Small()
         self._clients = clients or Clients()
         self._uploading: Counter[str] = Counter()  # by person
         self._files = FileSender()
@@ -102,6 +107,7 @@ class Server:
         app.router.add_post("/upload", self._upload)
         app.router.add_post("/signout", self._sign_out)
         app.router.add_get("/files/{file}", self._file)
+        app.router.add_get("/past/{job}", self._past_picture)
         app.router.add_get(web_originals.PATH, self._original)
         return app
 
@@ -230,6 +236,19 @@ class Server:
         person = self._require_person(request)
         wanted = request.match_info["file"]
         file = await self._kept(person, wanted) or await self._replaced(person, wanted)
+        if file is not None and "small" in request.query:
+            file = await small_file(self._small, self._calls.log, person.id, file) or file
+        return await self._own(request, person, file)
+
+    async def _past_picture(self, request: web.Request) -> web.StreamResponse:
+        person = self._require_person(request)
+        owner, said = self._calls.user(person), request.match_info["job"]
+        file = await past_file(self._small, self._past, owner, said)
+        return await self._own(request, person, file)
+
+    async def _own(
+        self, request: web.Request, person: Person, file: Sendable | None
+    ) -> web.StreamResponse:
         if file is None:
             raise web.HTTPNotFound
         # Asked for again each time, so that what was deleted is shown by no browser's cache.

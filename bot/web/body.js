@@ -3,6 +3,7 @@
 import { make } from "./dom.js";
 import { copyText, showMarkdown } from "./markdown.js";
 import { clockText, moment } from "./moments.js";
+import { pastRow } from "./past.js";
 import { say } from "./texts.js";
 
 const ADDRESS = /(https?:\/\/[^\s<>"'“”]+[^\s<>"'“”.,:;!?)])/;
@@ -28,7 +29,7 @@ export function drawBody(node, body, copies = false) {
       child = fresh;
     }
     if (markdown) showAnswer(child, block[0].text, tails.get(block));
-    else child.replaceChildren(...block.flatMap((part, at) => lineNodes(part, at === 0 && index > 0, copies)));
+    else child.replaceChildren(...blockNodes(block, index > 0, copies));
   });
   while (node.children.length > blocks.length) node.lastElementChild.remove();
   node.hidden = blocks.length === 0;
@@ -53,6 +54,23 @@ function showAnswer(node, text, tail) {
   if (tail === undefined) return;
   const ends = node.querySelectorAll("p, li, h3, h4, h5, h6, code, td, th");
   (ends[ends.length - 1] ?? node.appendChild(make("p"))).append(make("span", { className: "tail" }, tail));
+}
+
+/** Return the nodes of a block; each line about a past job is a row. */
+function blockNodes(block, afterMarkdown, copies) {
+  const nodes = [];
+  let row = null;
+  block.forEach((part, at) => {
+    if (part.job) {
+      row = pastRow(part);
+      nodes.push(row.node);
+    }
+    const made = lineNodes(row && part.kind === "text" ? { ...part, text: part.text.replace(/\n$/, "") } : part,
+      at === 0 && afterMarkdown, copies);
+    if (row) row.words.append(...made);
+    else nodes.push(...made);
+  });
+  return nodes;
 }
 
 function lineNodes(part, afterMarkdown, copies) {

@@ -6,6 +6,7 @@ import { announce, byId, make } from "./dom.js";
 import { MessageKeys } from "./keys.js";
 import { copyText } from "./markdown.js";
 import { clockText, fullText } from "./moments.js";
+import { besideLines, isPast } from "./past.js";
 import { fileNode, isPicture, Large, letGo, swapWhenLoaded } from "./pictures.js";
 import { say } from "./texts.js";
 
@@ -134,7 +135,7 @@ export class Conversation {
 
   /** Free the buttons of a message whose press was answered or refused. */
   freeButtons(message) {
-    for (const button of this.views.get(message)?.buttons.querySelectorAll("button") ?? []) {
+    for (const button of this.views.get(message)?.node.querySelectorAll(".button") ?? []) {
       button.removeAttribute("aria-busy");
     }
   }
@@ -164,7 +165,7 @@ export class Conversation {
       quote: [shown.reply_to, () => this.drawQuote(view, shown.reply_to)],
       body: [shown.body, () => drawBody(view.body, shown.body, shown.author === "usher")],
       files: [[shown.files, shown.spoiler], () => this.drawFiles(view, shown)],
-      buttons: [shown.buttons, () => this.drawButtons(view, entry)],
+      buttons: [[shown.buttons, isPast(shown.body) && shown.body], () => this.drawButtons(view, entry)],
       meta: [[entry.at, entry.pending, hasMarkdown(shown)], () => this.drawMeta(view, entry)],
     };
     for (const [name, [value, draw]] of Object.entries(sections)) {
@@ -208,8 +209,9 @@ export class Conversation {
 
   drawButtons(view, entry) {
     const had = view.buttons.contains(document.activeElement);
-    const rows = entry.shown.buttons.map((row) =>
-      make("div", { className: "button-row" }, ...row.map((button) => this.buttonNode(button, entry.message))));
+    const draw = (button) => this.buttonNode(button, entry.message);
+    const rows = besideLines(view.body, entry.shown.buttons, draw).map((row) =>
+      make("div", { className: "button-row" }, ...row.map(draw)));
     view.buttons.replaceChildren(...rows);
     view.buttons.hidden = rows.length === 0;
     if (had) (view.buttons.querySelector("button") ?? view.node).focus({ preventScroll: true });

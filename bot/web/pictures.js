@@ -5,10 +5,13 @@ import { say } from "./texts.js";
 
 const RETRIES = 4;
 const RETRY_MS = 2000;
+const SMALL_ENOUGH = 600_000; // bytes
 
 export const isPicture = (file) => /^image\/(png|jpeg|webp|gif|avif)$/.test(file.mime);
 const kindPlayed = (file) => /^(video|audio)\/(mp4|webm|mpeg|ogg|wav|flac)$/.exec(file.mime)?.[1];
 const addressOf = (file) => `/files/${encodeURIComponent(file.id)}`;
+// Enough for the place in a message; the large view and the download have the original.
+const shownFrom = (file) => (file.size > SMALL_ENOUGH ? `${addressOf(file)}?small=1` : addressOf(file));
 
 /**
  * Make the element of a file; `open` is called when a picture is to be shown large. `told` has its
@@ -48,7 +51,7 @@ function downloadNode(file) {
 }
 
 function pictureNode(file, open, hidden, { name, shows }) {
-  const picture = make("img", { src: addressOf(file), alt: shows, decoding: "async" });
+  const picture = make("img", { src: shownFrom(file), alt: shows, decoding: "async" });
   const node = make("button", { type: "button", className: "picture", "data-file": file.id,
     "aria-label": say("openPicture", { name }) }, picture);
   if (file.width) node.style.setProperty("--ratio", file.width / file.height); // keeps its place free

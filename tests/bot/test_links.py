@@ -100,7 +100,13 @@ async def house(folder: Path, text: str = CONFIG) -> AsyncIterator[House]:
 
     def chats(fittings: Fittings) -> list[WatchedChat | Web]:
         webs.append(
-            Web(port=0, token="x" * 20, originals=fittings.originals, log=fittings.chat_log)
+            Web(
+                port=0,
+                token="x" * 20,
+                originals=fittings.originals,
+                past=fittings.past,
+                log=fittings.chat_log,
+            )
         )
         return [chat, *webs]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.platforms.base import MessageRef
+from bot.platforms.content import Strong
 from bot.platforms.errors import ContentRefused
 from bot.platforms.web_log import MemoryLog, Shown, TextPart
 from bot.texts import plain
@@ -73,6 +74,24 @@ def test_a_history_is_ones_own_newest_first_in_pages() -> None:
     assert "stranger" not in first
     assert [line.split(" · ")[0] for line in older.splitlines()[1:]] == ["2", "1"]
     assert nobody == "You have no jobs yet."
+
+
+def test_a_cancelled_job_offers_nothing_to_show() -> None:
+    """A press would bring back a message that says "cancelled"."""
+
+    async def story(running: Bot, house: House) -> None:
+        await draw(running, house, "cat")
+        await say(running, "/image flux dog", "fake:1")
+        await say(running, "/cancel 2", "fake:1")
+        await asyncio.sleep(60)
+        await running.gate.call(running.chat.call("/history", user="fake:1"))
+        await asyncio.sleep(2)
+
+    chat = in_bot(story)
+    told = chat.private_contents[-1]
+    heads = [part for part in told.body if isinstance(part, Strong)]
+    assert heads == [Strong("2", job=2), Strong("1", job=1, pictured=True)]
+    assert [button.job_id for row in told.buttons for button in row] == [1]
 
 
 # ---------------------------------------------------------------- /show

@@ -54,6 +54,7 @@ class FakeChat:
         self.limits = limits
         self.messages: dict[str, Message] = {}
         self.private: list[tuple[str, str]] = []
+        self.private_contents: list[Content] = []
         self.failures: deque[ChatError] = deque()
         self.fail_when: Callable[[str], ChatError | None] = lambda chat: None
         self.refuse: Callable[[Content], ChatError | None] = lambda content: None
@@ -117,6 +118,7 @@ class FakeChat:
             if private:
                 self._maybe_fail(chat, content)
                 self.private.append((chat, plain(content.body)))
+                self.private_contents.append(content)
                 return None
             return await self.send(chat, content)
 

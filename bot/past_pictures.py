@@ -1,0 +1,35 @@
+"""Finds the pictures of past jobs for the page's history."""
+
+from backends.metadata.kinds import mime_of
+from bot.links import Links
+from bot.platforms.web_small import LARGEST, PastPicture
+from queueing.store import Database, ResultFiles
+
+_HEAD = 64  # bytes that identify a file
+
+
+class ResultPictures:
+    """The first picture of each result that is kept. Implements `PastPictures`.
+
+    A result that was deleted once is not seen again unasked, although it is kept for `/show`.
+    """
+
+    def __init__(self, database: Database, links: Links) -> None:
+        self._files = ResultFiles(database)
+        self._links = links
+
+    async def find(self, owner: str, job_id: int) -> PastPicture | None:
+        """Return it; None where the job is not the owner's, or forgotten, deleted or no picture."""
+        head = await self._files.head(job_id, 1)
+        if head is None or head.owner != owner or head.size > LARGEST:
+            return None
+        if await self._links.ended(job_id):
+            return None
+        begins = await self._files.piece(job_id, 1, 0, _HEAD)
+        if begins is None or not (mime_of(begins) or "").startswith("image/"):
+            return None
+
+        async def read() -> bytes | None:
+            return await self._files.piece(job_id, 1, 0, head.size)
+
+        return PastPicture(name=head.name, read=read)
