@@ -33,6 +33,7 @@ const composer = new Composer({
   },
   suggest: (command, param, typed) => connection.suggest(command, param, typed),
   lines: () => conversation.lines(),
+  connected: () => connection.open,
 });
 
 document.addEventListener("click", (event) => {
@@ -50,6 +51,7 @@ const connection = new Connection({
     composer.limits = welcome;
     showSignOut(welcome.signed_in);
     composer.complete();
+    composer.resume();
     showEmptyPage(welcome.commands);
   },
   messages: (message) => conversation.apply(message.entries, message),
@@ -83,10 +85,14 @@ const sendingNote = () => (connection.open ? say("sending") : say("waiting"));
 // ---------------------------------------------------------------- the page around it
 
 function showState(state) {
+  const shown = byId("connection").dataset.state;
+  if (state === "connecting" && shown === "lost") return; // one long wait, not many short ones
   byId("connection").dataset.state = state;
   document.documentElement.dataset.connection = state; // times count down while they can be true
   const text = { connecting: "connecting", connected: "connected", full: "tabsFull" }[state] ?? "lost";
-  byId("connection-text").textContent = state === "unknown" ? "" : say(text);
+  const told = state === "unknown" ? "" : say(text);
+  // Put there once: the same words again would be read out again.
+  if (byId("connection-text").textContent !== told) byId("connection-text").textContent = told;
   byId("signin").hidden = state !== "unknown";
   byId("bottom").hidden = byId("scroll").hidden = state === "unknown";
   if (state === "unknown") signedOut();

@@ -9,8 +9,8 @@ const COMPLETED_BY_SERVER = new Set(["model", "host", "job", "size", "style"]);
 
 export class Composer {
   /**
-   * `on` has `send({ text, uploads, pictures, replyTo })`, `suggest(command, param, typed)` and
-   * `lines()`, the lines sent before.
+   * `on` has `send({ text, uploads, pictures, replyTo })`, `suggest(command, param, typed)`,
+   * `connected()` and `lines()`, the lines sent before.
    */
   constructor(on) {
     this.on = on;
@@ -217,7 +217,7 @@ export class Composer {
         continue;
       }
       const url = file.type.startsWith("image/") ? URL.createObjectURL(file) : null;
-      const attached = { name, url, upload: null, failed: null };
+      const attached = { name, url, upload: null, failed: null, again: null };
       this.files.push(attached);
       this.upload(attached, file);
     }
@@ -238,11 +238,24 @@ export class Composer {
       if (!answer.ok) throw new Error(String(answer.status));
       attached.upload = (await answer.json()).id;
       if (byId("notice").textContent === say("waitForUpload")) this.notice("");
-    } catch {
-      attached.failed = say("uploadFailed", { name: attached.name });
-      this.notice(attached.failed);
+    } catch (error) {
+      if (error instanceof TypeError && !this.on.connected()) { // nothing answered
+        attached.again = file;
+      } else {
+        attached.failed = say("uploadFailed", { name: attached.name });
+        this.notice(attached.failed);
+      }
     }
     this.drawFiles();
+  }
+
+  /** Upload what could not be while there was no connection. */
+  resume() {
+    for (const attached of this.files) {
+      const file = attached.again;
+      attached.again = null;
+      if (file) this.upload(attached, file);
+    }
   }
 
   drawFiles() {

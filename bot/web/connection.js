@@ -22,7 +22,7 @@ export class Connection {
     this.waiting = new Map(); // suggestions asked for, by id
     this.nextId = 1;
     this.delay = RETRY_LEAST_MS;
-    addEventListener("online", () => this.connect());
+    addEventListener("online", () => (this.open ? this.on.state("connected") : this.connect()));
     addEventListener("focus", () => this.retry && this.connect());
     document.addEventListener("visibilitychange", () => !document.hidden && this.retry && this.connect());
     addEventListener("offline", () => this.on.state("lost"));

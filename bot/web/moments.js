@@ -52,7 +52,7 @@ function tick(node) {
   const at = Number(node.dataset.at);
   const { alone, awaited, before, spread } = node.dataset;
   // Without a connection nothing says whether it still holds: the clock alone stays true.
-  const counts = !alone && document.documentElement.dataset.connection !== "lost";
+  const counts = !alone && document.documentElement.dataset.connection === "connected";
   const text = clockText(at, before) + (counts ? countdown(at, Number(spread), Boolean(awaited)) : "");
   if (node.textContent !== text) node.textContent = text;
 }

@@ -3,8 +3,11 @@
 import pytest
 
 from bot.platforms.content import Button, Content, Markdown
+from bot.platforms.web import Web
 from tests.bot.test_web_page import LAST, Stage, chromium, stage
-from tests.bot.web_client import picture
+from tests.bot.web_client import picture, running
+from tests.fakes.chromium import Chromium
+from tests.fakes.door import ScriptedDoor
 
 __all__ = ["chromium", "stage"]  # fixtures of the page's own tests
 pytestmark = pytest.mark.browser
@@ -103,3 +106,26 @@ async def test_the_list_below_the_text_is_announced_and_allowed_there(stage: Sta
     assert not await page.evaluate("document.getElementById('text').hasAttribute('aria-expanded')")
     await page.type("/im")
     await page.wait_text("to choose from with the arrow keys", "#announce")
+
+
+async def test_the_page_to_sign_in_has_its_landmark(chromium: Chromium) -> None:
+    """Readers of the page jump to its main part, and would find none."""
+    shown = "[...document.querySelectorAll('main')].filter((node) => node.checkVisibility())"
+    web = Web(port=0, token="correct-horse-battery-staple")
+    async with running(web, ScriptedDoor()), chromium.page() as page:
+        await page.goto(web.url)
+        await page.wait_text("Sign in")
+        assert await page.evaluate(f"{shown}.map((node) => node.id)") == ["signin"]
+
+
+async def test_a_marked_choice_is_told_apart_by_enough_contrast(stage: Stage) -> None:
+    """What a command does could not be read in the very line that is marked."""
+    page = stage.page
+    await page.type("/im")
+    await page.wait("document.querySelector('#choices [aria-selected=true]') !== null")
+    colors = """(() => {
+      const row = document.querySelector("#choices [aria-selected=true]");
+      return [row, row.querySelector(".help")].map((node) => getComputedStyle(node).color);
+    })()"""
+    row, words = await page.evaluate(colors)
+    assert row == words
