@@ -1,13 +1,10 @@
 """Makes a server's files ready for people: what programs wrote into them beside the work is out."""
 
 import asyncio
-import re
 
 from backends import films
-from backends.metadata import without_metadata
+from backends.metadata import svg, without_metadata
 from backends.metadata.kinds import is_film, is_picture, is_sound, is_text, mime_of
-
-_SVG = re.compile(rb"<metadata\b.*?</metadata\s*>", re.DOTALL | re.IGNORECASE)
 
 
 class KeptBack(Exception):
@@ -30,4 +27,4 @@ async def bare(data: bytes) -> bytes:
 def _bare_text(data: bytes) -> bytes:
     if not is_text(data):
         raise KeptBack("neither picture, film, sound nor text")
-    return _SVG.sub(b"", data) if b"<svg" in data else data
+    return svg.clean(data) if svg.is_drawing(data) else data

@@ -8,6 +8,7 @@ from backends import films
 from backends.comfyui import ComfyUI
 from backends.comfyui_answers import ServerFile
 from backends.comfyui_results import KEPT_BACK, collected
+from backends.metadata import svg
 from queueing.errors import Rejected
 from queueing.requests import Output
 from tests.backends.planted import PLANTED, SECRET, words_of
@@ -61,6 +62,40 @@ async def test_without_the_libraries_a_film_is_kept_back_with_a_sentence(
     with pytest.raises(Rejected) as refused:
         await given(comfy, film("mp4"))
     assert refused.value.user_text == KEPT_BACK
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "<metadata>{}</metadata>",
+        '<metadata id="a">\n<![CDATA[{{"text": "a </metadata> in a prompt", "seed": "{}"}}]]></metadata >',
+        "<metadata><![CDATA[a]]>and<![CDATA[</metadata>{}]]></metadata>",
+        "<svg:metadata><rdf:RDF>{}</rdf:RDF></svg:metadata>",
+        "<desc>{}</desc>",
+        "<metadata a='>'><metadata>x</metadata>{}</metadata>",
+        "<!-- made by {} -->",
+        '<metadata about="{}"/>',
+    ],
+)
+async def test_a_drawing_says_nothing_of_its_making(comfy: ComfyUI, hidden: str) -> None:
+    """If this failed a prompt with the right words would publish the graph it stands in."""
+    shape = "<path d='M0 0'/>"
+    drawing = f"<svg>{hidden.format(SECRET)}{shape}</svg>".encode()
+    (made,) = (await given(comfy, drawing)).files
+    assert made.data == f"<svg>{shape}</svg>".encode()
+
+
+@pytest.mark.parametrize("piece", ["<metadata>", "<metadata><![CDATA[x]]>", "<!--", "<a b='"])
+def test_a_drawing_that_is_cut_off_is_damaged_and_takes_no_time(piece: str) -> None:
+    """If this failed a graph would be published in half, or a server hold the bot up for minutes."""
+    with pytest.raises(ValueError, match="cut off"):
+        svg.clean(b"<svg>" + piece.encode() * 200_000)
+
+
+def test_words_about_drawings_are_no_drawing() -> None:
+    """If this failed an answer that mentions SVG would be damage."""
+    assert not svg.is_drawing(b"begin with <svg and close it")
+    assert svg.is_drawing(b"\xef\xbb\xbf<?xml version='1.0'?>\n<s:svg xmlns:s='x'/>")
 
 
 async def test_what_nobody_can_read_is_kept_back(comfy: ComfyUI) -> None:
