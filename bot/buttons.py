@@ -10,7 +10,7 @@ from bot.records import Origin
 from bot.texts import word
 from queueing.catalog import Catalog
 from queueing.jobs import Job
-from queueing.requests import Capability, Chat
+from queueing.requests import Capability, Chat, TextToImage
 
 Rows = tuple[tuple[Button, ...], ...]
 
@@ -53,7 +53,7 @@ def of_result(job: Job, language: str, abilities: Abilities, *, pictures: int) -
             (*rows, (_button("new-topic", job, language),)) if _went_on(job.request, job) else rows
         )
     if job.request.upscale:
-        return ((_button("delete", job, language),),)
+        return ((*_original(job.request, language), _button("delete", job, language)),)
     rows = (_always(job, language, "button.again"),)
     numbers = range(1, min(pictures, _NUMBERED) + 1)
     if pictures == 1:
@@ -89,6 +89,12 @@ def _always(job: Job, language: str, again: str) -> tuple[Button, ...]:
         _edit(job, language),
         _button("delete", job, language),
     )
+
+
+def _original(request: TextToImage, language: str) -> tuple[Button, ...]:
+    if request.source is None:
+        return ()
+    return (Button(command="show", job_id=request.source, label=word(language, "button.original")),)
 
 
 def _edit(job: Job, language: str) -> Button:

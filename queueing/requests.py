@@ -35,7 +35,8 @@ class TextToImage(Record):
     `width` and `height` are pixels; `strength` (0 to 1) counts only with an input picture, which
     is the first of the job's files. With `upscale` that picture is made larger, nothing is drawn,
     and the prompt only tells what it shows. `original` is what the person wrote, where a text
-    model has improved it and `prompt` is what came of that.
+    model has improved it and `prompt` is what came of that. `source` is the job of the same person
+    whose picture this one came from.
     """
 
     kind: Literal["text-to-image"] = "text-to-image"
@@ -51,6 +52,7 @@ class TextToImage(Record):
     lora: str | None = None
     upscale: bool = False
     original: str | None = None
+    source: int | None = None
 
 
 class ChatMessage(Record):

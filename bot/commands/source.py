@@ -24,6 +24,10 @@ class Source:
             return self.job.request
         return TextToImage(prompt="")
 
+    def job_of(self, user: str) -> int | None:
+        """Return the job that drew it where that is this person's; others could not show it."""
+        return self.job.id if self.job is not None and self.job.owner == user else None
+
 
 async def meant_source(context: Context, call: Call) -> Source:
     """Return the picture attached, of the job named, or of the result replied to.

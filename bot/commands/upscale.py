@@ -36,5 +36,10 @@ async def handle(context: Context, call: Call) -> Answer:
     if size is not None and size[0] * size[1] > LARGEST_MEGAPIXELS * 1_000_000:
         raise CallRefused("refused.large_enough", limit=LARGEST_MEGAPIXELS)
     model = call.text("model") or usual_model(context, call.person, Capability.UPSCALE)
-    request = TextToImage(prompt=source.request.prompt, seed=source.request.seed, upscale=True)
+    request = TextToImage(
+        prompt=source.request.prompt,
+        seed=source.request.seed,
+        upscale=True,
+        source=source.job_of(call.invocation.user),
+    )
     return await draw(context, call, model, request, (source.file,))

@@ -38,6 +38,7 @@ async def vary(context: Context, call: Call, how: str) -> Answer:
     """Draw from the picture a call is about; where no model can, from its words with a new seed."""
     source = await meant_source(context, call)
     changes: dict[str, str | float | None] = {"seed": new_seed(), "count": 1, "upscale": False}
+    changes["source"] = source.job_of(call.invocation.user)
     if text := call.text("prompt"):
         changes |= {"prompt": bounded(text, PROMPT_LIMIT), "original": None}
     model = _model(context, call, source)

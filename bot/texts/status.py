@@ -228,10 +228,26 @@ def _facts(job: Job, language: str, size: tuple[int, int] | None) -> Body:
     values: dict[str, Value] = {"model": job.model, "took": duration(language, took)}
     if not isinstance(job.request, TextToImage):
         return say(language, "result.text_facts", **values)
-    values["seed"] = job.request.seed
+    return (
+        *_came_from(job.request, language),
+        *_picture_facts(job.request, language, values, size),
+    )
+
+
+def _came_from(request: TextToImage, language: str) -> Body:
+    if request.source is None:
+        return ()
+    key = "result.larger_of" if request.upscale else "result.variation_of"
+    return say(language, key, job=request.source)
+
+
+def _picture_facts(
+    request: TextToImage, language: str, values: dict[str, Value], size: tuple[int, int] | None
+) -> Body:
+    values["seed"] = request.seed
     if size is None:
         return say(language, "result.facts_no_size", **values)
     values["size"] = f"{size[0]}×{size[1]}"
-    if job.request.upscale:
+    if request.upscale:
         return say(language, "result.enlarged", **values)
     return say(language, "result.facts", **values)

@@ -97,11 +97,15 @@ def test_a_variation_starts_from_the_result_with_its_words_and_a_new_seed() -> N
         job = await done(running, "/image flux a cat --size 512x512 --seed 7")
         strong = await press(running, job, "vary")
         subtle = await press(running, job, "vary-subtle")
-        for varied, strength in ((strong, 0.7), (subtle, 0.4)):
-            request = drawn(varied)
+        for asked, strength in ((strong, 0.7), (subtle, 0.4)):
+            request = drawn(asked)
             assert (request.prompt, request.strength, request.width) == ("a cat", strength, None)
             assert request.seed != 7
-            assert await running.queue.inputs(varied) == (PICTURE,)
+            assert await running.queue.inputs(asked) == (PICTURE,)
+            varied = await ended(running.queue, asked)
+            await asyncio.sleep(10)
+            told = running.chat.messages[(await of(running, varied)).message].text
+            assert told.startswith(f"a cat\nvariation of {job.id} · flux")
 
     in_bot(story)
 
@@ -148,8 +152,10 @@ def test_a_larger_picture_keeps_the_words_and_cannot_be_enlarged_for_ever() -> N
         await asyncio.sleep(10)
         assert larger.state is JobState.COMPLETED
         ref = await of(running, larger)
-        assert running.chat.messages[ref.message].text.startswith("a cat\nlens")
-        assert [each.command for each in shown(running, ref)] == ["delete"]
+        told = running.chat.messages[ref.message].text
+        assert told.startswith(f"a cat\nfrom {job.id} · lens")
+        buttons = [(each.command, each.job_id) for each in shown(running, ref)]
+        assert buttons == [("show", job.id), ("delete", larger.id)]
 
     in_bot(story)
 
@@ -171,7 +177,9 @@ def test_only_the_owner_or_an_admin_may_press() -> None:
         for command in ("vary", "upscale", "edit", "delete", "again"):
             assert await press(running, job, command, "fake:2") is None
         assert (await of(running, job)).message in running.chat.messages
-        assert await press(running, job, "vary", ADMIN) is not None
+        varied = await press(running, job, "vary", ADMIN)
+        assert varied is not None
+        assert drawn(varied).source is None  # the admin could not show that job
 
     private = in_bot(story).private
     assert [text for _, text in private] == [
