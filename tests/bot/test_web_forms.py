@@ -185,7 +185,7 @@ async def test_a_hidden_picture_is_seen_only_when_asked_for(stage: Stage) -> Non
     drawing = Content(files=(picture(shade=1),), spoiler=True)
     ref = await stage.show(drawing)
     assert await page.evaluate(f"{node}.classList.contains('spoiler')")
-    assert await page.evaluate(f"{node}.getAttribute('aria-label')") == "Hidden picture. Show it"
+    assert await page.evaluate(f"{node}.getAttribute('aria-label')") == "Show the hidden picture"
     await page.click(".message:last-child .picture")
     assert not await page.evaluate("document.querySelector('#large').open")
     await page.wait(f"!{node}.classList.contains('spoiler')")

@@ -496,6 +496,11 @@ def test_the_pages_own_words_are_complete_in_every_language() -> None:
     keys = [re.findall(r'^  "?([\w.-]+)"?:', catalogue, re.MULTILINE) for catalogue in catalogues]
     assert len(keys) == 2
     assert keys[0] == keys[1]
+    others = b"".join(
+        body for name, (_, body) in page_files().items() if name != "texts.js"
+    ).decode()
+    spoken = [key for key in keys[0] if not key.startswith("refused.")]
+    assert [key for key in spoken if f'"{key}"' not in others] == []
 
 
 async def test_earlier_messages_are_shown_on_request(stage: Stage) -> None:

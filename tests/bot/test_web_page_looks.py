@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bot.platforms.content import Bar, Content, Moment, Strong, Typed
+from bot.platforms.content import Bar, Button, Content, Markdown, Moment, Strong, Typed
 from tests.bot.test_web_page import Stage, chromium, stage
 from tests.bot.web_client import picture
 
@@ -93,6 +93,33 @@ async def test_no_room_is_kept_for_times_that_are_hidden(stage: Stage) -> None:
       return second.getBoundingClientRect().top - first.getBoundingClientRect().bottom;
     })()"""
     assert await page.evaluate(gap) <= 26
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+async def test_nothing_lies_over_anything_on_a_phone(stage: Stage, language: str) -> None:
+    """Times would stand in the next bubble, and long words run out of theirs."""
+    page = stage.page
+    await page.look(width=390, height=844, phone=True)
+    if language == "de":
+        stage.door.languages["web:local"] = "de"
+        async with page.reloads():
+            await stage.say("/settings --language de")
+    word = "Donaudampfschifffahrtsgesellschaftskapitaensmuetzenabzeichen" * 2
+    button = Button(command="again", job_id=1, label=word[:50])
+    for body in (("short",), (word,), (Markdown(f"# {word}\n\n- {word}"),), ("last",)):
+        await stage.show(Content(body=body, buttons=((button,),)))
+    assert await page.evaluate(OVERLAPS) == []
+    wide = "[...document.querySelectorAll('body *')].filter((node) => node.checkVisibility())"
+    wide += ".filter((node) => node.getBoundingClientRect().right > 390.5).map((node) => node.outerHTML)"
+    assert await page.evaluate(wide) == []
+    await page.evaluate("localStorage.clear()")
+
+
+OVERLAPS = """(() => {
+  const parts = [...document.querySelectorAll(".bubble, .meta")].map((node) => [node, node.getBoundingClientRect()]);
+  return parts.slice(1).flatMap(([node, box], at) =>
+    parts[at][1].bottom > box.top + 0.5 ? [`${parts[at][0].innerText} / ${node.innerText}`] : []);
+})()"""
 
 
 async def test_the_page_speaks_the_language_its_reader_chose(stage: Stage) -> None:
