@@ -33,7 +33,6 @@ class Shown:
 
     chat: StrictChat
     room: str
-    user: str
     job: Job
     content: Content
     since: float
@@ -129,17 +128,9 @@ class Watch:
                 self._close(gone)
             return
         job = self._jobs[button.job_id]
-        shown = self.open.get(job.id)
-        if shown is None:
-            shown = self.open[job.id] = Shown(
-                chat=chat,
-                room=room,
-                user=job.owner,
-                job=job,
-                content=content,
-                since=now,
-                first_at=now,
-            )
+        if (shown := self.open.get(job.id)) is None:
+            shown = Shown(chat=chat, room=room, job=job, content=content, since=now, first_at=now)
+            self.open[job.id] = shown
         shown.content, shown.since = content, now
         ahead = [p.at for p in content.body if isinstance(p, Moment) and not p.clock]
         if ahead and (not shown.times or shown.times[-1][1] != ahead[0]):
@@ -155,7 +146,7 @@ class Watch:
         """Compare every open message with `/queue` and with the servers."""
         by_user = defaultdict(list)
         for shown in self.open.values():
-            by_user[shown.user].append(shown)
+            by_user[shown.job.owner].append(shown)
         for user, messages in by_user.items():
             said = await self._asked(user)
             for shown in messages:
@@ -166,12 +157,7 @@ class Watch:
         if said is None or self.open.get(job.id) is not shown:
             return  # it ended while it was asked
         free = self._free(shown, now)
-        place = _PLACE.search(said)
-        if place is None or int(place[1]) <= FIRST:
-            self.looks += 1
-            wrong = said != shown.body
-            both = (shown.body, said)
-            self.differs.note(job.id, now, wrong=wrong, free=free, since=now, seen=both)
+        self.compare(job.id, shown.body, said, now, free=free)
         for moment in {p.at for p in shown.content.body if isinstance(p, Moment)}:
             if moment > shown.since:  # it was ahead when it was shown
                 wrong = moment < now
@@ -182,6 +168,14 @@ class Watch:
             if not seen or now - seen[-1][0] > 1.5 * LOOK_S:
                 self._truth.begins(claim)
             seen.append((now, free, self._truth.holds(claim)))
+
+    def compare(self, job_id: int, shown: str, said: str, now: float, *, free: bool) -> None:
+        """Compare them; one that falls behind the first and comes back is counted afresh."""
+        place = _PLACE.search(said)
+        first = place is None or int(place[1]) <= FIRST
+        self.looks += first
+        wrong = first and said != shown
+        self.differs.note(job_id, now, wrong=wrong, free=free, since=now, seen=(shown, said))
 
     def _free(self, shown: Shown, now: float) -> bool:
         """Whether the chat's budget allows an edit of that message now."""

@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+from typing import cast
 
 import pytest
 
 from benchmarks import truth
-from benchmarks.truth_looks import flips
+from benchmarks.truth_claims import Truth
+from benchmarks.truth_looks import Watch, flips
 from bot.lookout import Lookout
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_house import Bot
 
 
 def figures(capsys: pytest.CaptureFixture[str], seed: int) -> dict[str, float]:
@@ -45,3 +49,13 @@ def test_only_what_turns_back_by_more_than_a_fifth_is_a_flip() -> None:
     assert flips([(0, 100), (10, 130), (20, 160)]) == 0
     assert flips([(0, 100), (10, 130), (20, 128)]) == 0
     assert flips([(0, 100), (10, 130), (20, 90), (30, 140)]) == 2
+
+
+def test_time_behind_the_first_ten_is_not_counted_as_a_contradiction() -> None:
+    """One that came among them twice for a second would seem to have been wrong all the while."""
+    watch = Watch(cast("Bot", None), cast("FakeChat", None), cast("Truth", None))
+    for now, said in ((0.0, "#10 in line"), (1.0, "#11 in line"), (20.0, "#10 in line")):
+        watch.compare(1, "#11 in line", said, now, free=True)
+    assert not watch.differs.cases
+    watch.compare(1, "#11 in line", "#10 in line", 26.0, free=True)
+    assert len(watch.differs.cases) == 1
