@@ -12,6 +12,7 @@ _STEADY_S = 10.0
 _STEADY_SHARE = 0.2
 _SEEN_FOR_S = 3.0  # how long a moment must be off before another one is shown
 _TURNED_FOR_S = 20.0  # the same before it goes back to where it was
+_MORE_FOR_S = 4.0  # how long more must go first before that is told
 PASSES_S = 1.5  # a moment is shown for so long after it: what it announced is mostly just happening
 _MOST = 10_000  # moments, before those nobody asks for are let go
 _KEPT_S = 600.0  # since it was last asked for
@@ -71,6 +72,24 @@ class Calm:
         if len(self._told) >= self._most:
             self._told = {k: t for k, t in self._told.items() if t.asked_at > now - _KEPT_S}
             self._most = max(_MOST, 2 * len(self._told))
+
+
+class Counts:
+    """Keeps how many were said to go first for each wait: a forecast sways between two numbers.
+
+    Fewer are told at once, more only when there have been more for a while.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[Hashable, tuple[int, float, float]] = {}  # how many, so since, asked at
+
+    def of(self, key: Hashable, count: int, now: float) -> int:
+        """Return how many to tell where so many are counted now."""
+        told, so_at, asked_at = self._told.get(key, (count, now, now))
+        if count <= told or now - so_at >= _MORE_FOR_S or now - asked_at >= _MORE_FOR_S:
+            told, so_at = count, now
+        self._told[key] = told, so_at, now
+        return told
 
 
 def _is_off(told: float, expected: float, now: float) -> bool:

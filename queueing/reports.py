@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
-from queueing.calm import Calm, Expectation
+from queueing.calm import Calm, Counts, Expectation
 from queueing.catalog import ModelSpec
 from queueing.fleet import Fleet
 from queueing.forecast import Expected
@@ -52,6 +52,7 @@ class Reports:
         self._clock = clock
         self._weights = weights
         self._calm = Calm()
+        self._counts = Counts()
 
     # ------------------------------------------------------------ jobs
 
@@ -172,12 +173,13 @@ class Reports:
             return replace(
                 reason, host=turn.host, other=other, ahead=turn.ahead, turn_at=turn.turn_at
             )
+        about = (model, turn.host, turn.other)
         return Reason(
             why=Blocked.OTHERS_FIRST,
             model=model,
             host=turn.host,
             other=turn.other,
-            ahead=turn.ahead,
+            ahead=turn.ahead and self._counts.of(about, turn.ahead, self._clock.now()),
             turn_at=turn.turn_at,
         )
 

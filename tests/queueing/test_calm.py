@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.calm import PASSES_S, Calm, Expectation
+from queueing.calm import PASSES_S, Calm, Counts, Expectation
 
 LOOK_S = 1.0
 
@@ -65,3 +65,27 @@ def test_each_job_has_a_moment_of_its_own_and_those_long_gone_are_let_go() -> No
     for number in range(25_000):
         calm.of(number, expected(1e9), number * 1.0)
     assert len(calm) < 12_000
+
+
+def counted(*counts: int) -> list[int]:
+    """Return what is told at each look, one a second, where so many are counted."""
+    kept = Counts()
+    return [kept.of("line", count, float(now)) for now, count in enumerate(counts)]
+
+
+def test_a_count_that_sways_is_told_as_the_lower_one() -> None:
+    """A message would be edited every three seconds, and lag behind /queue each time."""
+    assert counted(2, 1, 1, 1, 2, 2, 1, 2, 1, 1) == [2, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+
+
+def test_a_count_that_grew_for_good_is_told_after_a_while() -> None:
+    """Three who came would never be told of."""
+    assert counted(1, 4, 4, 4, 4, 4)[-1] == 4
+    assert counted(5, 4, 3, 3)[-1] == 3
+
+
+def test_a_count_nobody_asked_for_is_told_as_it_is() -> None:
+    """What was told a minute ago says nothing of the line of now."""
+    kept = Counts()
+    assert kept.of("line", 1, 0.0) == 1
+    assert kept.of("line", 7, 60.0) == 7
