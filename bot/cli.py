@@ -87,18 +87,23 @@ def _run(arguments: argparse.Namespace) -> int:
 async def _serve(config: Config) -> None:
     from bot.app import build  # noqa: PLC0415  as above
 
-    # The sign of life begins when the database is ours: a second bot must not end the first one's.
-    async with build(config).running() as parts, asyncio.TaskGroup() as group:
-        beating = group.create_task(heartbeat.beat(config.database, parts.database.look_at_file))
-        chats = ", ".join(platform.name for platform in parts.platforms)
-        models = ", ".join(config.models) or "what its servers offer"
-        _log.info("usher %s serves %s to %s", version(), models, chats)
-        try:
-            await parts.queue.run()
-        finally:
-            beating.cancel()
-            if parts.database.damage is not None:  # a stop in order, but not a good end
-                raise StoreError(parts.database.damage)
+    app, damage = build(config), None
+    try:
+        # The sign of life begins when the database is ours: a second bot must not end the first one's.
+        async with app.running() as parts, asyncio.TaskGroup() as group:
+            look = parts.database.look_at_file
+            beating = group.create_task(heartbeat.beat(config.database, look))
+            chats = ", ".join(platform.name for platform in parts.platforms)
+            models = ", ".join(config.models) or "what its servers offer"
+            _log.info("usher %s serves %s to %s", version(), models, chats)
+            try:
+                await parts.queue.run()
+            finally:
+                beating.cancel()
+                damage = parts.database.damage
+    finally:
+        if damage is not None:  # a stop in order, but not a good end
+            raise StoreError(damage)
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -198,7 +198,19 @@ class Database:
         return self._writer.submit(kind, item)
 
     async def aclose(self) -> None:
-        """Finish what waits, close, and let others have the file. Idempotent."""
+        """Finish what waits, close, and let others have the file. Idempotent.
+
+        A cancellation is raised once all is closed: since Python 3.13 a task group that fails while
+        it is cancelled cancels its task once more, in the middle of what is closed then.
+        """
+        closing = asyncio.ensure_future(self._close())
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await asyncio.wait({closing})
+            raise
+
+    async def _close(self) -> None:
         if self._reader is not self._writer:
             await self._reader.aclose()
         await self._writer.aclose()

@@ -30,6 +30,7 @@ from tests.bot.discord_bot import COMMANDS, NotesInMemory, NotingDoor, running, 
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_state import Limits
 from tests.patience import runs_out
+from tests.processes.house import until
 
 MESSAGES = "/channels/*/messages"
 MESSAGE = "/channels/*/messages/*"
@@ -327,7 +328,7 @@ async def test_a_boosted_server_takes_larger_files(tier: int, mebibytes: int) ->
     async with FakeDiscord() as fake:
         fake.rest.tier = tier
         async with running(fake, NotingDoor()) as chat:
-            assert chat.limits.in_chat("100").upload == mebibytes * 2**20
+            await until(lambda: chat.limits.in_chat("100").upload == mebibytes * 2**20)
             assert chat.limits.in_chat("@55").upload == 10 * 2**20
             assert chat.limits.in_chat("999").upload == 10 * 2**20
             large = File(name="a.mp4", mime="video/mp4", data=bytes(11 * 2**20))
