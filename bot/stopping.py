@@ -23,7 +23,12 @@ def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
         loop = asyncio.get_running_loop()
         logs.watch_loop(loop)
         task = asyncio.ensure_future(work)
-        with _on_signal(lambda: loop.call_soon_threadsafe(task.cancel)):
+
+        def stop() -> None:
+            task.cancel()
+            print("stopping; once more to stop at once", file=sys.stderr)
+
+        with _on_signal(lambda: loop.call_soon_threadsafe(stop)):
             try:
                 await task
             except asyncio.CancelledError:
@@ -37,12 +42,15 @@ def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
 
 @contextmanager
 def _on_signal(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` at the first signal; the next one meets the system's own handling."""
+    """Call `stop` at the first signal; the next one meets the system's own handling.
+
+    `stop` is called in the middle of whatever runs, a write to the log included: what it does must
+    be safe there. Writing to the same stream is not; it raises, and the signal would be lost.
+    """
 
     def first(*_: object) -> None:
         for number in _STOPPING:
             signal.signal(number, signal.SIG_DFL)
-        print("stopping; once more to stop at once", file=sys.stderr)
         stop()
 
     # signal.signal works on Windows too, where the loop's own handlers do not exist

@@ -253,6 +253,43 @@ def test_a_second_bot_on_one_database_is_refused(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to answer")
+def test_a_signal_in_the_middle_of_a_write_to_the_log_is_not_lost() -> None:
+    """Whoever stops the bot as it logs a line would wait for an end that never comes."""
+    script = """\
+import asyncio, io, os, signal, sys
+from bot.stopping import run_until_signal
+
+class Log(io.RawIOBase):  # its writer runs signal handlers while it still holds its lock
+    def writable(self):
+        return True
+    def write(self, data):
+        if b"in the middle" in bytes(data):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return os.write(1, data)
+
+async def work():
+    sys.stderr = io.TextIOWrapper(io.BufferedWriter(Log()), line_buffering=True)
+    try:
+        print("a line, in the middle of which it is stopped", file=sys.stderr)
+        await asyncio.Event().wait()
+    finally:
+        print("stopped in order", flush=True)
+
+sys.exit(run_until_signal(work()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WAIT_S,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "stopped in order" in done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to answer")
 def test_a_second_signal_stops_at_once() -> None:
     """A stop that hangs could only be ended by force."""
     script = """\
