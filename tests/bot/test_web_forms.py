@@ -106,9 +106,8 @@ class Stage:
         self.page = page
 
     async def show(self, content: Content) -> MessageRef:
-        count = await self.page.evaluate("document.querySelectorAll('.message').length")
         ref = await self.web.send("local", content)
-        await self.page.wait(f"document.querySelectorAll('.message').length === {count + 1}")
+        await self.page.wait_message(ref.message)
         return ref
 
     async def opened(self) -> Invocation:

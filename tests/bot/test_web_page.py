@@ -61,9 +61,8 @@ class Stage:
 
     async def show(self, content: Content) -> MessageRef:
         """Send a message and wait until the page shows it."""
-        count = await self.page.evaluate("document.querySelectorAll('.message').length")
         ref = await self.web.send("local", content)
-        await self.page.wait(f"document.querySelectorAll('.message').length === {count + 1}")
+        await self.page.wait_message(ref.message)
         return ref
 
 

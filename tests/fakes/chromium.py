@@ -163,6 +163,10 @@ class Page:
         query = f"document.querySelector({json.dumps(selector)})"
         await self.wait(f"{query}?.innerText.includes({json.dumps(text)})")
 
+    async def wait_message(self, message: str) -> None:
+        """Wait until the page shows a message, whatever else arrives before it."""
+        await self.wait(f"document.querySelector('[data-message={json.dumps(message)}]') !== null")
+
     async def text(self, selector: str = "body") -> str:
         """Return the text an element shows."""
         return str(await self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText"))
