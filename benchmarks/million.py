@@ -4,13 +4,16 @@
 
 The jobs are written into the file, far beyond what the bot itself would accept. Measured at a real
 process: until the page answers (`ready_s`), until `/queue` and a new request are answered on it
-(`queue_s`, `image_s`), until it has stopped in order (`stopped_s`), and its memory (`rss_mb`). Exit
-status 1 when one of them is beyond its bound.
+(`queue_s`, `image_s`), until it has stopped in order (`stopped_s`), and its memory (`rss_mb`). Beside
+each stands the processor time the process took for it (`ready_cpu_s`, …), which other programs on
+the machine alter little. Exit status 1 when a time or the memory is beyond its bound.
 """
 
 import argparse
 import asyncio
 import json
+import os
+import resource
 import sqlite3
 import sys
 import tempfile
@@ -50,9 +53,13 @@ class Report:
 
     jobs: int
     ready_s: float = PATIENCE_S
+    ready_cpu_s: float = 0.0
     queue_s: float = PATIENCE_S
+    queue_cpu_s: float = 0.0
     image_s: float = PATIENCE_S
+    image_cpu_s: float = 0.0
     stopped_s: float = PATIENCE_S
+    stopped_cpu_s: float = 0.0
     rss_mb: int = 0
 
     def well(self) -> bool:
@@ -92,10 +99,11 @@ async def measure(folder: Path, jobs: int, *, shown: bool) -> Report:
     except (TimeoutError, aiohttp.ClientError) as error:
         print(f"the page did not answer: {error!r}", file=sys.stderr)
     report.rss_mb = max(report.rss_mb, memory_mb(bot.pid))
-    began = time.monotonic()
+    began, spent = time.monotonic(), cpu_s(bot.pid)
     bot.terminate()
     await bot.wait()
     report.stopped_s = round(time.monotonic() - began, 2)
+    report.stopped_cpu_s = round(ended_cpu_s() - spent, 2)
     return report
 
 
@@ -139,11 +147,15 @@ async def visit(pid: int, report: Report, began: float) -> None:
             await asyncio.sleep(0.05)  # another process: nothing to wait for but its port
         page = Tab(socket)
         await page.hello()
-        report.ready_s = round(time.monotonic() - began, 2)
+        report.ready_s, report.ready_cpu_s = round(time.monotonic() - began, 2), cpu_s(pid)
         for _ in range(3):
+            spent = cpu_s(pid)
             report.queue_s = await answered(page, "/queue", report.queue_s)
+            report.queue_cpu_s = max(report.queue_cpu_s, round(cpu_s(pid) - spent, 2))
             report.rss_mb = max(report.rss_mb, memory_mb(pid))
+        spent = cpu_s(pid)
         report.image_s = await answered(page, "/image flux a cat", PATIENCE_S)
+        report.image_cpu_s = round(cpu_s(pid) - spent, 2)
         await socket.close()
 
 
@@ -159,6 +171,22 @@ async def answered(page: Tab, line: str, so_far: float) -> float:
                 break
     took = round(time.monotonic() - asked, 2)
     return took if so_far == PATIENCE_S else max(took, so_far)
+
+
+def cpu_s(pid: int) -> float:
+    """Return the processor time a process has taken so far, in seconds."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except OSError:
+        return 0.0
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def ended_cpu_s() -> float:
+    """Return the processor time the ended child took; there is only one, the bot."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime
 
 
 def memory_mb(pid: int) -> int:

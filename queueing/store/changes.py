@@ -7,7 +7,7 @@ everything that can refuse comes before the first statement that writes.
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -253,7 +253,7 @@ def load_places(connection: sqlite3.Connection) -> Places:
     Thousands come as one row: each row of its own would wait for the other threads' turn.
     """
     places = Places()
-    for model, lane in connection.execute(queries.LINES).fetchall():
+    for model, lane in _lines(connection):
         last = _BEFORE_ALL
         while True:
             row = connection.execute(queries.PLACES, (model, lane, last, PLACES_AT_ONCE)).fetchone()
@@ -265,6 +265,13 @@ def load_places(connection: sqlite3.Connection) -> Places:
     for job_id, model, lane, owner in connection.execute(queries.BACK_ROWS):
         places.move(Move(job_id, owner, (model, lane), None))
     return places
+
+
+def _lines(connection: sqlite3.Connection) -> Iterator[LineKey]:
+    """Yield the lines that have waiting jobs."""
+    line: LineKey = ("", "")
+    while line := connection.execute(queries.NEXT_LINE, (*line, queries.AFTER_ALL)).fetchone():
+        yield line
 
 
 def _known(connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, Job]:

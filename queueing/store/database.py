@@ -39,11 +39,12 @@ _READER = (
     "PRAGMA wal_autocheckpoint = 0",  # two checkpointing connections can corrupt SQLite < 3.51.3
     "PRAGMA temp_store = MEMORY",
 )
-_LOOK_S = 1.5
+_LOOK_S = 1.0
 _STEPS = 10_000  # of SQLite's machine, between two looks at the clock
-_SMALL_TABLES = (
+_SMALL_TABLES = (  # the youngest first: the one of the jobs is the oldest and by far the longest
     "SELECT name FROM sqlite_schema"
     " WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND sql NOT LIKE '% data % BLOB %'"
+    " ORDER BY rowid DESC"
 )
 
 

@@ -76,7 +76,10 @@ LAST_PROCESSING = (
     "SELECT model, lane, max(seq) FROM jobs WHERE state = 'processing' GROUP BY model, lane"
 )
 OWNERS = "SELECT owner, count(*), count(seq) FROM jobs WHERE finished_at IS NULL GROUP BY owner"
-LINES = "SELECT DISTINCT model, lane FROM jobs WHERE state = 'pending' AND seq IS NOT NULL"
+NEXT_LINE = (  # one seek for each line; DISTINCT would walk past every job that waits
+    "SELECT model, lane FROM jobs WHERE state = 'pending' AND (model, lane, seq) > (?, ?, ?)"
+    " ORDER BY model, lane, seq LIMIT 1"
+)
 PLACES = (
     "SELECT json_group_array(id), json_group_array(seq) FROM (SELECT id, seq FROM jobs"
     " WHERE state = 'pending' AND model = ? AND lane = ? AND seq > ? ORDER BY seq LIMIT ?)"
@@ -107,7 +110,7 @@ ABANDONED = (
     f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NOT NULL AND acknowledged = 0"
     " AND state = 'cancelled' AND backend IS NOT NULL ORDER BY id"
 )
-AFTER_ALL = 2**63 - 1  # no job has a greater id
+AFTER_ALL = 2**63 - 1  # no job has a greater id or place
 HISTORY = f"SELECT {JOB_COLUMNS} FROM jobs WHERE owner = ? AND id < ? ORDER BY id DESC LIMIT ?"
 INPUTS = "SELECT name, mime, data FROM inputs WHERE job_id = ? ORDER BY number"
 OUTPUTS = "SELECT number, name, mime, data FROM outputs WHERE job_id = ? ORDER BY number"

@@ -130,9 +130,7 @@ async def test_a_file_that_is_no_database_is_refused_and_kept(path: Path) -> Non
         assert file.read() == diary
 
 
-@pytest.mark.parametrize("table", ["jobs", "estimates"])
-async def test_a_damaged_page_is_refused_with_what_to_do(path: Path, table: str) -> None:
-    """Usher would run on a damaged file and fail somewhere in the middle."""
+async def fill_and_damage(path: Path, table: str) -> None:
     database = await open_database(f"sqlite:///{path}")
     store = SqliteStore(database)
     await asyncio.gather(*(store.add(new(n), 1.0, limits=LIMITS) for n in range(500)))
@@ -142,6 +140,21 @@ async def test_a_damaged_page_is_refused_with_what_to_do(path: Path, table: str)
     with path.open("r+b") as file:
         file.seek((page - 1) * 4096)
         file.write(b"\xff" * 4096)
+
+
+@pytest.mark.parametrize("table", ["jobs", "estimates"])
+async def test_a_damaged_page_is_refused_with_what_to_do(path: Path, table: str) -> None:
+    """Usher would run on a damaged file and fail somewhere in the middle."""
+    await fill_and_damage(path, table)
+    assert "restore the newest backup" in await refusal(path)
+
+
+async def test_the_short_tables_are_looked_at_before_the_long_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million jobs would use the moment up, and a damaged table of people would go unseen."""
+    await fill_and_damage(path, "estimates")
+    monkeypatch.setattr(database_module, "_LOOK_S", -1.0)  # over as soon as a table is long
     assert "restore the newest backup" in await refusal(path)
 
 
