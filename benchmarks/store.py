@@ -64,7 +64,7 @@ def job_rows(amount: int) -> list[Row]:
         new = new_job(number)
         place = number // MODELS + 1
         row = (number + 1, new.model, new.lane, place, 0.0, NOW, new.owner, new.key)
-        rows.append((*row, None, new.reply_to, request))
+        rows.append((*row, None, new.reply_to, request, None))
     return rows
 
 

@@ -6,7 +6,8 @@ Servers that tell their context cut once more, by their own count of tokens.
 from dataclasses import dataclass
 
 from queueing.catalog import ModelSpec
-from queueing.requests import ChatMessage, File
+from queueing.jobs import Job
+from queueing.requests import Chat, ChatMessage, File
 
 CHARS_PER_TOKEN = 3.5
 ANSWER_SHARE = 0.25  # of the context, kept free for the answer
@@ -29,6 +30,13 @@ def room_chars(model: ModelSpec | None) -> int:
     if not isinstance(tokens, int) or isinstance(tokens, bool):
         return USUAL_CHARS
     return int(tokens * CHARS_PER_TOKEN * (1 - ANSWER_SHARE))
+
+
+def remembered_by(earlier: Job | None, model: ModelSpec | None) -> str | None:
+    """Return the server that has read a conversation, if the model it goes on with read it there."""
+    if earlier is None or model is None or earlier.model != model.name:
+        return None
+    return earlier.backend or earlier.remembered_by if isinstance(earlier.request, Chat) else None
 
 
 def continued(earlier: Talk, asked: Talk, *, system: str, room: int, sees: bool) -> Talk:

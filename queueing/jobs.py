@@ -64,6 +64,7 @@ class NewJob:
     redelivered update finds the job it made before. `reply_to` is opaque to the queue; the bot
     finds its chat by it. `parent` names the job an enhancement serves. `hold_s` keeps a job from
     starting for that long after acceptance (its prompt is being enhanced); it keeps its place.
+    `remembered_by` is the backend that has read its conversation so far, None for a new one.
     """
 
     model: str
@@ -75,6 +76,7 @@ class NewJob:
     reply_to: str = ""
     key: str
     hold_s: float = 0.0
+    remembered_by: str | None = None
 
     @property
     def needs(self) -> Capability:
@@ -95,7 +97,8 @@ class Job:
     Moments are UNIX seconds. `seq` is the place in its line, None while it waits in its owner's
     back row. `attempt` counts the starts the job is charged for, `sendings` all of them, and never
     goes back: no id made of it is used twice. `backend` names where the newest attempt runs or ran.
-    `suspect` marks a job that ran when its server died: it runs again alone.
+    `suspect` marks a job that ran when its server died: it runs again alone. `remembered_by` names
+    the backend that has read its conversation so far; it may not exist any more.
     """
 
     id: int
@@ -118,6 +121,7 @@ class Job:
     error: str | None
     acknowledged: bool
     sendings: int
+    remembered_by: str | None = None
 
 
 _NOTHING = TextToImage(prompt="")

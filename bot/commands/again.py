@@ -22,4 +22,5 @@ async def handle(context: Context, call: Call) -> Answer:
     if isinstance(request, TextToImage):
         request = request.model_copy(update={"seed": secrets.randbelow(2**32)})
     files = await context.queue.inputs(job)
-    return Placed(job=await place.place(context, call, job.model, request, files))
+    placed = await place.place(context, call, job.model, request, files, earlier=job)
+    return Placed(job=placed)

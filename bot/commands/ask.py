@@ -77,7 +77,8 @@ async def ask(
         sees=spec is not None and Capability.VISION in spec.capabilities,
     )
     request = Chat(messages=talk.turns)
-    return Placed(job=await place.place(context, call, model, request, talk.files))
+    job = await place.place(context, call, model, request, talk.files, earlier=earlier)
+    return Placed(job=job)
 
 
 def _model(context: Context, call: Call, question: Talk, earlier: Job | None) -> str:

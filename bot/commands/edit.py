@@ -44,7 +44,8 @@ async def _ask_again(context: Context, call: Call, job: Job, request: Chat) -> P
     asked = ChatMessage(role=last.role, text=question, pictures=last.pictures)
     request = request.model_copy(update={"messages": (*before, asked)})
     files = await context.queue.inputs(job)
-    return Placed(job=await place.place(context, call, job.model, request, files))
+    placed = await place.place(context, call, job.model, request, files, earlier=job)
+    return Placed(job=placed)
 
 
 async def _draw_again(context: Context, call: Call, job: Job, request: TextToImage) -> Placed:

@@ -9,6 +9,7 @@ from bot.commands.context import Call, CallRefused, Context
 from bot.commands.jobs import drawn_pictures, replied_job
 from bot.commands.misspelt import near_model
 from bot.commands.parse import BadCall, clean
+from bot.conversation import remembered_by
 from bot.pictures import BadPicture, checked
 from bot.platforms.base import Attachment
 from bot.platforms.content import Moment
@@ -103,11 +104,13 @@ async def place(
     files: tuple[File, ...] = (),
     *,
     hold_s: float = 0.0,
+    earlier: Job | None = None,
 ) -> Job:
     """Accept a request durably, or raise `Refused` or `CallRefused`.
 
     A repeated call returns the same job and costs nothing more. With `hold_s` the job may start
-    only that many seconds later, or when its prompt has been improved.
+    only that many seconds later, or when its prompt has been improved. `earlier` is the job whose
+    conversation the request goes on with, or repeats.
     """
     room = context.rooms.of(call.invocation.platform, call.invocation.places)
     if (unwanted := room.unwanted(_words(request))) is not None:
@@ -121,6 +124,7 @@ async def place(
         reply_to=Origin.of(call.invocation, call.language, near).model_dump_json(),
         key=call.invocation.key,
         hold_s=hold_s,
+        remembered_by=remembered_by(earlier, context.catalog.find(model)),
     )
     async with context.people.turn(new.owner):
         return await _submit(context, call, new)

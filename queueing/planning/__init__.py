@@ -22,6 +22,8 @@ def plan(world: World) -> Plan:
 
     0.  Close the gates of the last plan's reservations that still hold (R4).
     1.  A head with a ready, free copy that no gate closes starts (R1).
+        1a. Of several such copies a conversation goes on at the one that remembers it, if the rest of
+            the answer stays what it is without this; else where fewest jobs run.
     2.  A host whose budget shrank unloads idle copies.
     3.  A model that waits and has no copy ready or loading is wanted: one load (R2).
         3a. It goes where the loader is free and eviction costs least (R3).
@@ -41,7 +43,18 @@ def plan_moves(world: World) -> Plan:
 
 
 def _decided(world: World) -> Board:
-    board = Board(world)
+    board = _tried(world, conversations=True)
+    if board.called_back:  # 1a
+        plain = _tried(world, conversations=False)
+        if _moves(board) != _moves(plain):
+            board.dissolve()
+            return plain
+        plain.dissolve()
+    return board
+
+
+def _tried(world: World, *, conversations: bool) -> Board:
+    board = Board(world, conversations=conversations)
     if world.rules.gate:
         gates.renew(board)  # 0
     dispatch.dispatch(board)  # 1
@@ -52,6 +65,12 @@ def _decided(world: World) -> Board:
     if world.rules.replicate:
         replicas.replicate(board)  # 4
     return board
+
+
+def _moves(board: Board) -> tuple[object, ...]:
+    """Return all that is decided but for where jobs start."""
+    reservations = [host.reservation for host in board.hosts.values()]
+    return [start.job for start in board.starts], board.loads, board.evictions, reservations
 
 
 def _answer(board: Board, reasons: Mapping[str, Reason]) -> Plan:

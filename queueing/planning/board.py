@@ -191,8 +191,10 @@ class ModelState:
 class Board:
     """The mutable state of one decision; its lists become the plan."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, conversations: bool = True) -> None:
         self.world = world
+        self.conversations = conversations  # whether they go back to where they are remembered
+        self.called_back = False  # whether one did
         self.now = world.now
         self.rules = world.rules
         self.hosts = {name: HostState(view) for name, view in world.hosts.items()}

@@ -1,4 +1,4 @@
-"""Rule R1: start the jobs whose model is ready, oldest head first; and which lane comes next.
+"""Rule R1: start the jobs whose model is ready, oldest head first; where; and which lane comes next.
 
 Never loads, evicts or reserves anything.
 """
@@ -43,11 +43,35 @@ def _start_next(board: Board, model: ModelState) -> bool:
             min(copies, key=lambda copy: copy.backend.busy).backend.waits_for = model.view.name
             return False
         copies = empty
-    board.start(job, min(copies, key=_preference))
+    board.start(job, _place(board, job, copies))
     lane.spent += lane.cost
     lane.taken += 1
     model.note_oldest()
     return True
+
+
+def _place(board: Board, job: Job, copies: Sequence[CopyState]) -> CopyState:
+    """Return the free copy a job starts on.
+
+    Its conversation goes on where it is remembered, unless that host is reserved or other servers
+    have more to do there than on the host that would be preferred.
+    """
+    best = min(copies, key=_preference)
+    if not board.conversations or job.remembered_by in {None, best.backend.view.name}:
+        return best
+    for copy in copies:
+        host = copy.backend.host
+        if copy.backend.view.name == job.remembered_by:
+            if host.reservation is not None or _beside(copy) > _beside(best):
+                return best
+            board.called_back = True
+            return copy
+    return best
+
+
+def _beside(copy: CopyState) -> int:
+    """Return how many jobs other servers run on the copy's host."""
+    return copy.backend.host.running - sum(other.running for other in copy.backend.copies)
 
 
 def _preference(copy: CopyState) -> tuple[bool, int, int]:

@@ -301,6 +301,7 @@ def _job_row(job: Job, arrival: Arrival) -> Row:
         job.parent,
         job.reply_to,
         arrival.request,
+        job.remembered_by,
     )
 
 

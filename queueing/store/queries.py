@@ -8,17 +8,18 @@ from queueing.jobs import TRANSITIONS, JobEvent
 
 JOB_COLUMNS = (
     "id, model, request, owner, lane, parent, reply_to, state, seq, attempt, version, not_before,"
-    " queued_at, started_at, finished_at, backend, suspect, error, acknowledged, sendings"
+    " queued_at, started_at, finished_at, backend, suspect, error, acknowledged, sendings,"
+    " remembered_by"
 )
 
 # ---------------------------------------------------------------- accepting
 
 JOB_BY_KEY = f"SELECT {JOB_COLUMNS} FROM jobs WHERE key = ?"
 JOBS_BY_KEYS = f"SELECT {JOB_COLUMNS}, key FROM jobs WHERE key IN (SELECT value FROM json_each(?))"
-_ROW = "(?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?)"
+_ROW = "(?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_JOB = (
     "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key, parent,"
-    f" reply_to, request) VALUES {_ROW}"
+    f" reply_to, request, remembered_by) VALUES {_ROW}"
 )
 JOBS_AT_ONCE = 20  # rows in one statement: a third cheaper than one by one, more gain little
 INSERT_JOBS = INSERT_JOB + f", {_ROW}" * (JOBS_AT_ONCE - 1)

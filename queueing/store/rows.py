@@ -35,6 +35,7 @@ def job_from(row: Row) -> Job:
         error=row[17],
         acknowledged=bool(row[18]),
         sendings=row[19],
+        remembered_by=row[20],
     )
 
 
@@ -61,6 +62,7 @@ def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
         error=None,
         acknowledged=False,
         sendings=0,
+        remembered_by=new.remembered_by,
     )
 
 
@@ -103,6 +105,7 @@ def changed(
         error=error if error is not None else job.error,
         acknowledged=job.acknowledged,
         sendings=job.sendings + (event is JobEvent.START),
+        remembered_by=job.remembered_by,
     )
 
 

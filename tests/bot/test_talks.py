@@ -12,7 +12,8 @@ from backends.llm_request import merged
 from bot.commands.context import Call
 from bot.commands.talks import name_of
 from bot.people import Person
-from queueing.requests import ChatMessage
+from queueing.catalog import ModelSpec
+from queueing.requests import Capability, ChatMessage
 from tests.bot.results import DEAF, FLUX, QWEN, ask, done, in_bot, of, picture, press, said, shown
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_house import Bot, bot, quiet
@@ -88,6 +89,51 @@ def test_a_question_that_was_taken_back_is_no_part_of_the_conversation() -> None
         assert turns(await done(running, WHO)) == ["my name is Bob", "what is my name?"]
 
     in_bot(story)
+
+
+def test_a_question_knows_which_server_remembers_its_conversation() -> None:
+    """Each question would be read from the first word on by another server."""
+
+    async def story(running: Bot) -> None:
+        first = await done(running, BOB)
+        second = await done(running, WHO)
+        again = await press(running, first, "again")
+        asked = [first, second, again, await done(running, "/image a cat")]
+        assert [job and job.remembered_by for job in asked] == [None, "comfy", "comfy", None]
+        assert (await done(running, "/ask qwen who am I?")).remembered_by is None
+        waiting = await ask(running, WHO)
+        assert waiting is not None
+        assert (await done(running, WHO)).remembered_by == "comfy"  # though that has not run yet
+
+    in_bot(story, FLUX, DEAF, QWEN)
+
+
+def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: Path) -> None:
+    """The first word of a long conversation would wait until another server had read it, too."""
+    url = f"sqlite:///{tmp_path}/usher.sqlite"
+    able = frozenset({Capability.TEXT_TO_TEXT})
+    qwen = ModelSpec(
+        name="qwen", backends=("one", "two"), capabilities=able, vram_mb=2000, service_s=5.0
+    )
+    house = House.of((qwen,), [host("gpu-1", "one"), host("gpu-2", "two")], url=url)
+    for server in house.servers.values():
+        server.memory.add("qwen")
+    chat = FakeChat()
+
+    async def story() -> None:
+        async with bot(house, chat) as running:
+            await ask(running, "/ask a long story", "fake:2", chat="2")
+            first = await done(running, BOB)
+            assert first.backend == "two"  # the other one was busy
+            assert (await done(running, WHO)).backend == "two"
+        async with bot(house, chat) as running:
+            assert (await done(running, "/ask and how is it spelt?")).backend == "two"
+            assert (await done(running, "/ask a story", "fake:3", chat="3")).backend == "one"
+            assert await ask(running, "/ask and then?", "fake:2", chat="2")
+            third = await done(running, "/ask and the end?", "fake:3", chat="3")
+            assert third.backend == "two"  # nobody waits for the one that remembers
+
+    run(story())
 
 
 def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:

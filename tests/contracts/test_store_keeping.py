@@ -115,6 +115,22 @@ async def test_ids_are_never_used_twice(store: Store, reopen: Open) -> None:
 # ---------------------------------------------------------------- what is remembered
 
 
+async def test_where_a_conversation_is_remembered_is_kept(store: Store, reopen: Open) -> None:
+    """After a restart every conversation would be read again from its first word."""
+    first = await add(store)
+    asked = await add(store, replace(new(), remembered_by="gpu-2"))
+    assert (first.remembered_by, asked.remembered_by) == (None, "gpu-2")
+    running = await start(store, asked)
+    await store.aclose()
+    again = await reopen()
+    assert await again.get(asked.id) == running
+    assert running.remembered_by == "gpu-2"
+    back = await again.apply(running, JobEvent.RELEASE, NOW)
+    assert (await again.lines(NOW, per_line=2))[0].heads == (first, back)
+    assert back.remembered_by == "gpu-2"
+    await again.aclose()
+
+
 async def test_learned_times_are_replaced_one_by_one(store: Store) -> None:
     """Estimates would start from nothing after a restart."""
     load = Learned(

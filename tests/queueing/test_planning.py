@@ -3,6 +3,8 @@
 import gc
 from dataclasses import replace
 
+import pytest
+
 from queueing.planning import plan
 from queueing.world import (
     BackendView,
@@ -10,6 +12,7 @@ from queueing.world import (
     Evict,
     HostView,
     Load,
+    ModelView,
     Plan,
     Residency,
     Waiting,
@@ -17,6 +20,7 @@ from queueing.world import (
 from tests.queueing.worlds import GB, NOW, copy, host, jobs, line, model, world
 
 TWO_HOSTS = (host("h1"), host("h2"))
+BOTH = ("b1", "b2")
 TWO_CARDS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h2"))
 COMFY = BackendView(name="comfy", host="h1", serial=True, max_models=1, unloads_together=True)
 TEXTS = BackendView(name="texts", host="h1")
@@ -47,6 +51,63 @@ def test_a_copy_runs_as_many_jobs_as_it_has_slots() -> None:
     waiting = jobs("llama", 5, 4, 3, 2, 1)
     snapshot = world(model("llama", line(waiting), parallel=4), copies=(copy("llama", running=1),))
     assert [job for job, _ in started(plan(snapshot))] == [job.id for job in waiting[:3]]
+
+
+def going_on(backend: str, *, parallel: int = 2) -> ModelView:
+    """Return a text model with copies on both cards, whose only job goes on with a conversation."""
+    (job,) = jobs("llama", 1)
+    return model("llama", line((replace(job, remembered_by=backend),)), parallel=parallel, on=BOTH)
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("running", [0, 1])
+def test_a_conversation_goes_on_where_it_is_remembered(backend: str, running: int) -> None:
+    """The server would read thousands of words again that another has still in mind."""
+    copies = tuple(copy("llama", b, running=running if b == backend else 0) for b in BOTH)
+    snapshot = world(going_on(backend), copies=copies, hosts=TWO_HOSTS, backends=TWO_CARDS)
+    assert [b for _, b in started(plan(snapshot))] == [backend]
+
+
+@pytest.mark.parametrize("backend", [*BOTH, "gone", "b3"])
+def test_nobody_waits_for_the_server_that_remembers(backend: str) -> None:
+    """People would queue for one server while another has nothing to do."""
+    copies = (copy("llama", "b1", running=int(backend == "b1")), copy("llama", "b2"))
+    if backend == "b2":
+        copies = (copy("llama", "b1"), copy("llama", "b2", running=1))
+    views = (*TWO_CARDS, BackendView(name="b3", host="h2"))
+    snapshot = world(going_on(backend, parallel=1), copies=copies, hosts=TWO_HOSTS, backends=views)
+    assert [b for _, b in started(plan(snapshot))] == ["b1" if backend != "b1" else "b2"]
+
+
+def test_a_conversation_leaves_a_card_on_which_others_draw() -> None:
+    """An answer would be slow from its first word to its last to save what is read before it."""
+    comfy = BackendView(name="comfy", host="h1", serial=True)
+    snapshot = world(
+        going_on("b1"),
+        model("flux", vram_mb=6 * GB, on=("comfy",)),
+        copies=(
+            *(copy("llama", b) for b in BOTH),
+            copy("flux", "comfy", running=1, vram_mb=6 * GB),
+        ),
+        hosts=TWO_HOSTS,
+        backends=(*TWO_CARDS, comfy),
+    )
+    assert [b for _, b in started(plan(snapshot))] == ["b2"]
+
+
+def test_a_conversation_keeps_nobody_off_a_card() -> None:
+    """Who waits for a load would wait for an answer that another card could have given."""
+    cold = jobs("flux", 60)
+    copies = (copy("llama", "b1"), copy("llama", "b2"))
+    there = replace(going_on("b2"), left_at=NOW - 500)
+    hosts = (host("h1"), host("h2"))
+    flux = model("flux", line(cold), vram_mb=15 * GB, on=("b2",))
+    snapshot = world(there, flux, copies=copies, hosts=hosts, backends=TWO_CARDS)
+    answer = plan(snapshot)
+    assert [b for _, b in started(answer)] == ["b1"]
+    assert answer.loads == (
+        Load(model="flux", backend="b2", evict=(Evict(model="llama", backend="b2"),)),
+    )
 
 
 def test_a_job_of_a_ready_model_does_not_wait_for_another_load() -> None:

@@ -1,6 +1,7 @@
 """The planner's promises, tried on random worlds and on whole random days."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, note, settings
@@ -227,6 +228,35 @@ def test_no_head_is_held_back_without_a_gate(snapshot: World) -> None:
         )
         if free and heads and view.host not in gated:
             assert suspects
+
+
+@settings(max_examples=400, deadline=None)
+@given(worlds(), st.data())
+def test_what_a_server_remembers_delays_nobody(snapshot: World, data: st.DataObject) -> None:
+    """Old conversations would go before new ones, or keep a card from those who wait for it."""
+    remembers = st.sampled_from([None, *BACKENDS])
+    models = {
+        name: replace(
+            view,
+            waiting=tuple(
+                replace(
+                    waiting,
+                    heads=tuple(
+                        replace(job, remembered_by=data.draw(remembers)) for job in waiting.heads
+                    ),
+                )
+                for waiting in view.waiting
+            ),
+        )
+        for name, view in snapshot.models.items()
+    }
+    answer, plain = plan(replace(snapshot, models=models)), plan(snapshot)
+    assert [start.job.id for start in answer.starts] == [start.job.id for start in plain.starts]
+    assert answer.loads == plain.loads
+    assert answer.evictions == plain.evictions
+    assert answer.reservations == plain.reservations
+    assert answer.reasons.keys() == plain.reasons.keys()
+    _starts_are_possible(replace(snapshot, models=models), answer)
 
 
 @settings(max_examples=200, deadline=None)
