@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from bot.arrivals import Arrival, Arrivals
 from bot.commands import attached, late
 from bot.commands.context import (
     Answer,
@@ -78,14 +79,25 @@ class Gate:
         self._typed = frozenset(c.name for c in context.commands if not c.hidden)
         self._context = context
         self._presenter = presenter
+        self._arrivals = Arrivals()
         self._closed = False
 
     def close(self) -> None:
         """Carry out nothing more: an orderly stop has nearly ended."""
         self._closed = True
 
+    def arrived(self, user: str, chat: str) -> Arrival:
+        """Return the place of something that came in, behind what its person sent there earlier."""
+        return self._arrivals.take(user, chat)
+
     async def call(self, invocation: Invocation) -> None:
         """Carry out a call; what it accepts is durable when this returns."""
+        with invocation.arrival or self.arrived(invocation.user, invocation.chat) as arrival:
+            if not invocation.button:  # a button is about what is there already
+                await arrival.turn_soon()
+            await self._carry_out(replace(invocation, arrival=arrival))
+
+    async def _carry_out(self, invocation: Invocation) -> None:
         language = language_of(invocation.language)
         if self._closed:
             await _left_to_next_process(invocation)

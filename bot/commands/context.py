@@ -98,6 +98,11 @@ class Call:
         value = self.args.get(name)
         return None if value is None else float(value)
 
+    async def turn(self) -> None:
+        """Wait until everything the caller sent here earlier is accepted or refused."""
+        if self.invocation.arrival is not None:
+            await self.invocation.arrival.turn()
+
     def say(self, key: str, **values: Value) -> Body:
         """Return a text in the caller's language."""
         return say(self.language, key, **values)

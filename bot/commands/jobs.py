@@ -29,6 +29,7 @@ async def past_job(context: Context, call: Call) -> Job:
     job = await _pointed_at(context, call)
     if job is not None:
         return job
+    await call.turn()
     latest = await context.queue.history(call.invocation.user, limit=1)
     if not latest:
         raise CallRefused("history.none")

@@ -16,6 +16,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 async def begin(context: Context, call: Call) -> None:
     """Begin the caller's conversation in this chat again."""
+    await call.turn()
     at = call.invocation
     now = context.clock.now()
     await context.records.begin_afresh(at.platform, at.chat, at.user, now, idle_s=context.idle_s)

@@ -31,10 +31,12 @@ async def pictures(call: Call, of: Sequence[Attachment] | None = None) -> tuple[
     """Return the attached pictures, or those `of` them, checked. Raises `BadCall`.
 
     The size is checked before anything is downloaded, the format and the number of pixels before
-    anything is decoded.
+    anything is decoded. One person's files in one chat are read one after the other.
     """
     files = call.invocation.files if of is None else of
     attached = [file for file in files if file.kind is AttachmentKind.PICTURE]
+    if attached:
+        await call.turn()
     return tuple([await _picture(each) for each in attached])
 
 
@@ -63,6 +65,7 @@ async def words(call: Call, limit: int) -> str:
         name = clean(attached.name)[:_NAME_SHOWN]
         if attached.size > MOST_BYTES:
             raise BadCall("problem.text_bytes", name=name, limit=MOST_BYTES // 1000)
+        await call.turn()
         try:
             text = clean(decoded(await _read(attached)))
         except BadTextFile as bad:
@@ -109,9 +112,11 @@ async def place(
     """Accept a request durably, or raise `Refused` or `CallRefused`.
 
     A repeated call returns the same job and costs nothing more. With `hold_s` the job may start
-    only that many seconds later, or when its prompt has been improved. `earlier` is the job whose
-    conversation the request goes on with, or repeats.
+    only that many seconds later, or when its prompt has been improved. What the caller sent here
+    earlier is accepted first. `earlier` is the job whose conversation the request goes on with, or
+    repeats.
     """
+    await call.turn()
     room = context.rooms.of(call.invocation.platform, call.invocation.places)
     if (unwanted := room.unwanted(_words(request))) is not None:
         raise CallRefused("refused.word", word=unwanted)

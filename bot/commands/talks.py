@@ -20,6 +20,7 @@ _ROLES = frozenset({"system", "user", "assistant", "developer", "tool", "functio
 
 async def earlier_job(context: Context, call: Call) -> Job | None:
     """Return the job whose exchange a question goes on with, None for the first of a conversation."""
+    await call.turn()
     invocation = call.invocation
     if invocation.replied_to is not None:
         job = await replied_job(context, call)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from bot.arrivals import Arrival
 from bot.attachments import AttachmentKind
 from bot.commands.table import Command, Param
 from bot.platforms.content import Content, Form
@@ -161,6 +162,9 @@ class Invocation:
 
     `album` is set for pictures that arrive one by one: `key` is then the album's, the same for
     parts that come late.
+
+    `arrival` is the call's place among those of its person in its chat, where the platform took it
+    beforehand; see `Door.arrived`.
     """
 
     key: str
@@ -187,6 +191,7 @@ class Invocation:
     form: bool = False
     comes_again: bool = True
     album: Album | None = None
+    arrival: Arrival | None = None
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -198,6 +203,14 @@ class Door(Protocol):
     """The one way in, given to every platform."""
 
     commands: Sequence[Command]
+
+    def arrived(self, user: str, chat: str) -> Arrival:
+        """Note that something of a person came in, before anything is awaited for it.
+
+        What a person asks in one chat is accepted in the order of these places. A platform that
+        calls the door without awaiting anything beforehand need not take one: `call` does. `chat`
+        is any notation that is the same for all calls of the chat. The platform settles the place.
+        """
 
     async def call(self, invocation: Invocation) -> None:
         """Carry out a call. When it returns, whatever it accepts is durable.

@@ -7,12 +7,14 @@ nothing here outlives that: what is returned is an ordinary message, edited by t
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
 import discord
 from discord.utils import MISSING
 
+from bot.arrivals import Arrival
 from bot.platforms.base import Attachment, Door, Invocation, MessageRef
 from bot.platforms.content import Content, Form
 from bot.platforms.discord_errors import (
@@ -68,12 +70,19 @@ class Call:
         self._thinking: bool | None = None  # "thinking…" is shown, to the caller alone if True
 
     async def serve(
-        self, door: Door, command: str, values: Mapping[str, Any], *, limit: int
+        self,
+        door: Door,
+        command: str,
+        values: Mapping[str, Any],
+        arrival: Arrival,
+        *,
+        limit: int,
     ) -> None:
         """Carry the call out, and confirm it to Discord in time if nobody answers it."""
         async with asyncio.TaskGroup() as group:
             reminder = group.create_task(self._confirm_in_time())
-            await door.call(self._invocation(command, values, limit))
+            invocation = self._invocation(command, values, limit)
+            await door.call(replace(invocation, arrival=arrival))
             opens = {each.name for each in door.commands if each.opens_form}
             if self._button and command not in opens:
                 # The press shows its effect elsewhere: end its spinner now.

@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import discord
 from discord import app_commands
 
+from bot.arrivals import Arrival
 from bot.platforms.base import Door
 from bot.platforms.discord_calls import Call
 from bot.platforms.discord_commands import (
@@ -155,16 +157,22 @@ class Client(discord.AutoShardedClient):
             download_limit=self._download_limit,
         )
         if spoken.invocation() is not None:
-            self._calls.create_task(self._hear(spoken))
+            arrival = self._arrived(message.author.id, message.channel.id)
+            self._calls.create_task(self._hear(spoken, arrival))
 
-    async def _hear(self, spoken: Spoken) -> None:
+    def _arrived(self, person_id: int, channel_id: int) -> Arrival:
+        """Take a call's place; a channel that is not known yet has its final id all the same."""
+        return self._door.arrived(f"{self._platform}:{person_id}", f"{channel_id}")
+
+    async def _hear(self, spoken: Spoken, arrival: Arrival) -> None:
         """Hand what was said to the door."""
         try:
-            if is_astray(spoken.message):
-                await self._find(spoken.message)
-            invocation = spoken.invocation()
-            if invocation is not None:
-                await self._door.call(invocation)
+            with arrival:
+                if is_astray(spoken.message):
+                    await self._find(spoken.message)
+                invocation = spoken.invocation()
+                if invocation is not None:
+                    await self._door.call(replace(invocation, arrival=arrival))
         except ChatError as error:
             _log.warning("%s: a message in an unknown channel: %s", self._platform, error)
         except Exception:  # noqa: BLE001 - one broken call must not end the connection
@@ -204,10 +212,15 @@ class Client(discord.AutoShardedClient):
             _log.warning("%s: a call from a channel of an unknown kind", self._platform)
             return
         call = Call(interaction, platform=self._platform, post=self._post, about=about)
-        self._calls.create_task(self._serve(call, command, values))
+        arrival = self._arrived(interaction.user.id, interaction.channel_id)
+        self._calls.create_task(self._serve(call, command, values, arrival))
 
-    async def _serve(self, call: Call, command: str, values: Mapping[str, Any]) -> None:
+    async def _serve(
+        self, call: Call, command: str, values: Mapping[str, Any], arrival: Arrival
+    ) -> None:
         try:
-            await call.serve(self._door, command, values, limit=self._download_limit)
+            with arrival:
+                limit = self._download_limit
+                await call.serve(self._door, command, values, arrival, limit=limit)
         except Exception:  # noqa: BLE001 - one broken call must not end the connection
             _log.exception("%s: /%s failed", self._platform, command)

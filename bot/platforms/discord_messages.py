@@ -71,6 +71,7 @@ class Spoken:
             language=message.guild.preferred_locale.value if message.guild else None,
             rights=rights_of_author(message),
             within=self._within(),
+            comes_again=False,
             request=self._ref(message.id),
             replied_to=self._ref(replied.id) if replied is not None and ours else None,
             quoted=self._quoted(replied),

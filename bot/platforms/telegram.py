@@ -13,6 +13,7 @@ from dataclasses import replace
 from telegram import Bot, BotCommandScopeChat, Update
 from telegram.error import InvalidToken, TelegramError
 
+from bot.arrivals import Arrival
 from bot.platforms.base import Door, Limits, MessageRef
 from bot.platforms.content import Content
 from bot.platforms.errors import ChatRefused, ChatUnavailable, MessageGone
@@ -128,12 +129,15 @@ class Telegram:
         )
         async with asyncio.TaskGroup() as tasks:
 
-            async def serve(updates: Sequence[Update]) -> None:
-                await self._serve(reception, updates, door, tasks)
+            def arrived(update: Update) -> Arrival:
+                return door.arrived(*reception.whose(update))
+
+            async def serve(updates: Sequence[Update], arrival: Arrival) -> None:
+                await self._serve(reception, updates, arrival, door, tasks)
 
             announcing = tasks.create_task(self._announce(bot, door))
             try:
-                await Updates(bot, serve, tasks).receive()
+                await Updates(bot, arrived, serve, tasks).receive()
             except InvalidToken:
                 announcing.cancel()
         return _refusal()
@@ -142,6 +146,7 @@ class Telegram:
         self,
         reception: Reception,
         updates: Sequence[Update],
+        arrival: Arrival,
         door: Door,
         tasks: asyncio.TaskGroup,
     ) -> None:
@@ -158,7 +163,7 @@ class Telegram:
             rights = await self._group_admins.rights(
                 reception.bot, self.name, chat_id, person_id, anonymous=anonymous
             )
-            await door.call(replace(invocation, rights=rights))
+            await door.call(replace(invocation, rights=rights, arrival=arrival))
 
     async def _announce(self, bot: Bot, door: Door) -> None:
         """Tell Telegram what its menu lists; the commands work without it, so failures are logged.

@@ -53,6 +53,15 @@ class Reception:
     post: Post
     albums: Begun = field(default_factory=Begun)
 
+    def whose(self, update: Update) -> tuple[str, str]:
+        """Return who sent an update and where: what they ask there is accepted in its order."""
+        query, message, chat = update.callback_query, update.message, update.effective_chat
+        if chat is not None and query is not None:
+            return f"{self.platform}:{query.from_user.id}", f"{chat.id}"
+        if chat is not None and message is not None:
+            return f"{self.platform}:{_author(message)[0]}", f"{chat.id}"
+        return self.platform, ""
+
     def call_of(self, updates: Sequence[Update]) -> "MessageCall | Press | None":
         """Return the call an update is, or all parts of an album; None where it is none for us."""
         query = updates[0].callback_query

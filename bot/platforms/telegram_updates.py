@@ -7,7 +7,8 @@ number moves only past what the door has made durable; what a crash leaves uncon
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from telegram import Bot, Update
 from telegram.error import InvalidToken, RetryAfter, TelegramError
 from telegram.request import HTTPXRequest
 
+from bot.arrivals import Arrival
 from bot.platforms.telegram_albums import ALBUM_MOST, ALBUM_QUIET_S, album_of
 from bot.platforms.telegram_errors import pause_s
 
@@ -26,35 +28,49 @@ LONGEST_PAUSE_S = 60.0
 
 _log = logging.getLogger(__name__)
 
-Serve = Callable[[Sequence[Update]], Awaitable[None]]
+Arrived = Callable[[Update], Arrival]
+"""Takes an update's place behind what its person sent there earlier."""
+
+Serve = Callable[[Sequence[Update], Arrival], Awaitable[None]]
 """Carries out an update, or all parts of an album together; when it returns, they may be forgotten.
 
-Must not raise.
+The place is that of the first of them. Must not raise.
 """
 
 
-@dataclass(slots=True)
-class _Lane:
-    """What is served one after the other: a chat's updates, or the parts of one album."""
+@dataclass(frozen=True, slots=True)
+class _Came:
+    """An update that is not carried out yet, and its place."""
 
-    album: bool
-    waiting: deque[Update] = field(default_factory=deque)
+    update: Update
+    arrival: Arrival
+
+
+@dataclass(slots=True)
+class _Album:
+    """The parts of an album that have come and are not served yet."""
+
+    parts: deque[_Came] = field(default_factory=deque)
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Updates:
-    """Serves updates: those of one chat in their order, different chats at the same time.
+    """Serves updates side by side, begun in their order; an album's parts wait for each other.
 
     `serving` owns the tasks. What is remembered is bounded by what Telegram hands out at once,
     because unconfirmed updates come again with every request and count towards its hundred.
     """
 
-    def __init__(self, bot: Bot, serve: Serve, serving: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, bot: Bot, arrived: Arrived, serve: Serve, serving: asyncio.TaskGroup
+    ) -> None:
         self._bot = bot
+        self._arrived = arrived
         self._serve = serve
         self._serving = serving
         self._done: dict[int, bool] = {}  # by update id, in their order
-        self._lanes: dict[tuple[int, str | None], _Lane] = {}
+        self._albums: dict[tuple[int, str], _Album] = {}
+        self._busy = 0  # tasks that serve
         self._idle = asyncio.Event()
         self._looked = asyncio.Event()  # a new one for each look
         self._looked_at = 0.0  # when the last look that has ended began
@@ -82,7 +98,7 @@ class Updates:
         offset = self._offset()
         updates = await self._bot.get_updates(
             offset=offset,
-            timeout=0 if self._lanes else POLL_S,
+            timeout=0 if self._busy else POLL_S,
             allowed_updates=ALLOWED_UPDATES,
         )
         self._forget(offset)
@@ -114,64 +130,76 @@ class Updates:
                 del self._done[number]
 
     def _take(self, update: Update) -> None:
-        key = _lane_of(update)
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = _Lane(album=key[1] is not None)
-            self._idle.clear()
-            self._serving.create_task(self._serve_lane(key, lane))
-        lane.waiting.append(update)
-        lane.more.set()
+        came, name = _Came(update, self._arrived(update)), album_of(update)
+        if name is None:
+            self._begin(self._serve_parts((came,)))
+            return
+        key = (update.effective_chat.id if update.effective_chat else 0, name)
+        album = self._albums.get(key)
+        if album is None:
+            album = self._albums[key] = _Album()
+            self._begin(self._serve_album(key, album))
+        album.parts.append(came)
+        album.more.set()
 
-    async def _serve_lane(self, key: tuple[int, str | None], lane: _Lane) -> None:
-        while lane.waiting:
-            updates = await self._whole_album(lane) if lane.album else (lane.waiting.popleft(),)
-            try:
-                await self._serve(updates)
-            except Exception:  # noqa: BLE001  it would come again for ever and stop its chat
-                numbers = ", ".join(str(update.update_id) for update in updates)
-                _log.exception("update %s could not be served and is dropped", numbers)
-            for update in updates:
-                self._done[update.update_id] = True
-        del self._lanes[key]
-        if not self._lanes:
+    def _begin(self, serving: Coroutine[Any, Any, None]) -> None:
+        self._busy += 1
+        self._idle.clear()
+        self._serving.create_task(serving).add_done_callback(self._ended)
+
+    def _ended(self, _task: asyncio.Task[None]) -> None:
+        self._busy -= 1
+        if not self._busy:
             self._idle.set()
 
-    async def _whole_album(self, lane: _Lane) -> Sequence[Update]:
+    async def _serve_album(self, key: tuple[int, str], album: _Album) -> None:
+        while album.parts:
+            await self._serve_parts(await self._whole_album(album))
+        del self._albums[key]
+
+    async def _serve_parts(self, parts: Sequence[_Came]) -> None:
+        updates = [part.update for part in parts]
+        with ExitStack() as places:
+            for part in parts:
+                places.enter_context(part.arrival)
+            try:
+                await self._serve(updates, parts[0].arrival)
+            except Exception:  # noqa: BLE001  it would come again for ever
+                numbers = ", ".join(str(update.update_id) for update in updates)
+                _log.exception("update %s could not be served and is dropped", numbers)
+        for update in updates:
+            self._done[update.update_id] = True
+
+    async def _whole_album(self, album: _Album) -> Sequence[_Came]:
         """Return an album's parts once no other has come for a while; until then none is confirmed."""
-        while len(lane.waiting) < ALBUM_MOST:
-            lane.more.clear()
+        while len(album.parts) < ALBUM_MOST:
+            album.more.clear()
             try:
                 async with asyncio.timeout(ALBUM_QUIET_S):
-                    await lane.more.wait()
+                    await album.more.wait()
             except TimeoutError:
-                await self._look_again(lane)
-                if not lane.more.is_set():
+                await self._look_again(album)
+                if not album.more.is_set():
                     break
-        parts = tuple(lane.waiting)
-        lane.waiting.clear()
+        parts = tuple(album.parts)
+        album.parts.clear()
         return parts
 
-    async def _look_again(self, lane: _Lane) -> None:
+    async def _look_again(self, album: _Album) -> None:
         """Wait for a look that begins from now on, or for another part: one may lie there unseen."""
         now = asyncio.get_running_loop().time()
-        while self._looked_at < now and not lane.more.is_set():
+        while self._looked_at < now and not album.more.is_set():
             await self._looked.wait()
 
     async def _settle(self) -> None:
         """Give what has begun a moment to end, so that one request both confirms and waits."""
-        if not self._lanes:
+        if not self._busy:
             return
         try:
             async with asyncio.timeout(SETTLE_S):
                 await self._idle.wait()
         except TimeoutError:
             return
-
-
-def _lane_of(update: Update) -> tuple[int, str | None]:
-    """Return the chat whose updates are served in order; an album's parts wait for each other."""
-    return update.effective_chat.id if update.effective_chat else 0, album_of(update)
 
 
 def pauses_s() -> Iterator[float]:
@@ -218,7 +246,8 @@ def _readable(update: Any) -> dict[str, Any] | None:
         _log.error("an update without a number is dropped")
         return None
     try:
-        int(_lane_of(Update.de_json(update, None))[0])
+        found = Update.de_json(update, None)
+        int(found.effective_chat.id if found.effective_chat else 0)
     except Exception:  # noqa: BLE001  whatever the library fails with
         _log.exception("update %s cannot be read and is dropped", number)
         return {"update_id": number}

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+from bot.arrivals import Arrival, Arrivals
 from bot.commands.table import Command, Param, ParamKind
 from bot.platforms.base import ChatPlatform, Invocation
 from bot.platforms.content import Content
@@ -59,6 +60,10 @@ class NotingDoor:
     calls: list[Invocation] = field(default_factory=list)
     models: Sequence[str] = ("flux", "sdxl", "gemma")
     _called: asyncio.Event = field(default_factory=asyncio.Event)
+    _arrivals: Arrivals = field(default_factory=Arrivals)
+
+    def arrived(self, user: str, chat: str) -> Arrival:
+        return self._arrivals.take(user, chat)
 
     async def call(self, invocation: Invocation) -> None:
         self.calls.append(invocation)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from telegram import Bot, Update
 
+from bot.arrivals import Arrival, Arrivals
 from bot.platforms.telegram_albums import ALBUM_MOST, ALBUM_QUIET_S
 from bot.platforms.telegram_updates import Updates
 from tests.simulation.loop import run
@@ -27,6 +28,7 @@ class Server:
         self.durable: set[int] = set()
         self.served: list[tuple[int, ...]] = []
         self.confirmed = 0
+        self._arrivals = Arrivals()
 
     async def get_updates(self, *, offset: int | None, timeout: float, **_: Any) -> list[Update]:  # noqa: ASYNC109
         now = asyncio.get_running_loop().time
@@ -43,7 +45,10 @@ class Server:
             update for at, update in self._coming if at <= now and update.update_id > self.confirmed
         ]
 
-    async def serve(self, updates: Sequence[Update]) -> None:
+    def arrived(self, update: Update) -> Arrival:
+        return self._arrivals.take("telegram:7", "7")
+
+    async def serve(self, updates: Sequence[Update], arrival: Arrival) -> None:
         await asyncio.sleep(0.3)  # until it is in the database
         numbers = tuple(update.update_id for update in updates)
         self.durable |= set(numbers)
@@ -66,7 +71,7 @@ async def _live(server: Server, seconds: float) -> None:
     """Receive for that long, then die without another word."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as tasks:
-            await Updates(cast("Bot", server), server.serve, tasks).receive()
+            await Updates(cast("Bot", server), server.arrived, server.serve, tasks).receive()
 
 
 def gathered(*arrivals: tuple[float, str | None]) -> list[tuple[int, ...]]:

@@ -7,13 +7,14 @@ platform brings a stage of its own and a line in `STAGES`.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from io import BytesIO
 from typing import Any, Protocol
 from uuid import uuid4
 
 from PIL import Image
 
-from bot.platforms.base import ChatPlatform, Invocation, MessageRef
+from bot.platforms.base import ChatPlatform, Door, Invocation, MessageRef
 from bot.platforms.content import Body, Button, Content
 from bot.platforms.discord import Discord
 from bot.platforms.errors import (
@@ -29,12 +30,15 @@ from bot.platforms.web import Web
 from bot.platforms.web_log import Entry, MemoryLog, TextPart
 from queueing.errors import StoreError
 from queueing.requests import File
-from tests.bot.discord_bot import NotingDoor
+from tests.bot.results import attachment
 from tests.bot.telegram_bot import telegram
-from tests.bot.web_client import Tab, opened
+from tests.bot.web_client import Tab, opened, uploaded
 from tests.fakes.chat import FakeChat
 from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord_people import Person
+from tests.fakes.discord_state import APPLICATION_ID, Channel, FakeFile
 from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram_state import FakeChat as FakeGroup
 from tests.fakes.telegram_state import FakeMessage
 
 RETRY_AFTER_S = 7.0
@@ -80,6 +84,20 @@ class Stage(Protocol):
     async def says(self, words: str) -> None:
         """Let a person write that."""
 
+    @property
+    def slow(self) -> Sequence[str]:
+        """What a line may have to wait for there before it can be accepted."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether nobody else is there, and one person's lines come one after the other."""
+
+    async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
+        """Let a person write that with a picture; it has to wait until `what` is done."""
+
+    async def other_says(self, words: str) -> None:
+        """Let another person write that in the same chat."""
+
     async def repeats(self) -> bool:
         """Deliver what was said last once more; False where the service never does."""
 
@@ -91,10 +109,12 @@ class OnFake:
     """The chat that tests use; calls are made by the test itself."""
 
     chat, group, stranger, finds_again = "1", "g1", None, False
+    slow, alone = ("download",), False
 
     def __init__(self) -> None:
         self._chat = FakeChat()
         self._said: Invocation | None = None
+        self._calls: list[asyncio.Future[None]] = []
 
     def platform(self) -> ChatPlatform:
         self._chat.door = None
@@ -126,7 +146,22 @@ class OnFake:
 
     async def says(self, words: str) -> None:
         self._said = self._chat.call(words)
-        await self.repeats()
+        self._begin(self._said)
+
+    async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
+        async def read() -> bytes:
+            await done.wait()
+            return picture().data
+
+        file = replace(attachment(b"", "cat.png", "image/png"), read=read)
+        self._begin(self._chat.call(words, files=(file,)))
+
+    async def other_says(self, words: str) -> None:
+        self._begin(self._chat.call(words, user="fake:2"))
+
+    def _begin(self, call: Invocation) -> None:
+        assert self._chat.door is not None
+        self._calls.append(asyncio.ensure_future(self._chat.door.call(call)))
 
     async def repeats(self) -> bool:
         assert self._said is not None
@@ -146,6 +181,7 @@ class OnDiscord:
     """Discord's fake; calls are slash commands."""
 
     chat, group, stranger, finds_again = "@0", "100", "999", True
+    slow, alone = ("download", "option", "lookup"), False
     _ANSWERS: Mapping[type[ChatError], Mapping[str, Any]] = {
         SlowDown: {"status": 429, "retry_after": RETRY_AFTER_S},
         MessageGone: {"status": 404, "code": 10008},
@@ -159,6 +195,8 @@ class OnDiscord:
         self._fake = fake
         self._person = fake.person(7)
         self.chat = f"@{self._person.direct.id}"
+        self._unknown = fake.add_channel(300, told=False)  # that the bot has to look up
+        self._where: Channel | None = None
 
     def platform(self) -> ChatPlatform:
         return Discord(self._fake.token)
@@ -184,7 +222,31 @@ class OnDiscord:
         return True
 
     async def says(self, words: str) -> None:
-        await self._person.slash(words.removeprefix("/"))
+        await self._slash(self._person, words)
+
+    async def _slash(self, person: Person, words: str, **options: Any) -> None:
+        command, _, prompt = words.removeprefix("/").partition(" ")
+        given = {"prompt": prompt} | options if prompt else options
+        await person.slash(command, in_channel=self._where, **given)
+
+    async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
+        file = FakeFile(
+            id=self._fake.ids.new(), name="cat.png", data=picture().data, mime="image/png"
+        )
+        self._fake.keep_file(file)
+        if what == "lookup":
+            self._where = self._unknown
+            self._fake.fail("GET", f"/channels/{self._unknown.id}", until=done)
+        else:
+            file.until = done
+        if what == "option":
+            await self._slash(self._person, words, picture=file)
+        else:
+            mention = f"<@{APPLICATION_ID}> {words}"
+            await self._person.says(mention, file, in_channel=self._where)
+
+    async def other_says(self, words: str) -> None:
+        await self._slash(self._fake.person(8), words)
 
     async def repeats(self) -> bool:
         return False  # what no process listens to is lost, what was taken never comes again
@@ -199,6 +261,7 @@ class OnTelegram:
     """Telegram's fake; calls are messages."""
 
     group, stranger, finds_again = "-1001", "999", False
+    slow, alone = ("download", "album"), False
     _ANSWERS: Mapping[type[ChatError], Mapping[str, Any]] = {
         SlowDown: {
             "status": 429,
@@ -218,6 +281,7 @@ class OnTelegram:
         self._said: FakeMessage | None = None
         fake.group(int(self.group))
         self.chat = "7"
+        self._where: FakeGroup | None = None
 
     def platform(self) -> ChatPlatform:
         self._polls = self._fake.api.polls
@@ -244,7 +308,18 @@ class OnTelegram:
         return True
 
     async def says(self, words: str) -> None:
-        self._said = self._person.says(words)
+        self._said = self._person.says(words, chat=self._where)
+
+    async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
+        # In a group Telegram shows a bot no part of an album that has no words.
+        self._where = None if what == "album" else self._fake.group(int(self.group))
+        file = self._fake.keep_file(picture().data, name="p.jpg", mime="image/jpeg", photo=True)
+        file.until = done if what == "download" else None
+        album = "an-album" if what == "album" else None
+        self._person.says(words, chat=self._where, photo=file, album=album)
+
+    async def other_says(self, words: str) -> None:
+        self._fake.person(8).says(words, chat=self._where)
 
     async def repeats(self) -> bool:
         assert self._said is not None
@@ -258,9 +333,15 @@ class OnTelegram:
 
 
 class FailingLog(MemoryLog):
-    """A log on a disk that is full now and then."""
+    """A log on a disk that is full now and then, and slow to read."""
 
     failing = 0
+    read_after: asyncio.Event | None = None
+
+    async def file(self, chat: str, file: str) -> File | None:
+        if self.read_after is not None:
+            await self.read_after.wait()
+        return await super().file(chat, file)
 
     async def put(self, *given: Any, **named: Any) -> Entry:
         self._maybe_fail()
@@ -280,6 +361,7 @@ class OnWeb:
     """The page; calls are lines typed there."""
 
     chat, group, stranger, finds_again = "local", None, "nobody", True
+    slow, alone = ("disk",), True
 
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
@@ -328,6 +410,17 @@ class OnWeb:
         self._key, self._words = uuid4().hex, words
         await self.repeats()
 
+    async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
+        assert self._web is not None
+        self._log.read_after = done
+        upload = await uploaded(self._web, picture().data, "cat.png", "image/png")
+        page = await self._page()
+        await page.say(words, uploads=[upload])
+        await page.next("messages")
+
+    async def other_says(self, words: str) -> None:
+        raise NotImplementedError("everybody here is one person")
+
     async def repeats(self) -> bool:
         page = await self._page()
         await page.say(self._words, self._key)
@@ -374,11 +467,20 @@ STAGES: Mapping[str, Callable[[], AbstractAsyncContextManager[Stage]]] = {
     "web": _web,
 }
 
+SLOW: Mapping[str, Sequence[str]] = {
+    "fake": OnFake.slow,
+    "discord": OnDiscord.slow,
+    "telegram": OnTelegram.slow,
+    "web": OnWeb.slow,
+}
+
 
 @asynccontextmanager
-async def running(stage: Stage, door: NotingDoor) -> AsyncIterator[ChatPlatform]:
-    """Run a platform on a stage until the block ends."""
-    platform = stage.platform()
+async def running(
+    stage: Stage, door: Door, platform: ChatPlatform | None = None
+) -> AsyncIterator[ChatPlatform]:
+    """Run a platform on a stage until the block ends, by default a new one."""
+    platform = platform or stage.platform()
     task = asyncio.create_task(platform.run(door))
     try:
         async with asyncio.timeout(60):

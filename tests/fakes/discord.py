@@ -247,6 +247,8 @@ class FakeDiscord:
         if number not in files:
             return web.Response(status=404)
         file = files[number]
+        if file.until is not None:
+            await file.until.wait()
         if file.moved_to is not None:
             raise web.HTTPFound(file.moved_to)
         return web.Response(body=file.data, content_type=file.mime)

@@ -112,6 +112,9 @@ class Rest:
         fault = next((each for each in self.faults if each.matches(seen.method, seen.path)), None)
         if fault is not None:
             fault.times -= 1
+            if fault.until is not None:
+                await fault.until.wait()
+                return await self._act(seen)
             if fault.acting:
                 await self._act(seen)
             if fault.drop:

@@ -1,5 +1,6 @@
 """What the fake Discord knows: channels, messages, interactions, and its limits. No network here."""
 
+import asyncio
 import itertools
 import re
 from collections import Counter, deque
@@ -29,6 +30,7 @@ class FakeFile:
     data: bytes
     mime: str = "application/octet-stream"
     moved_to: str | None = None  # its address answers with a redirect
+    until: asyncio.Event | None = None  # its address answers only then
 
 
 @dataclass(kw_only=True)
@@ -149,6 +151,7 @@ class Fault:
     acting: bool = False
     drop: bool = False
     page: str | None = None  # a body that is no JSON, as Cloudflare's
+    until: asyncio.Event | None = None  # the answer, a right one, comes only then
 
     def matches(self, method: str, path: str) -> bool:
         return self.times > 0 and method == self.method and bool(self.path.fullmatch(path))

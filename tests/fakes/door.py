@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from bot.arrivals import Arrival, Arrivals
 from bot.commands.table import Command, Param, ParamKind
 from bot.platforms.base import Invocation
 
@@ -60,6 +61,10 @@ class ScriptedDoor:
         self.open = asyncio.Event()
         self.open.set()
         self._calls: asyncio.Queue[Invocation] = asyncio.Queue()
+        self._arrivals = Arrivals()
+
+    def arrived(self, user: str, chat: str) -> Arrival:
+        return self._arrivals.take(user, chat)
 
     async def call(self, invocation: Invocation) -> None:
         self.keys.append(invocation.key)

@@ -174,6 +174,8 @@ class FakeTelegram:
         file = self.api.files.get(request.match_info["id"])
         if file is None or request.match_info["token"] != self.token:
             return web.Response(status=404)
+        if file.until is not None:
+            await file.until.wait()
         return web.Response(body=file.data)
 
 

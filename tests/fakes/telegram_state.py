@@ -1,5 +1,6 @@
 """What the fake Telegram knows: chats, messages, waiting updates, and its limits. No network here."""
 
+import asyncio
 import io
 import itertools
 import re
@@ -33,6 +34,7 @@ class FakeFile:
         default_factory=dict
     )  # what was said of a film: its size, its still
     size: int | None = None  # said to be so large, whatever `data` holds
+    until: asyncio.Event | None = None  # it is handed out only then
 
     def __post_init__(self) -> None:
         self.size = len(self.data) if self.size is None else self.size

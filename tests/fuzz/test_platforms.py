@@ -13,6 +13,7 @@ from telegram import Bot, Update, User
 from telegram.error import TelegramError
 from yarl import URL
 
+from bot.arrivals import Arrival, Arrivals
 from bot.platforms import discord_render
 from bot.platforms.base import MessageRef
 from bot.platforms.content import Content
@@ -90,7 +91,12 @@ async def _callers(payload: bytes) -> list[str]:
     """Return who calls, as the platform reads an answer of the Bot API."""
     found: list[str] = []
 
-    async def serve(updates: Sequence[Update]) -> None:
+    arrivals = Arrivals()
+
+    def arrived(update: Update) -> Arrival:
+        return arrivals.take(*RECEPTION.whose(update))
+
+    async def serve(updates: Sequence[Update], _arrival: Arrival) -> None:
         call = RECEPTION.call_of(updates)
         made = call.invocation() if call is not None else None
         if made is not None:
@@ -98,7 +104,7 @@ async def _callers(payload: bytes) -> list[str]:
 
     async with asyncio.TaskGroup() as tasks:
         with suppress(TelegramError):
-            await Updates(cast("Bot", _Bot(payload)), serve, tasks)._look()
+            await Updates(cast("Bot", _Bot(payload)), arrived, serve, tasks)._look()
     return found
 
 

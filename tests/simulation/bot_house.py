@@ -16,6 +16,7 @@ from bot.door import Gate
 from bot.enhance import Enhancer
 from bot.naming import Form, Names
 from bot.people import People
+from bot.platforms.base import ChatPlatform
 from bot.platforms.web_log import ChatLog
 from bot.presenter import Presenter
 from bot.received import Received
@@ -50,7 +51,7 @@ class Bot:
 async def bot(
     house: House,
     chat: FakeChat | None = None,
-    *others: FakeChat,
+    *others: ChatPlatform,
     limits: Limits | None = None,
     admins: Sequence[str] = (ADMIN,),
     chat_logs: Mapping[str, ChatLog] | None = None,
