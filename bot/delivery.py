@@ -27,8 +27,10 @@ _PING_AFTER_S = 60.0
 class Turn(Protocol):
     """Waits until the chat's budget has room for one more request, which the block sends."""
 
-    def __call__(self, *, upload: bool = False) -> AbstractAsyncContextManager[object]:
-        """Return the turn; an `upload` may take long."""
+    def __call__(
+        self, *, burst: bool = False, upload: bool = False
+    ) -> AbstractAsyncContextManager[object]:
+        """Return the turn, in a `burst` as far as the chat bears it; an `upload` may take long."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,8 +110,11 @@ class Courier:
             log.info("job %s: no ping: %s", job.id, error)
 
     async def _send_once(self, place: Place, job: Job, part: str, content: Content) -> None:
-        """Send a part; one that is refused goes as bare words, or not at all where it has none."""
-        async with place.turn(upload=bool(content.files)):
+        """Send a part; one that is refused goes as bare words, or not at all where it has none.
+
+        It belongs to what was just shown, so it follows at once where the chat bears it.
+        """
+        async with place.turn(burst=True, upload=bool(content.files)):
             if not await self._records.begin_part(job.id, part, self._clock.now()):
                 return
             refused = await self._attempt(place, job, part, content)

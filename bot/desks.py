@@ -96,6 +96,14 @@ class Whole:
     answered: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+@dataclass(eq=False, slots=True)
+class Taken:
+    """The turn of one request: whether it had to be waited for, and whether it was used."""
+
+    waited: bool
+    used: bool = True
+
+
 class Desks:
     """All chats, and the budget of each platform's bot as a whole."""
 
@@ -145,23 +153,24 @@ class Desks:
     @asynccontextmanager
     async def turn(
         self, platform: str, chat: str, *, burst: bool = False, upload: bool = False
-    ) -> AsyncIterator[bool]:
+    ) -> AsyncIterator[Taken]:
         """Wait for the right to send one request to a chat, which is then sent in the block.
 
-        Turns are taken in the order they were asked for, by answers and updates alike. Provides
-        whether it had to be waited for. With `burst` it follows others at once, as far as the chat
-        bears it; an `upload` is not waited for by the next turn. Turns do not nest.
+        Turns are taken in the order they were asked for, by answers and updates alike. One that is
+        marked as not used is on nobody's account. With `burst` it follows others at once, as far as
+        the chat bears it; an `upload` is not waited for by the next turn. Turns do not nest.
         """
         desk, whole = self.at(platform, chat), self._wholes[platform]
         asked_at = self.now()
         async with desk.line:
             began_at = await self._begin(desk, whole, burst=burst, upload=upload)
+        taken = Taken(waited=began_at > asked_at)
         try:
-            yield began_at > asked_at
+            yield taken
         finally:
-            now = self.now()
-            desk.pace.end(now, upload=upload)
-            whole.budget.end(now, upload=upload)
+            now, upload_from = self.now(), began_at if upload else None
+            desk.pace.end(now, upload_from=upload_from, sent=taken.used)
+            whole.budget.end(now, upload_from=upload_from, sent=taken.used)
             desk.answered.set()
             whole.answered.set()
             desk.wake.set()

@@ -14,7 +14,7 @@ from bot import busy
 from bot.busy import BUSY_AFTER_S
 from bot.cards import Card
 from bot.delivery import Courier, Place
-from bot.desks import Desks
+from bot.desks import Desks, Taken
 from bot.parcels import Packer, Parcel, Rung, last_page
 from bot.people import People
 from bot.platforms.base import ChatPlatform, MessageRef
@@ -142,9 +142,10 @@ class Editor:
         """
         if content == card.shown and card.ref is not None:
             return
-        async with self._turn(card, content) as waited:
-            drawn = await again() if waited and again is not None else content
+        async with self._turn(card, content) as turn:
+            drawn = await again() if turn.waited and again is not None else content
             if drawn is None or card.dropped or (drawn == card.shown and card.ref is not None):
+                turn.used = False
                 return  # it ended, was forgotten, or became true again, while its turn came
             if card.ref is not None and not (card.telling or card.job.state.final):
                 self._desks.of(card).pace.updated(self._clock.now())
@@ -158,10 +159,10 @@ class Editor:
                 await self._platform(card).edit(card.ref, drawn)
         card.show(drawn, kind, self._clock.now())
 
-    def _turn(self, card: Card, content: Content) -> AbstractAsyncContextManager[bool]:
+    def _turn(self, card: Card, content: Content) -> AbstractAsyncContextManager[Taken]:
         """Return the turn of the card's next request, which may need none."""
         if card.free(self._desks.of(card).pace):
-            return nullcontext(enter_result=False)
+            return nullcontext(Taken(waited=False))
         upload = bool(content.files)
         return self._desks.turn(card.origin.platform, card.origin.chat, upload=upload)
 

@@ -48,7 +48,7 @@ class Sent:
 
     A request counts as of its answer, for by then it has arrived, however long it was on its way
     and whatever kept this process from sending it. An upload may take minutes, so others need not
-    wait for its answer: it counts twice instead, when it begins and when it is answered.
+    wait for its answer: until that comes it counts as of its beginning.
     """
 
     def __init__(self) -> None:
@@ -62,11 +62,17 @@ class Sent:
         else:
             self.under_way += 1
 
-    def end(self, now: float, *, upload: bool) -> None:
-        """Note that the answer to a request came, or that none will."""
-        self.answered.append(now)
-        if not upload:
+    def end(self, now: float, *, upload_from: float | None, sent: bool = True) -> None:
+        """Note that the answer to a request came, or that none will.
+
+        `upload_from` is when an upload began. One that was not `sent` after all takes no room.
+        """
+        if upload_from is None:
             self.under_way -= 1
+        elif upload_from in self.answered:
+            self.answered.remove(upload_from)
+        if sent:
+            self.answered.append(now)
 
     def room_at(self, now: float, most: int, per_s: float) -> float:
         """Return when at the soonest one more request keeps to `most` in any `per_s` seconds."""
@@ -96,9 +102,9 @@ class Overall:
         """Note a request that is sent now."""
         self._sent.begin(now, upload=upload)
 
-    def end(self, now: float, *, upload: bool = False) -> None:
-        """Note that its answer came."""
-        self._sent.end(now, upload=upload)
+    def end(self, now: float, *, upload_from: float | None = None, sent: bool = True) -> None:
+        """Note that its answer came, or that it was not `sent` after all."""
+        self._sent.end(now, upload_from=upload_from, sent=sent)
         self._sent.forget(now - _SECOND_S)
 
 
@@ -178,9 +184,9 @@ class Pace:
         """Note a request that is sent now."""
         self._sent.begin(now, upload=upload)
 
-    def end(self, now: float, *, upload: bool = False) -> None:
-        """Note that its answer came."""
-        self._sent.end(now, upload=upload)
+    def end(self, now: float, *, upload_from: float | None = None, sent: bool = True) -> None:
+        """Note that its answer came, or that it was not `sent` after all."""
+        self._sent.end(now, upload_from=upload_from, sent=sent)
         self._sent.forget(now - _MINUTE_S)
 
     def updated(self, now: float) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from bot.desks import Desks
 from tests.fakes.chat import FakeChat
+from tests.simulation.loop import run
 
 
 @dataclass
@@ -33,3 +34,20 @@ def test_chats_at_rest_are_put_away_and_others_stay() -> None:
     newest = desks.find("fake", "g4999")
     assert newest is not None
     assert newest.pace.earliest(clock.now() - 1.0, urgent=False) > clock.now() - 1.0
+
+
+def test_a_turn_that_was_not_used_leaves_its_room_to_others() -> None:
+    """What became true again while it waited would hold up whatever is shown next."""
+
+    async def story() -> None:
+        clock = Clock()
+        desks = Desks({"fake": FakeChat()}, clock)
+        for used in (False, True):
+            for upload in (False, True):
+                clock.at += 100.0
+                async with desks.turn("fake", "g1", upload=upload) as turn:
+                    turn.used = used
+                pace = desks.at("fake", "g1").pace
+                assert (pace.earliest(clock.now(), urgent=True) > clock.now()) is used
+
+    run(story())

@@ -98,6 +98,32 @@ def _landed(pace: Pace, landing: list[float], now: float, *, burst: bool) -> flo
     return pace.earliest(now, urgent=True, burst=burst)
 
 
+@given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 12), st.booleans()), max_size=60))
+def test_an_upload_that_was_answered_counts_like_any_request(
+    steps: list[tuple[float, float, bool]],
+) -> None:
+    """A result would take the room of two requests, and places in line would be shown late."""
+    uploading, writing, now = Pace(LIMITS, group=True), Pace(LIMITS, group=True), 0.0
+    for pause, took_s, burst in steps:
+        now = uploading.earliest(now + pause, urgent=True, burst=burst)
+        for pace in (uploading, writing):
+            pace.begin(now, upload=pace is uploading)
+        began_at, now = now, now + took_s
+        uploading.end(now, upload_from=began_at)
+        writing.end(now)
+        for each in (True, False):
+            expected = writing.earliest(now, urgent=True, burst=each)
+            assert uploading.earliest(now, urgent=True, burst=each) == expected
+
+
+def test_others_need_not_wait_for_an_upload() -> None:
+    """A chat would stand still for the minutes that a film takes."""
+    pace = Pace(LIMITS, group=False)
+    pace.begin(0.0, upload=True)
+    assert pace.earliest(0.0, urgent=True) == LIMITS.chat_every_s
+    assert pace.earliest(30.0, urgent=True) == 30.0
+
+
 def test_the_head_of_a_line_is_shown_more_promptly() -> None:
     """Those who are next would look at stale places, or the end of the line eat the budget."""
     waits = [patience_s(position, 500) for position in (1, 10, 11, 12, 50, 5000)]

@@ -124,10 +124,11 @@ def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
             await quiet(running)
 
     run(play())
-    assert sorted(message.text.split("\n")[0] for message in chat.messages.values()) == sorted(
+    shown = [message for message in chat.messages.values() if not message.contents[0].mention]
+    assert sorted(message.text.split("\n")[0] for message in shown) == sorted(
         f"cat {number}" for number in range(9)
     )
-    assert all(message.contents[-1].files for message in chat.messages.values())
+    assert all(message.contents[-1].files for message in shown)
 
 
 def test_a_result_survives_a_chat_that_is_away_for_hours() -> None:
@@ -247,6 +248,12 @@ def test_after_a_long_wait_a_ping_follows_once() -> None:
     pings = [m for m in chat.messages.values() if m.text.startswith("Ready")]
     assert 5 < len(pings) < 20
     assert all(ping.contents[0].mention and ping.reply_to for ping in pings)
+    for ping in pings:
+        assert ping.reply_to is not None
+        result = chat.messages[ping.reply_to.message]
+        assert ping.times[0] - result.times[-1] < 0.5, (
+            "it belongs to the result, and no turn is idle"
+        )
 
 
 def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
