@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,36 @@ from hypothesis import settings
 
 from bot import logs
 
+# Begun first, so that no worker is left alone with one of them while the others have nothing to do.
+LONG = (
+    "chaos/test_chaos.py",
+    "bot/test_web_page.py",
+    "contracts/test_backend.py",
+    "bot/test_telegram_app.py",
+    "backends/test_films.py",
+    "bot/test_delivery_on_discord.py",
+    "processes/test_killed.py",
+    "bot/test_telegram_albums.py",
+    "processes/test_sick_servers.py",
+    "bot/test_rooms_on_chats.py",
+    "bot/test_results_on_chats.py",
+    "bot/test_delivery_on_telegram.py",
+    "security/test_secrets.py",
+    "test_tasks.py",
+    "simulation/test_soak.py",
+    "queueing/test_schedule.py",
+)
+TESTS = Path(__file__).parent
+
 # The machine may be busy: a slow example is no failure. A failure prints how to repeat it.
 settings.register_profile("usher", deadline=None, print_blob=True)
 settings.load_profile("usher")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first; all others stay in their order."""
+    places = {TESTS / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(autouse=True)

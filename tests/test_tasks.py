@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tasks
+from tests.conftest import LONG, TESTS
 
 ROOT = Path(__file__).parents[1]
 
@@ -191,3 +192,8 @@ def test_the_lock_task_without_uv_says_what_is_missing(
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     assert tasks.main(["lock"]) == 1
     assert "needs uv" in capsys.readouterr().err
+
+
+def test_the_files_begun_first_are_there() -> None:
+    """A renamed one would silently come last again, and its worker work on alone."""
+    assert [name for name in LONG if not (TESTS / name).exists()] == []

@@ -27,7 +27,7 @@ from bot.platforms.errors import (
 from bot.platforms.telegram import Telegram
 from tests.bot.discord_bot import NotingDoor, says
 from tests.bot.telegram_bot import picture, running, telegram
-from tests.fakes.process import free_port
+from tests.fakes.ports import port_of
 from tests.fakes.telegram import TOKEN, FakeTelegram
 from tests.fakes.telegram_state import Limits
 from tests.patience import AT_ONCE_S
@@ -386,7 +386,8 @@ async def test_a_send_that_never_left_may_be_repeated() -> None:
 
 async def test_a_telegram_that_cannot_be_reached_is_told_in_words() -> None:
     """Whoever checks a configuration would read the name of a library's error."""
-    chat = Telegram(TOKEN, base_url=f"http://127.0.0.1:{free_port()}/bot")
+    fake = FakeTelegram()
+    chat = Telegram(TOKEN, base_url=f"http://127.0.0.1:{port_of(fake)}/bot")
     with pytest.raises(ChatUnavailable, match=r"^cannot reach Telegram: "):
         await chat.check()
 

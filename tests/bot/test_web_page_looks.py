@@ -112,7 +112,6 @@ async def test_nothing_lies_over_anything_on_a_phone(stage: Stage, language: str
     wide = "[...document.querySelectorAll('body *')].filter((node) => node.checkVisibility())"
     wide += ".filter((node) => node.getBoundingClientRect().right > 390.5).map((node) => node.outerHTML)"
     assert await page.evaluate(wide) == []
-    await page.evaluate("localStorage.clear()")
 
 
 OVERLAPS = """(() => {
@@ -130,4 +129,3 @@ async def test_the_page_speaks_the_language_its_reader_chose(stage: Stage) -> No
         await stage.say("/settings --language de")
     await page.wait_text("Verbunden")
     assert await page.evaluate("document.documentElement.lang") == "de"
-    await page.evaluate("localStorage.clear()")

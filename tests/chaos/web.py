@@ -5,7 +5,6 @@ One is the operator, who has the token of the configuration and invites the othe
 
 import asyncio
 import re
-import socket
 from collections.abc import Iterator
 from random import Random
 from typing import Any, Self
@@ -13,6 +12,7 @@ from typing import Any, Self
 from tests.chaos.chats import Asked, Seen, Words
 from tests.chaos.neighbours import number_in
 from tests.chaos.page import Entry, Page
+from tests.fakes.ports import port_of
 
 TOKEN = "the-operators-own-token"
 INVITED = "Ada"
@@ -27,9 +27,7 @@ class OnWeb:
     keeps_calls = True
 
     def __init__(self, random: Random) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = port_of(self)
         self._random = random
         self._tokens = {"local": lambda: TOKEN, "ada": self._newest_link}
         self.pages = {name: self._page(name) for name in self._tokens}

@@ -33,8 +33,9 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-port=0",
 )
-START_S = 30.0
+START_S = 120.0
 WAIT_S = 60.0
+NAVIGATED = ("navigated", "context", "collected")  # of what the browser says of a page that left
 KEYS = {
     "Enter": 13,
     "Tab": 9,
@@ -47,6 +48,17 @@ KEYS = {
     " ": 32,
 }
 ALT, SHIFT = 1, 8
+# Returns where an element's middle is, once that was so the last time as well and nothing covers it.
+AIM = """(() => {
+  const node = document.querySelector(SELECTOR);
+  node?.scrollIntoView({ block: "nearest" });
+  const box = node?.getBoundingClientRect();
+  const at = box && [box.x + box.width / 2, box.y + box.height / 2];
+  const hit = at && document.elementFromPoint(...at);
+  const still = at && String(at) === window.aimedBefore;
+  window.aimedBefore = String(at);
+  return still && hit && (node.contains(hit) || hit.contains(node)) ? at : null;
+})()"""
 
 
 def find_chromium() -> str:
@@ -56,6 +68,10 @@ def find_chromium() -> str:
         if path is not None:
             return path
     pytest.skip("no Chromium on this machine: the page is not tried in a browser")
+
+
+class PageLeft(AssertionError):
+    """The page went to another address, or loaded itself again, in the middle of a call."""
 
 
 class Page:
@@ -76,10 +92,14 @@ class Page:
         """Take in what the browser sends, until it goes away."""
         async for frame in self._socket:
             message = json.loads(frame.data)
-            if "id" in message:
-                self._answers.pop(message["id"]).set_result(message)
-            else:
+            if "id" not in message:
                 self._notice(message["method"], message["params"])
+                continue
+            answer = self._answers.pop(message["id"])
+            if not answer.done():  # else nobody waits for it any more
+                answer.set_result(message)
+        for answer in self._answers.values():
+            answer.set_exception(AssertionError("Chromium went away"))
 
     def _notice(self, method: str, params: dict[str, Any]) -> None:
         if method == "Page.loadEventFired":
@@ -97,7 +117,9 @@ class Page:
         await self._socket.send_json({"id": number, "method": method, "params": params})
         message = await answer
         if "error" in message:
-            raise AssertionError(f"{method}: {message['error']['message']}")
+            text = message["error"]["message"]
+            left = any(word in text for word in NAVIGATED)
+            raise (PageLeft if left else AssertionError)(f"{method}: {text}")
         result: dict[str, Any] = message["result"]
         return result
 
@@ -144,18 +166,27 @@ class Page:
         return result["result"].get("value")
 
     async def wait(self, condition: str) -> None:
-        """Wait until a JavaScript condition holds; fail with what the page shows then."""
+        """Wait until a JavaScript condition holds, on whatever page the tab shows by then."""
+        await self._patiently(f"({condition})", condition)
+
+    async def _patiently(self, expression: str, wanted: str) -> Any:
+        """Return what an expression gives once that is true; fail with what the page shows then."""
         look = (
-            "new Promise((done) => { const look = () => "
-            f"({condition}) ? done(true) : setTimeout(look, 20); look(); }})"
+            "new Promise((done) => { const look = () => {"
+            f"const seen = {expression}; if (seen) done(seen); else setTimeout(look, 20); }};"
+            "look(); })"
         )
         try:
             async with asyncio.timeout(WAIT_S):
-                await self.evaluate(look)
+                while True:
+                    try:
+                        return await self.evaluate(look)
+                    except PageLeft:
+                        continue
         except TimeoutError:
             text = await self.text()
             raise AssertionError(
-                f"not within {WAIT_S} s: {condition}\n{text}\n{self.errors}"
+                f"not within {WAIT_S} s: {wanted}\n{text}\n{self.errors}"
             ) from None
 
     async def wait_text(self, text: str, selector: str = "body") -> None:
@@ -188,17 +219,9 @@ class Page:
         await self.call("Input.dispatchKeyEvent", type="keyUp", **event)
 
     async def click(self, selector: str) -> None:
-        """Click the middle of an element with the mouse; fail where something covers it."""
-        query = f"document.querySelector({json.dumps(selector)})"
-        await self.wait(f"{query} !== null")
-        x, y, hit = await self.evaluate(
-            f"(() => {{ const node = {query}; node.scrollIntoView({{ block: 'nearest' }});"
-            "const box = node.getBoundingClientRect();"
-            "const x = box.x + box.width / 2, y = box.y + box.height / 2;"
-            "const hit = document.elementFromPoint(x, y);"
-            "return [x, y, node === hit || node.contains(hit) || hit?.contains(node)]; })()"
-        )
-        assert hit, f"{selector} is covered by something else"
+        """Click the middle of an element with the mouse, once it stands still and is not covered."""
+        aim = AIM.replace("SELECTOR", json.dumps(selector))
+        x, y = await self._patiently(aim, f"{selector} is there to be clicked")
         for kind in ("mousePressed", "mouseReleased"):
             await self.call(
                 "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1

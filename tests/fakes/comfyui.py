@@ -18,6 +18,7 @@ from typing import Any, Self
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from tests.fakes.comfyui_nodes import Graph, Verdict, in_order, judge, object_info
+from tests.fakes.ports import port_of
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -104,7 +105,7 @@ class FakeComfyUI:
         self.memory: str | None = None
         self.stats: dict[str, Any] = {}  # overrides of the device in /system_stats
         self.headers_seen: list[dict[str, str]] = []
-        self._port = port
+        self._port = port or port_of(self)
         self._runner: web.AppRunner | None = None
         self._forget()
 
@@ -130,8 +131,6 @@ class FakeComfyUI:
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self._port)
         await site.start()
-        assert site._server is not None
-        self._port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
         self._worker = asyncio.create_task(self._work())
 
     async def kill(self) -> None:

@@ -27,6 +27,7 @@ from tests.fakes.llm_words import (
     too_long,
     unknown_path,
 )
+from tests.fakes.ports import port_of
 
 __all__ = ("KINDS", "FakeLlm", "Fault", "LoadFault", "Model", "serving")
 
@@ -48,7 +49,7 @@ class FakeLlm:
             self.models = dict(list(self.models.items())[:1])
             next(iter(self.models.values())).copies = ["main"]
         self.token = token
-        self.port = port
+        self.port = port or port_of(self)
         self.faults: deque[Fault] = deque()
         self.load_faults: deque[LoadFault] = deque()
         self.words: Sequence[str] = WORDS
@@ -77,8 +78,6 @@ class FakeLlm:
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port)
         await site.start()
-        assert site._server is not None
-        self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
         self.url = f"http://127.0.0.1:{self.port}"
 
     async def stop(self) -> None:

@@ -11,7 +11,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -25,6 +24,7 @@ from tests.fakes.card import SharedCard
 from tests.fakes.comfyui import FakeComfyUI, _Item, _NodeError
 from tests.fakes.llm import FakeLlm, LoadFault, Model
 from tests.fakes.llm_words import load_failure
+from tests.fakes.ports import port_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LOADERS = {"CheckpointLoaderSimple", "UNETLoader"}
@@ -43,7 +43,7 @@ async def serving(kind: str, *arguments: str) -> AsyncIterator[str]:
 @asynccontextmanager
 async def respawning(kind: str, *arguments: str) -> AsyncIterator[str]:
     """Run a fake server on one port and start it again whenever it has died."""
-    port = str(free_port())
+    port = str(port_of(asyncio.get_running_loop()))
     process, url = await _started(kind, "--port", port, *arguments)
 
     async def respawn() -> None:
@@ -59,13 +59,6 @@ async def respawning(kind: str, *arguments: str) -> AsyncIterator[str]:
         keeper.cancel()
         await asyncio.wait([keeper])
         await _killed(process)
-
-
-def free_port() -> int:
-    """Return a loopback port that is free now."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 async def _started(kind: str, *arguments: str) -> tuple[asyncio.subprocess.Process, str]:

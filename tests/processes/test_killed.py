@@ -17,7 +17,8 @@ import pytest
 from queueing.catalog import HostSpec
 from queueing.jobs import JobState
 from tests.bot.web_client import Tab, text_of
-from tests.fakes.process import ROOT, free_port, respawning, serving
+from tests.fakes.ports import port_of
+from tests.fakes.process import ROOT, respawning, serving
 from tests.processes.house import (
     CHECKPOINT,
     backend,
@@ -57,7 +58,7 @@ class Bot:
     """`usher run` as a process, which can be killed and started again."""
 
     def __init__(self, folder: Path, comfy: str, studio: str) -> None:
-        self._port = free_port()
+        self._port = port_of(self)
         self._config = folder / "config.yaml"
         self._log = folder / "log"
         self._config.write_text(
@@ -113,7 +114,7 @@ async def comfy() -> AsyncIterator[str]:
 
 @pytest.fixture
 async def studio() -> AsyncIterator[str]:
-    async with serving("lmstudio", "--size", "qwen=4000", "--step-s", "0.5") as url:
+    async with serving("lmstudio", "--size", "qwen=4000", "--step-s", "5") as url:
         yield url
 
 
@@ -174,9 +175,10 @@ async def test_a_picture_that_still_runs_is_watched_again(bot: Bot, comfy: str) 
 
 async def test_a_picture_that_finished_meanwhile_is_fetched(bot: Bot, comfy: str) -> None:
     """If this fails what ComfyUI finished while the bot was dead is lost, or drawn again."""
-    await ask(bot, "/image sdxl --steps 4 a cat")
+    await ask(bot, "/image sdxl --steps 150 a cat")
     key = await drawing(comfy)
     await bot.kill()
+    await set_faults(comfy, step_s=0.0)
 
     async def finished() -> bool:
         return key in (await told(comfy))["ended"]
@@ -191,15 +193,14 @@ async def test_a_picture_its_server_has_forgotten_is_drawn_again(
     tmp_path: Path, studio: str
 ) -> None:
     """If this fails a power cut of bot and ComfyUI together loses a picture."""
-    port = str(free_port())
-    arguments = ("comfyui", "--step-s", "0.25", "--port", port)
-    async with serving(*arguments) as comfy:
+    port = str(port_of(asyncio.get_running_loop()))
+    async with serving("comfyui", "--step-s", "0.25", "--port", port) as comfy:
         bot = Bot(tmp_path, comfy, studio)
         await bot.start()
-        await ask(bot, "/image sdxl --steps 12 a cat")
+        await ask(bot, "/image sdxl --steps 150 a cat")
         await drawing(comfy)
         await bot.kill()
-    async with serving(*arguments) as comfy:
+    async with serving("comfyui", "--port", port) as comfy:
         await bot.start()
         assert (await shown(bot, "a cat\n"))["shown"]["files"]
         assert len((await told(comfy))["ran"]) in {1, 2}, "the picture once, perhaps a warm-up"
@@ -215,6 +216,7 @@ async def test_a_text_starts_again(bot: Bot, studio: str) -> None:
 
     await until(answering)
     await bot.kill()
+    await set_faults(studio, pace_s=0.0)
     await bot.start()
     await shown(bot, "the cat sat on the mat\n")
 

@@ -132,6 +132,7 @@ async def test_a_server_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
     """If this fails jobs fail because a server was restarted."""
     async with servers(tmp_path, 1) as (running, (url,)):
         await running.done(image("sdxl"))
+        await set_faults(url, step_s=1.0)  # until it dies
         (job,) = await running.submit(image("sdxl", steps=50))
 
         async def runs() -> bool:

@@ -1,0 +1,22 @@
+"""Ports that a test's servers come back to: nobody else on the machine is given them meanwhile."""
+
+import socket
+import sys
+import weakref
+
+
+def port_of(owner: object) -> int:
+    """Return a free loopback port, kept from everybody who asks for any as long as `owner` lives.
+
+    Whoever names it may listen there, and until then connections to it are refused. Other tests
+    start servers all the time: one of them would be given a port that was only looked for.
+    """
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    port: int = kept.getsockname()[1]
+    if sys.platform == "linux":
+        weakref.finalize(owner, kept.close)
+    else:  # elsewhere nobody can listen beside it
+        kept.close()
+    return port
