@@ -69,9 +69,10 @@ def shortest_makespan_s(trace: Trace, run: Outcome) -> float:
     ends = [0.0]
     for job in run.jobs:
         asked = trace.jobs[job.index]
-        if job.finished_s is not None:
-            ends.append(asked.at + asked.service_s)
-            work_s[job.model] += asked.service_s
+        if job.finished_s is not None and job.started_s is not None:
+            took_s = job.finished_s - job.started_s  # less than asked for where it was cancelled
+            ends.append(asked.at + took_s)
+            work_s[job.model] += took_s
             first_at[job.model] = min(asked.at, first_at.get(job.model, asked.at))
     began_at = min(first_at.values(), default=0.0)
     for name, seconds in work_s.items():
@@ -140,13 +141,16 @@ def _each_job(trace: Trace, run: Outcome) -> Iterator[str]:
             if job.state != "cancelled" or asked.cancel_at is None:
                 yield f"{name} never ran and was not cancelled"
             continue
-        if job.state != "completed":
-            yield f"{name} ran but is {job.state}"
         if asked.cancel_at is not None and job.started_s > asked.cancel_at:
             yield f"{name} started after it was cancelled"
+        ends_s = job.started_s + asked.service_s
+        cancelled = asked.cancel_at is not None and asked.cancel_at < ends_s - TOLERANCE_S
+        if job.state != ("cancelled" if cancelled else "completed"):
+            yield f"{name} ran but is {job.state}"
         if not asked.at <= job.ready_s <= job.started_s:
             yield f"{name}: asked, ready and started are out of order"
-        if abs(job.finished_s - job.started_s - asked.service_s) > TOLERANCE_S:
+        over_s = asked.cancel_at if cancelled and asked.cancel_at is not None else ends_s
+        if abs(job.finished_s - over_s) > TOLERANCE_S:
             yield f"{name} did not take its time"
 
 

@@ -34,6 +34,7 @@ class Reference:
         self.events: list[tuple[float, int, int, object]] = []
         self.numbers = 0
         self.jobs: dict[int, JobOutcome] = {}
+        self.running: dict[int, Copy] = {}  # by job
         self.loads: list[LoadOutcome] = []
         self.decisions = 0
         for index, job in enumerate(trace.jobs):
@@ -70,12 +71,18 @@ class Reference:
                 self._cancel(what)
             case int(), Copy() if kind == READY:
                 what.loading = False
-            case int(), (Copy() as copy, float() as seconds) if kind == ENDS:
+            case int(), int() if kind == ENDS and what in self.running:
+                copy = self.running.pop(what)
                 copy.running -= 1
-                self.cards.lines[copy.model].served(seconds)
+                self.cards.lines[copy.model].served(self.trace.jobs[what].service_s)
 
     def _cancel(self, index: int) -> None:
         asked = self.trace.jobs[index]
+        if index in self.running:
+            self.running.pop(index).running -= 1
+            stopped = {"finished_s": self.now, "state": "cancelled"}
+            self.jobs[index] = self.jobs[index].model_copy(update=stopped)
+            return
         lane = self.cards.lines[asked.model].lanes.get(asked.lane, ())
         for job in [job for job in lane if job.index == index]:
             self.cards.lines[asked.model].lanes[asked.lane].remove(job)
@@ -281,7 +288,8 @@ class Reference:
     def _start(self, job: Waiting, copy: Copy) -> None:
         copy.running += 1
         ends_at = self.now + job.asked.service_s
-        self._at(ends_at, ENDS, (copy, job.asked.service_s))
+        self.running[job.index] = copy
+        self._at(ends_at, ENDS, job.index)
         self.jobs[job.index] = JobOutcome(
             index=job.index, model=copy.model, backend=copy.backend,
             ready_s=max(job.asked.at, copy.ready_at), started_s=self.now, finished_s=ends_at,

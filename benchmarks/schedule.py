@@ -156,9 +156,9 @@ class Replay:
             self.estimates.update(await _promises(queue, accepted))
 
     async def _cancel(self, queue: JobQueue, index: int, moment: float) -> None:
-        """Cancel a job unless it started before this moment: what starts in it is too late."""
+        """Cancel a job unless it ends by itself by then; what starts in that moment is too late."""
         run = self.ledger.runs.get(index)
-        if run is None or run.started_s == moment:
+        if run is None or run.started_s == moment or run.ends_s > moment:
             await queue.cancel(self._ids[index])
 
     def _notice(self, event: Event) -> None:
@@ -180,7 +180,9 @@ class Replay:
 
     def _job(self, index: int) -> JobOutcome:
         state = self.states[index]
-        run = self.ledger.runs.get(index) if state is not JobState.CANCELLED else None
+        run = self.ledger.runs.get(index)
+        if run is not None and state is JobState.CANCELLED and run.finished_s == run.started_s:
+            run = None  # cancelled in the moment of its turn
         return JobOutcome(
             index=index,
             model=self.trace.jobs[index].model,

@@ -18,6 +18,7 @@ class Run:
     backend: str
     ready_s: float
     started_s: float
+    ends_s: float  # unless it is cancelled before
     finished_s: float | None = None
 
 
@@ -122,16 +123,20 @@ class TraceServer:
         return ()
 
     async def run(self, model: ModelSpec, work: Work, _report: Report) -> Fetch:
-        """Take as long as the trace says; nothing is left to fetch afterwards."""
+        """Take as long as the trace says, or until cancelled; nothing is left to fetch."""
         if model.name not in self._memory:
             raise NotLoaded(f"{model.name} is not loaded on {self.name}")
         index = index_of(work.request)
         job = self._ledger.trace.jobs[index]
         now = asyncio.get_running_loop().time()
         since = max(job.at, self._ledger.in_memory_since(model.name))
-        run = Run(backend=self.name, ready_s=since, started_s=now)
+        run = Run(backend=self.name, ready_s=since, started_s=now, ends_s=now + job.service_s)
         self._ledger.runs[index] = run
-        run.finished_s = await _until(now + job.service_s)
+        try:
+            run.finished_s = await _until(run.ends_s)
+        except asyncio.CancelledError:
+            run.finished_s = asyncio.get_running_loop().time()
+            raise
         return _nothing
 
     async def resume(self, _model: ModelSpec, _work: Work, _report: Report) -> Fetch | None:

@@ -14,9 +14,10 @@ def summary(trace: Trace, outcome: Outcome) -> dict[str, float]:
     done = [job for job in outcome.jobs if job.finished_s is not None]
     jobs = trace.jobs
     waits = [job.started_s - jobs[job.index].at for job in done if job.started_s is not None]
-    kept = [_kept(jobs[job.index], job) for job in done]
+    completed = [job for job in done if job.state == "completed"]
+    kept = [_kept(jobs[job.index], job) for job in completed]
     by_lane: defaultdict[str, list[bool]] = defaultdict(list)
-    for job, right in zip(done, kept, strict=True):
+    for job, right in zip(completed, kept, strict=True):
         by_lane[jobs[job.index].lane].append(right)
     return {
         "mean_wait_s": sum(waits) / max(1, len(waits)),

@@ -71,7 +71,10 @@ class Resident(Given):
 
 
 class TraceJob(Given):
-    """A request; `service_s` is what it really takes."""
+    """A request; `service_s` is what it really takes.
+
+    `cancel_at` takes it out of its line, or stops it where it runs; later than its end it does nothing.
+    """
 
     at: Seconds
     model: str
@@ -129,7 +132,10 @@ def _host(host: TraceHost) -> HostSpec:
 
 
 class JobOutcome(Record):
-    """What became of one job; moments in seconds from the trace's start."""
+    """What became of one job; moments in seconds from the trace's start.
+
+    One that was cancelled while it ran has the moments of a run; `finished_s` is that of the cancel.
+    """
 
     index: int
     model: str

@@ -55,6 +55,18 @@ def bursty_drawn(rng: random.Random) -> Trace:
     return Trace(hosts=hosts, models=tuple(models), jobs=in_order(jobs)[:1500])
 
 
+def bursty_cancels(rng: random.Random) -> Trace:
+    """Bursts on two to four cards; three in ten cancel within two minutes, waiting or running."""
+    trace = bursty_drawn(rng)
+    jobs = tuple(
+        job.model_copy(update={"cancel_at": round(job.at + rng.uniform(1, 120), 3)})
+        if rng.random() < 0.3
+        else job
+        for job in trace.jobs
+    )
+    return trace.model_copy(update={"jobs": jobs})
+
+
 def overload_drawn(rng: random.Random) -> Trace:
     """One and a half to three times what one to three cards can do, for twenty minutes."""
     cards = rng.randint(1, 3)
@@ -186,6 +198,7 @@ DRAWN = {
     "hot-and-cold-drawn": hot_and_cold_drawn,
     "serial-cards": serial_cards,
     "shared-cards": shared_cards,
+    "bursty-cancels": bursty_cancels,
     "bursty-lanes": bursty_lanes,
     "hot-lanes": hot_lanes,
     "shared-lanes": shared_lanes,

@@ -1,11 +1,14 @@
 """Traces at the edges of what the format allows are replayed like any other."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from benchmarks.check_run import check
+from benchmarks.reference import refer
 from benchmarks.schedule import main, replay
+from benchmarks.summary import summary
 from benchmarks.trace import Outcome, Trace
 from benchmarks.trace_file import BadTrace, read, told
 
@@ -53,10 +56,38 @@ def test_a_job_cancelled_in_the_moment_of_its_turn_never_runs() -> None:
     assert [job.started_s for job in outcome.jobs] == [0.0, None, 5.0]
 
 
-def test_a_job_that_has_started_is_not_cancelled() -> None:
-    """A trace would come out differently from what its author says happens."""
-    outcome = run(trace(ASKED | {"cancel_at": 0.5}, resident=resident("flux")))
-    assert outcome.jobs[0].finished_s == 5.0
+@pytest.mark.parametrize("simulate", [run, refer])
+def test_a_running_job_is_stopped_by_its_cancel(simulate: Callable[[Trace], Outcome]) -> None:
+    """Its slot would be kept until its whole time is over, which no server does."""
+    given = trace(ASKED | {"cancel_at": 0.5}, ASKED | {"at": 0.25}, resident=resident("flux"))
+    outcome = simulate(given)
+    assert [job.state for job in outcome.jobs] == ["cancelled", "completed"]
+    assert [job.started_s for job in outcome.jobs] == [0.0, 0.5]
+    assert [job.finished_s for job in outcome.jobs] == [0.5, 5.5]
+    assert not check(given, outcome).broken
+
+
+@pytest.mark.parametrize("simulate", [run, refer])
+def test_a_cancel_in_the_moment_of_the_end_is_too_late(
+    simulate: Callable[[Trace], Outcome],
+) -> None:
+    """Whether it counts as served would hang on which of two things is told first."""
+    outcome = simulate(trace(ASKED | {"cancel_at": 5}, resident=resident("flux")))
+    assert [job.state for job in outcome.jobs] == ["completed"]
+
+
+def test_a_run_that_went_on_after_its_cancel_is_reported() -> None:
+    """A scheduler that stops nothing would seem as good as one that does."""
+    asked = trace(ASKED, resident=resident("flux"))
+    stopped = trace(ASKED | {"cancel_at": 0.5}, resident=resident("flux"))
+    assert check(stopped, run(asked)).broken
+    assert check(asked, run(stopped)).broken
+
+
+def test_a_promise_to_somebody_who_cancels_is_neither_kept_nor_broken() -> None:
+    """The share of kept promises would fall with every person who changes their mind."""
+    given = trace(ASKED, ASKED | {"cancel_at": 6}, resident=resident("flux"))
+    assert summary(given, run(given))["estimates_kept"] == 1.0
 
 
 def test_a_cancel_long_after_the_end_is_not_waited_for() -> None:

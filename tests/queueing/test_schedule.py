@@ -39,9 +39,12 @@ def check(given: Trace, outcome: Outcome) -> None:
             assert job.state == "cancelled"
             assert asked.cancel_at is not None
         else:
-            assert job.state == "completed"
             assert asked.at <= job.ready_s <= job.started_s
-            assert job.finished_s == job.started_s + asked.service_s
+            if job.state == "cancelled":
+                assert job.finished_s == asked.cancel_at
+            else:
+                assert job.state == "completed"
+                assert job.finished_s == job.started_s + asked.service_s
     for indexes in lines(given).values():
         starts = [s for i in indexes if (s := outcome.jobs[i].started_s) is not None]
         assert starts == sorted(starts)
