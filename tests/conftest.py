@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from backends.films import helper
 from bot import logs
 
 # Begun first, so that no worker is left alone with one of them while the others have nothing to do.
@@ -44,6 +45,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files that take longest first; all others stay in their order."""
     places = {TESTS / name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def films_have_their_turn() -> Iterator[None]:
+    """Have the helper for films give its time to nobody, or on a busy machine it would get none."""
+    eager = "from backends.films import worker; worker._NICE = 0; worker.main()"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(helper, "PROGRAM", ("-P", "-c", eager))
+        yield
 
 
 @pytest.fixture(autouse=True)

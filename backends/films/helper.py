@@ -11,6 +11,7 @@ from contextlib import suppress
 from backends.films.order import Answer, Order
 
 WALL_S = 300.0
+PROGRAM = ("-P", "-m", "backends.films.worker")
 _WAITS_MOST = 2  # processes at once
 
 _log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ async def ask(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Ans
     async with _turns:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-P", "-m", "backends.films.worker"),
+            *PROGRAM,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

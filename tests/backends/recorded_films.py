@@ -67,7 +67,8 @@ def film(
 
 
 def _picture(target: Any, how: Kind, size: tuple[int, int]) -> Any:
-    stream = target.add_stream(how.picture, rate=16)
+    quick = {"deadline": "realtime", "cpu-used": "8"} if "vpx" in how.picture else {}
+    stream = target.add_stream(how.picture, rate=16, options=quick)
     stream.width, stream.height = size
     stream.pix_fmt = "yuv420p"
     stream.metadata["title"] = SECRET

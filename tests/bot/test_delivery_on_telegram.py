@@ -74,7 +74,8 @@ async def test_a_busy_group_stays_within_its_minute(tmp_path: Path) -> None:
         group = fake.group()
         for number in range(4):
             fake.person(7 + number).says("/image flux cat", chat=group)
+        # On a busy machine edits may use up the minute, and the last picture waits for the next.
         await fake.wait_for(
-            lambda: len([each for each in group.from_bot if done(each)]) == 4, timeout_s=60
+            lambda: len([each for each in group.from_bot if done(each)]) == 4, timeout_s=240
         )
         assert limits.refused == {}

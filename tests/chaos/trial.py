@@ -28,7 +28,7 @@ from tests.fakes.telegram_state import Limits
 
 ASK_EVERY_S = 0.5
 ASKED_PER_LIFE = 5
-STUCK_AFTER_S = 60.0
+STUCK_AFTER_S = 400.0  # a chat that did not answer is left alone for up to 300
 
 CHATS = """
 chats:
