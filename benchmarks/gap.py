@@ -41,6 +41,8 @@ from queueing.requests import Capability, TextToImage, Work
 from queueing.store import SqliteStore, open_database
 from tests.fakes.process import serving
 
+SHIPPED = "sdxl.json"
+CHECKPOINT = "checkpoint=sd_xl_base_1.0.safetensors"
 SIDE = 1154  # noise of that many pixels a side is a PNG of 4 MB
 PATIENCE_S = 600.0
 
@@ -140,7 +142,8 @@ async def in_history(url: str, store: SqliteStore, jobs: int) -> list[float]:
 
 async def measure(options: argparse.Namespace) -> dict[str, float]:
     """Return the figures of one run."""
-    values = dict(pair.split("=", 1) for pair in options.value)
+    shipped = options.workflow == SHIPPED
+    values = dict(pair.split("=", 1) for pair in options.value or ([CHECKPOINT] if shipped else []))
     model = ModelSpec(
         name="bench",
         backends=("comfy",),
@@ -188,12 +191,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--url", help="a real ComfyUI instead of the fake")
-    parser.add_argument("--workflow", default="sdxl.json")
+    parser.add_argument("--workflow", default=SHIPPED)
     parser.add_argument(
-        "--value",
-        action="append",
-        default=["checkpoint=sd_xl_base_1.0.safetensors"],
-        help="NAME=VALUE of a placeholder",
+        "--value", action="append", default=[], help=f"NAME=VALUE of a placeholder ({CHECKPOINT})"
     )
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
