@@ -6,6 +6,7 @@ It never decides what runs where; it is told by the router, and by recovery afte
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, KeysView
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +27,7 @@ from queueing.world import Start
 log = logging.getLogger(__name__)
 
 LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
+GIVE_WAY_S = 0.25  # of a result that is to be fetched to what starts in its stead
 LOST_TEXT = "It was interrupted again and again."
 
 
@@ -68,6 +70,7 @@ class Processor:
         self._wake = wake
         self._runner = runner
         self._attempts: dict[int, _Attempt] = {}
+        self._ended_now: list[asyncio.Future[None]] = []  # done when the next starts are written
         self._left = frozenset[str]()  # servers that go on with what runs while we are away
 
     # ------------------------------------------------------------ the way in
@@ -108,6 +111,11 @@ class Processor:
     def under_way(self) -> KeysView[int]:
         """The jobs an attempt at which is under way, from its start to its stored end."""
         return self._attempts.keys()
+
+    def take_ended(self) -> list[asyncio.Future[None]]:
+        """Return what ended attempts wait for, each once: that the next starts are on their way."""
+        ended, self._ended_now = self._ended_now, []
+        return ended
 
     async def stop(self, grace_s: float) -> None:
         """Give running jobs that long to end; then leave the rest to their servers.
@@ -195,6 +203,7 @@ class Processor:
             self._attempts[job.id].finished = True
             self._fleet.vitals.worked(backend)
             self._ended(job, backend)
+            await self._give_way()
             output = await self._sending.fetch(fetch, job)
         except Lost:
             await self._lost(job)
@@ -209,6 +218,14 @@ class Processor:
         else:
             await self._outcomes.conclude(job, JobEvent.COMPLETE, output=output)
             self._attempts[job.id].stored = True
+
+    async def _give_way(self) -> None:
+        """Let what starts in the free slot go first: until it is sent its server does nothing."""
+        written = asyncio.get_running_loop().create_future()
+        self._ended_now.append(written)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GIVE_WAY_S):
+                await written
 
     def _progressed(self, job: Job, pace: Pace, progress: Progress) -> None:
         ends_at = pace.heard(progress, self._clock.now())

@@ -120,6 +120,15 @@ class Router:
         return await self._snapshots.take(self.plan)
 
     async def _step(self, work: asyncio.TaskGroup) -> None:
+        ended = self._processor.take_ended()
+        try:
+            await self._decide(work)
+        finally:
+            for each in ended:
+                if not each.done():
+                    each.set_result(None)
+
+    async def _decide(self, work: asyncio.TaskGroup) -> None:
         before, seen, world = self.plan, self._seen, await self.snapshot()
         self.world, self.plan = world, plan(world)
         self._seen = world

@@ -128,6 +128,7 @@ class FakeServer:
         self.loads: list[tuple[float, str]] = []
         self.unloads: list[tuple[float, str]] = []
         self.starts: list[tuple[float, str, str]] = []  # (moment, model, prompt)
+        self.calls: list[str] = []  # "run" and "fetch" with their prompts, as they came
         self.finished: Counter[str] = Counter()  # by prompt
         self.cancelled: list[str] = []
         self.violations: list[str] = []
@@ -337,6 +338,7 @@ class FakeBackend:
         return ()
 
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
+        self.server.calls.append(f"run {prompt_of(work)}")
         await asyncio.sleep(0.01)
         await self._reach()
         if model.name not in self.server.memory | self.server.weightless:
@@ -366,6 +368,7 @@ class FakeBackend:
             raise
 
         async def fetch() -> Output:
+            self.server.calls.append(f"fetch {prompt_of(attempt.work)}")
             await asyncio.sleep(0.5)
             await self._reach()
             if self.server.fetch_errors:

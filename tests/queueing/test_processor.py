@@ -52,6 +52,8 @@ def test_the_next_job_runs_while_the_last_ones_output_is_fetched() -> None:
             ]
             for job in jobs:
                 await ended(queue, job)
+        # The next one first: until it comes the server has nothing to do.
+        assert house.servers["comfy"].calls == ["run 0", "run 1", "fetch 0", "fetch 1"]
         first, second = (moment for moment, _, _ in house.servers["comfy"].starts)
         # The fake serves for 5 s and brings the output 0.5 s later.
         assert 5.0 <= second - first < 5.4
