@@ -164,16 +164,26 @@ def make_venv() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the environment's Python in the repository; return its exit status."""
-    return subprocess.run([str(PYTHON), *arguments], cwd=ROOT, check=False).returncode
+    command = [str(PYTHON), *arguments]
+    return subprocess.run(command, cwd=ROOT, check=False, env=environment()).returncode
 
 
-def become(arguments: Sequence[str], **environment: str) -> int:
+def environment() -> dict[str, str]:
+    """Return the environment for what is run here.
+
+    Compiled modules are kept whatever it says of that: the tests start a hundred processes, and
+    each would compile the program again.
+    """
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def become(arguments: Sequence[str], **more: str) -> int:
     """Let the environment's Python take this process's place, so that it gets its signals."""
     command = [str(PYTHON), *arguments]
     if os.name != "nt":
         sys.stdout.flush()
-        os.execve(PYTHON, command, {**os.environ, **environment})
-    with subprocess.Popen(command, env={**os.environ, **environment}) as process:
+        os.execve(PYTHON, command, environment() | more)
+    with subprocess.Popen(command, env=environment() | more) as process:
         while True:
             try:
                 return process.wait()

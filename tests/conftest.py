@@ -2,10 +2,12 @@
 
 import logging
 import sqlite3
+import ssl
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,17 @@ def films_have_their_turn() -> Iterator[None]:
     eager = "from backends.films import worker; worker._NICE = 0; worker.main()"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(helper, "PROGRAM", ("-P", "-c", eager))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def certificates_are_read_once() -> Iterator[None]:
+    """Let the clients of all tests share what they know of certificates: none of them needs any.
+
+    Reading them takes each client longer than most tests take.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
         yield
 
 

@@ -122,7 +122,19 @@ def _registry() -> "Registry[Any]":
     return registry
 
 
+_ID = re.compile(r'"[1-9]\d{16,19}"')
+_right: set[tuple[str, str]] = set()  # what was found to be right, but for the ids in it
+
+
 def _validate(pointer: str, body: object, what: str) -> None:
+    """Raise `SpecMismatch` for a body that is wrong.
+
+    The commands of a bot take a third of a second, and every bot that a test starts has the same.
+    """
+    seen = (pointer, _ID.sub('"1"', json.dumps(body, sort_keys=True)))
+    if seen in _right:
+        return
     error = best_match(_validator(pointer).iter_errors(body))
     if error is not None:
         raise SpecMismatch(f"{what}: {error.json_path}: {error.message}")
+    _right.add(seen)
