@@ -118,6 +118,26 @@ def sleeps(call: ast.Call) -> str | None:
     return None
 
 
+def counts(call: ast.Call) -> str | None:
+    """Return how a call waits until there is so much more than before, None where it does not.
+
+    What was on its way before is counted as well: then there is more at once, or too early.
+    """
+    if not named(call).rpartition(".")[2].startswith(("wait", "until")):
+        return None
+    for node in ast.walk(call):
+        asked = [node.value] if isinstance(node, ast.FormattedValue) else []  # of a page
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
+            asked = node.comparators
+        if any(_adds(each) for each in asked):
+            return f"{ast.unparse(call)}: wait for the message itself"
+    return None
+
+
+def _adds(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+
+
 def hurries(call: ast.Call) -> str | None:
     """Return which patience is too short, None where none is."""
     return patched(call) or short(call)
@@ -135,6 +155,7 @@ def test_no_test_depends_on_how_fast_the_machine_is(file: Path) -> None:
     """A new user with a busy machine would see "failed"."""
     assert excused(file, SLEEPS) or not found(file, sleeps)
     assert excused(file, PATIENCES) or not found(file, hurries), "see tests/patience.py"
+    assert not found(file, counts)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +170,8 @@ def test_no_test_depends_on_how_fast_the_machine_is(file: Path) -> None:
         ("FileSender(piece_s=0.5)", patched),
         ("asyncio.sleep(0.2)", sleeps),
         ("time.sleep(pause_s)", sleeps),
+        ("page.wait(f\"document.querySelectorAll('p').length === {count + 1}\")", counts),
+        ("fake.wait_for(lambda: len(channel.messages) == before + 2)", counts),
     ],
 )
 def test_what_depends_on_the_machine_is_seen(
