@@ -35,10 +35,11 @@ from backends.workflow_limits import Limits, common, inputs_of, limits_in
 from queueing.catalog import BackendSpec, ModelSpec
 from queueing.errors import BadModel, OutOfMemory, Rejected, Unavailable
 from queueing.ports import Fetch, Report, ServerInfo
+from queueing.problems import What, problem
 from queueing.requests import Capability, File, Output, Record, TextToImage, Work
 
 FREE_S = 10.0
-NO_PICTURE = "The server finished without a picture; please tell the operator."
+NO_PICTURE = problem(What.NO_PICTURE)
 FREED_MB = 512  # what a process may hold without a model
 
 
@@ -223,7 +224,7 @@ class ComfyUI:
             made = ended or await self._made(key, workflow)
             await self._attempts.give_way()
             if not made.files:
-                raise Rejected(f"attempt ended without a file ({model.name})", user_text=NO_PICTURE)
+                raise Rejected(f"attempt ended without a file ({model.name})", problem=NO_PICTURE)
             keep = self._options.keep_metadata
             return await collected(self._server, made.files, model.name, keep_metadata=keep)
 
@@ -253,7 +254,7 @@ class ComfyUI:
         try:
             await self._attempts.run(str(uuid4()), graph, workflow, nothing, lambda _: None)
         except Rejected as error:  # nobody asked for anything that could be changed
-            raise BadModel(f"warm-up: {error}", user_text=MISCONFIGURED) from error
+            raise BadModel(f"warm-up: {error}", problem=MISCONFIGURED) from error
 
     async def unload(self, model: ModelSpec) -> None:
         """Free all models of this process; return when its memory is back, or after `FREE_S`."""
@@ -321,7 +322,7 @@ class ComfyUI:
 
     def _request(self, model: ModelSpec, work: Work) -> tuple[TextToImage, Workflow]:
         if not isinstance(work.request, TextToImage):
-            raise Rejected("a chat for an image model", user_text="This model draws pictures only.")
+            raise Rejected("a chat for an image model", problem=problem(What.DRAWS_ONLY))
         workflow = self._templates(model).serving(work.request, has_picture=bool(work.files))
         return work.request, workflow
 

@@ -20,11 +20,12 @@ from queueing.errors import (
     Rejected,
     Unavailable,
 )
+from queueing.problems import Problem, What, problem
 from queueing.requests import TextToImage
 
-MISCONFIGURED = "This model is not set up right on its server; please tell the operator."
-UNREADABLE_PICTURE = "The server cannot read the picture to start from; please send another one."
-STEP_FAILED = "The server could not finish this picture; other settings may work."
+MISCONFIGURED = problem(What.MISCONFIGURED)
+UNREADABLE_PICTURE = problem(What.BAD_START)
+STEP_FAILED = problem(What.STEP_FAILED)
 
 _NO_MEMORY = ("out of memory", "not enough memory", "allocation on device")
 # After these the process draws nothing any more until it is started again.
@@ -53,20 +54,20 @@ def refusal(body: JsonValue, workflow: Workflow, request: TextToImage) -> Backen
     try:
         read = _Refusal.model_validate(body)
     except ValidationError:
-        return Rejected(f"refused: {str(body)[:200]!a}", user_text=STEP_FAILED)
+        return Rejected(f"refused: {str(body)[:200]!a}", problem=STEP_FAILED)
     asked = {word for word in WORDS if getattr(request, word, None) is not None} | {"picture"}
     for node_id, fault in _faults(read):
         guilty = blame(workflow, node_id, str(fault.extra_info.get("input_name"))) & asked
         if guilty:
             word = min(guilty)
-            return Rejected(f"node {node_id}: {_short(fault)}", user_text=_wish(word, request))
-    return BadModel(f"{workflow.name}: {_summary(read)}", user_text=MISCONFIGURED)
+            return Rejected(f"node {node_id}: {_short(fault)}", problem=_wish(word, request))
+    return BadModel(f"{workflow.name}: {_summary(read)}", problem=MISCONFIGURED)
 
 
 def refused_prompt(refused: HttpRefused, workflow: Workflow, request: TextToImage) -> BackendError:
     """Tell a prompt that is wrong from a proxy or server that takes none."""
     if refused.status == 413:
-        return Rejected(str(refused), user_text="This request is too large for the server.")
+        return Rejected(str(refused), problem=problem(What.TOO_LARGE))
     if refused.status != 400:
         return Unavailable(str(refused))
     return refusal(parse_json(refused.body), workflow, request)
@@ -91,10 +92,10 @@ def failure(failed: NodeFailure, workflow: Workflow) -> BackendError:
     if any(words in message for words in _SICK):
         return Unavailable(cause)
     if "picture" in _placeholders(workflow, failed.node_id):
-        return Rejected(cause, user_text=UNREADABLE_PICTURE)
+        return Rejected(cause, problem=UNREADABLE_PICTURE)
     if is_loader(workflow, failed.node_id):
-        return BadModel(cause, user_text=MISCONFIGURED)
-    return Rejected(cause, user_text=STEP_FAILED)
+        return BadModel(cause, problem=MISCONFIGURED)
+    return Rejected(cause, problem=STEP_FAILED)
 
 
 def raise_if_failed(workflow: Workflow, ended: Ended) -> None:
@@ -111,14 +112,14 @@ def is_loader(workflow: Workflow, node_id: str) -> bool:
     return node is not None and not workflow.marks.isdisjoint(loaded_by(node))
 
 
-def _wish(word: str, request: TextToImage) -> str:
+def _wish(word: str, request: TextToImage) -> Problem:
     match word:
         case "picture":
             return UNREADABLE_PICTURE
         case "lora":
-            return f"This server has no LoRA named {str(request.lora)[:80]}."
+            return problem(What.NO_LORA, name=str(request.lora)[:80])
         case _:
-            return f"The server does not take this {WORDS[word]}; please try another."
+            return problem(What.NOT_TAKEN, field=word)
 
 
 def _placeholders(workflow: Workflow, node_id: str) -> frozenset[str]:

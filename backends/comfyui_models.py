@@ -18,6 +18,7 @@ from backends.workflow_graph import Graph, substituted, words_in
 from backends.workflow_limits import Limits, limits_in
 from queueing.catalog import ModelSpec
 from queueing.errors import BadModel, Rejected
+from queueing.problems import What, problem
 from queueing.requests import Capability, Record, TextToImage
 
 _SHIPPED = resources.files("backends") / "workflows"
@@ -128,11 +129,13 @@ def lora_named(word: str, files: Sequence[str]) -> str:
         return found[0]
     names = [lora_name(file) for file in files[:_COMPARED]]
     near = get_close_matches(wanted, [name.casefold() for name in names], n=_NEAR)
-    there = ", ".join(near or names[:_LISTED]) or "none"
-    raise Rejected(
-        f"no LoRA is called {word!r}",
-        user_text=f"This server has no LoRA named {word[:_NAME_MOST]}; it has: {there}.",
+    there, name = ", ".join(near or names[:_LISTED]), word[:_NAME_MOST]
+    why = (
+        problem(What.OTHER_LORAS, name=name, there=there)
+        if there
+        else problem(What.NO_LORA, name=name)
     )
+    raise Rejected(f"no LoRA is called {word!r}", problem=why)
 
 
 def lora_name(file: str) -> str:

@@ -9,12 +9,10 @@ from backends.comfyui_server import Server
 from backends.metadata.kinds import mime_of
 from backends.results import KeptBack, bare
 from queueing.errors import Rejected, Unavailable
+from queueing.problems import What, problem
 from queueing.requests import File, Output
 
-KEPT_BACK = (
-    "The workflow could not be taken out of a file the server made, so it is not given out; "
-    "please tell the operator."
-)
+KEPT_BACK = problem(What.KEPT_BACK)
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +22,7 @@ async def collected(
 ) -> Output:
     """Return all an attempt has made; with `keep_metadata`, with the workflow inside.
 
-    A file that cannot be cleaned is left out, which the text then says. Raises `Rejected` where
+    A file that cannot be cleaned is left out, which `missing` then says. Raises `Rejected` where
     none is left.
     """
     given: list[File] = []
@@ -34,8 +32,8 @@ async def collected(
         except KeptBack as why:
             _log.warning("%s: a file of %s is kept back: %s", model, _shown(file), why)
     if not given:
-        raise Rejected(f"no file of {model} could be cleaned", user_text=KEPT_BACK)
-    return Output(files=tuple(given), text="" if len(given) == len(files) else KEPT_BACK)
+        raise Rejected(f"no file of {model} could be cleaned", problem=KEPT_BACK)
+    return Output(files=tuple(given), missing="" if len(given) == len(files) else KEPT_BACK.code())
 
 
 async def _download(server: Server, file: ServerFile, name: str, keep_metadata: bool) -> File:

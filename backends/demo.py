@@ -20,6 +20,7 @@ from backends.pictures import as_jpeg, as_png, open_picture
 from queueing.catalog import BackendSpec, ModelSpec
 from queueing.errors import NotLoaded, OutOfMemory, Rejected, Unavailable
 from queueing.ports import Fetch, Report, ServerInfo
+from queueing.problems import What, problem
 from queueing.requests import (
     Capability,
     Chat,
@@ -191,7 +192,7 @@ class Demo:
 
     async def _enlarge(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         if not work.files:
-            raise Rejected("nothing to enlarge", user_text="There is no picture to enlarge.")
+            raise Rejected("nothing to enlarge", problem=problem(What.NOTHING_TO_ENLARGE))
         step_s = self._step_s(model, UPSCALE_STEPS)
         for step in range(1, UPSCALE_STEPS + 1):
             await asyncio.sleep(step_s)

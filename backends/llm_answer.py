@@ -18,12 +18,13 @@ from backends.llm_stream import AnswerReader, Garbage, StreamError
 from queueing.catalog import Timeouts
 from queueing.errors import BackendError, BadModel, NotLoaded, Rejected, Unavailable
 from queueing.ports import Report
+from queueing.problems import What, problem
 from queueing.requests import Progress
 
 REPORT_EVERY_S = 0.1  # a fast server writes thousands of tokens a second, no chat shows that
 DIAGNOSIS_S = 120.0
-SILENT = "The model gave an empty answer; please ask in another way."
-ONLY_THOUGHTS = "The model spent its whole answer on thinking; please ask for something shorter."
+SILENT = problem(What.SILENT)
+ONLY_THOUGHTS = problem(What.ONLY_THOUGHTS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,7 +108,7 @@ async def _same(flavour: Flavour, question: Question, answers: str) -> None:
     if Names([served]).find(answers):  # under another of its names
         return
     cause = f"asked {question.model_id}, but {answers} answered"
-    raise NotLoaded(cause) if served.loaded is False else BadModel(cause, user_text=NO_MODEL)
+    raise NotLoaded(cause) if served.loaded is False else BadModel(cause, problem=NO_MODEL)
 
 
 async def _why_silent(http: Http, flavour: Flavour, question: Question) -> BackendError:
@@ -149,4 +150,4 @@ def _finished(reader: AnswerReader) -> str:
     if text:
         return text
     thoughts = reader.thinks or reader.finished == "length"
-    raise Rejected("empty answer", user_text=ONLY_THOUGHTS if thoughts else SILENT)
+    raise Rejected("empty answer", problem=ONLY_THOUGHTS if thoughts else SILENT)

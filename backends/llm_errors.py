@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from queueing.errors import BackendError, BadModel, NotLoaded, OutOfMemory, Rejected, Unavailable
+from queueing.problems import Problem, What, problem
 
-TOO_LONG = "That is more text than this model can read at once; please shorten it or start a new conversation."
-NO_PICTURES = "This model cannot look at pictures; please ask one that can."
-NO_MODEL = "The server does not have this model any more; an admin has to look after it."
-REFUSED = "The server refused this request; please ask in another way or use another model."
+TOO_LONG = problem(What.TOO_LONG)
+NO_PICTURES = problem(What.BLIND)
+NO_MODEL = problem(What.NO_MODEL)
+REFUSED = problem(What.REFUSED)
 CAUSE_LIMIT = 300  # characters of a server's words that reach the log
 
 Kind = type[BackendError]
@@ -61,13 +62,13 @@ TEMPLATE = ("jinja", "chat template", "prompt template", "roles must alternate")
 UNKNOWN = ("model_not_found", "not found", "does not exist", "no such model", "unexpected endpoint")
 # The first row with one of its words in the answer decides, so the order matters: "No models
 # loaded" carries the code "model_not_found", a refused token may speak of a model.
-RULES: Sequence[tuple[tuple[str, ...], Kind, str]] = (
+RULES: Sequence[tuple[tuple[str, ...], Kind, Problem | None]] = (
     (PICTURES, Rejected, NO_PICTURES),
-    (MEMORY, OutOfMemory, ""),
-    (TOKEN, Unavailable, ""),
+    (MEMORY, OutOfMemory, None),
+    (TOKEN, Unavailable, None),
     (CONTEXT, Rejected, TOO_LONG),
-    (CRASHED, Unavailable, ""),  # not NotLoaded: a request that crashes an engine must be charged
-    (AWAY, NotLoaded, ""),
+    (CRASHED, Unavailable, None),  # not NotLoaded: a request that crashes an engine must be charged
+    (AWAY, NotLoaded, None),
     (TEMPLATE, Rejected, REFUSED),
     (UNKNOWN, BadModel, NO_MODEL),
 )
@@ -84,13 +85,13 @@ def classify(status: int, body: JsonValue) -> BackendError:
     said = words_of(body)
     cause = f"status {status}: {said[:CAUSE_LIMIT]!a}"
     folded = said.casefold()
-    for words, kind, user_text in RULES:
+    for words, kind, told in RULES:
         if kind is BadModel and status >= 500:
             continue  # a broken server misses files of its own
         if any(word in folded for word in words):
-            return kind(cause, user_text=user_text)
+            return kind(cause, problem=told)
     if 400 <= status < 500 and status not in BY_STATUS:
-        return Rejected(cause, user_text=REFUSED)
+        return Rejected(cause, problem=REFUSED)
     return Unavailable(cause)
 
 

@@ -31,13 +31,14 @@ from queueing.errors import (
     Unavailable,
 )
 from queueing.ports import Fetch, Report, ServerInfo
+from queueing.problems import What, problem
 from queueing.requests import Capability, Chat, File, Output, Record, Work
 
 UNLOAD_S = 60.0
 NAMES_TOLD = 10  # of what a server offers, where a name is wrong
 WEIGHTS_TO_VRAM = 1.2  # what a copy takes beside its weights: context and working memory
 OVERHEAD_MB = 512
-STAYS = "This server cannot unload models when told to."
+STAYS = problem(What.STAYS)
 
 
 class OpenAIOptions(Record):
@@ -168,7 +169,7 @@ class OpenAI:
                 if served is None or served.loaded is False:
                     return
                 if not flavour.can_unload:
-                    raise Rejected(f"{self._name} cannot unload", user_text=STAYS)
+                    raise Rejected(f"{self._name} cannot unload", problem=STAYS)
                 await flavour.unload(self._http, served)
                 async with _within(UNLOAD_S, f"{served.id} did not leave the memory"):
                     await self._until(model, lambda now: not now.loaded)
@@ -236,7 +237,7 @@ class OpenAI:
         offered = ", ".join(sorted(each.id for each in listed)[:NAMES_TOLD]) or "nothing"
         raise BadModel(
             f"models.{model.name}.model: {self._name} has no {wanted!r}; it offers {offered}",
-            user_text=NO_MODEL,
+            problem=NO_MODEL,
         )
 
     async def _body(

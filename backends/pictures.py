@@ -9,12 +9,13 @@ from PIL import Image, ImageCms, ImageOps
 
 from backends.metadata.icc import blanked
 from queueing.errors import Rejected
+from queueing.problems import What, problem
 from queueing.requests import File
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 MAX_PIXELS = 50_000_000  # a phone's largest photo; Pillow alone would allow three times as many
-BAD_PICTURE = "The attached picture cannot be read; please send a PNG, JPEG or WebP file."
-HUGE_PICTURE = "The attached picture has too many pixels; please send a smaller one."
+BAD_PICTURE = problem(What.BAD_PICTURE)
+HUGE_PICTURE = problem(What.HUGE_PICTURE)
 
 
 def open_picture(file: File) -> Image.Image:
@@ -32,16 +33,16 @@ def open_picture(file: File) -> Image.Image:
             return _bare(_on_white(_in_srgb(ImageOps.exif_transpose(image))))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         # The warning is an error only where warnings are; the check above is stricter than both.
-        raise Rejected(f"pixel bomb: {error}", user_text=HUGE_PICTURE) from error
+        raise Rejected(f"pixel bomb: {error}", problem=HUGE_PICTURE) from error
     except Rejected:
         raise
     except Exception as error:  # Pillow's readers raise anything for broken files
-        raise Rejected(f"unreadable picture: {error}", user_text=BAD_PICTURE) from error
+        raise Rejected(f"unreadable picture: {error}", problem=BAD_PICTURE) from error
 
 
 def _require_size(image: Image.Image) -> None:
     if image.width * image.height > MAX_PIXELS:
-        raise Rejected(f"{image.size} pixels in a picture", user_text=HUGE_PICTURE)
+        raise Rejected(f"{image.size} pixels in a picture", problem=HUGE_PICTURE)
 
 
 def as_jpeg(image: Image.Image, *, quality: int = 90) -> bytes:

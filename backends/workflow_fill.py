@@ -9,6 +9,7 @@ from backends.workflow import WORDS, Workflow
 from backends.workflow_graph import Graph, Node, bypass, link_of, names_in, substituted
 from backends.workflow_limits import Limits
 from queueing.errors import Rejected
+from queueing.problems import What, problem
 from queueing.requests import TextToImage
 
 TINY = {"width": 64, "height": 64, "steps": 1}  # every model tried could draw that small
@@ -72,19 +73,20 @@ def fit_size(picture: tuple[int, int], default: tuple[int, int]) -> tuple[int, i
 def _refuse_unsupported(workflow: Workflow, request: TextToImage, *, has_picture: bool) -> None:
     for word in ("negative", "width", "height", "steps", "guidance", "lora"):
         if getattr(request, word) not in {None, ""} and word not in workflow.placeholders:
-            raise _unsupported(f"takes no {WORDS[word]}")
+            raise _unsupported(What.TAKES_NO, field=word)
     if request.count > 1 and "count" not in workflow.placeholders:
-        raise _unsupported("draws one picture at a time")
+        raise _unsupported(What.ONE_AT_A_TIME)
     if has_picture and not workflow.takes_picture:
-        raise _unsupported("cannot start from a picture")
+        raise _unsupported(What.NO_START)
     if workflow.takes_picture and not has_picture:
-        raise _unsupported("needs a picture to start from")
+        raise _unsupported(What.NEEDS_START)
     if has_picture and request.strength is not None and "strength" not in workflow.placeholders:
-        raise _unsupported("takes no strength")
+        raise _unsupported(What.TAKES_NO, field="strength")
 
 
-def _unsupported(what: str) -> Rejected:
-    return Rejected(f"the workflow {what}", user_text=f"This model {what}.")
+def _unsupported(what: What, **values: str) -> Rejected:
+    why = problem(what, **values)
+    return Rejected(f"the workflow: {why}", problem=why)
 
 
 def _merged(workflow: Workflow, request: TextToImage) -> dict[str, JsonValue]:

@@ -17,9 +17,11 @@ from bot.platforms.content import Bar, Body, Content, Markdown, Moment
 from bot.records import Origin
 from bot.rooms import Rooms
 from bot.texts import join, plain, say, status
+from bot.texts.problems import told
 from bot.texts.split import pages, utf16_length
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job, JobState
+from queueing.problems import Problem
 from queueing.requests import File, Output, TextToImage
 
 _PAGES = 4  # longer answers come as a file as well
@@ -109,8 +111,8 @@ class Packer:
         self, job: Job, output: Output, language: str, limits: Limits, hint: Body
     ) -> Parcel:
         files, note = await self._fit_files(job, output.files, limits, language)
-        if output.text and isinstance(job.request, TextToImage):  # what a server could not give
-            note = join((*note, *(("\n",) if note else ()), output.text))
+        if missing := _missing(job, output, language):
+            note = join((*note, *(("\n",) if note else ()), missing))
         size = await dimensions(output.files[0]) if output.files else None
         content = status.result(
             job,
@@ -235,3 +237,9 @@ def _page(content: Content, limits: Limits, index: int) -> Content:
 
 def _length(body: Body) -> int:
     return utf16_length(plain(body))
+
+
+def _missing(job: Job, output: Output, language: str) -> str:
+    """Return why a server's files are not all there; earlier versions kept it as a text."""
+    code = output.missing or (output.text if isinstance(job.request, TextToImage) else "")
+    return told(Problem.read(code), language) if code else ""

@@ -15,6 +15,7 @@ from queueing.jobs import Job, JobEvent, JobState
 from queueing.loader import Loader
 from queueing.paused import Paused
 from queueing.ports import Clock, Store
+from queueing.problems import What, problem
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,8 @@ class Control:
         await self._looked.wait()
         while not self._is_still(host):
             if host not in self._fleet.paused.hosts:
-                raise Refused(f"{host} was resumed before it was empty")
+                why = problem(What.RESUMED, host=host)
+                raise Refused(f"{host} was resumed before it was empty", problem=why)
             self._fleet_changed.clear()
             await self._fleet_changed.wait()
         await self._loader.empty(host)
@@ -161,7 +163,7 @@ class Control:
 
 def _require_host(catalog: Catalog, host: str) -> None:
     if host not in catalog.hosts:
-        raise Refused(f"there is no host {host}")
+        raise Refused(f"there is no host {host}", problem=problem(What.GONE, name=host))
 
 
 def _words(paused: Paused) -> str:

@@ -1,7 +1,7 @@
 """The errors of the queue: few classes, one for each reaction of the caller.
 
 QueueError
-├─ Refused             nothing was accepted; the text is for the person who asked
+├─ Refused             nothing was accepted
 │  ├─ UnknownModel     no such model; carries the nearest names
 │  ├─ NotCapable       the model exists but cannot do this
 │  ├─ NoServer         no server can run the model, at least for now
@@ -20,9 +20,19 @@ QueueError
 
 from collections.abc import Sequence
 
+from queueing.problems import Problem
+
 
 class QueueError(Exception):
-    """Base of everything the queue raises on purpose."""
+    """Base of everything the queue raises on purpose.
+
+    Its text is for the log. `problem` is what the person who asked is told, None where the class
+    says enough.
+    """
+
+    def __init__(self, cause: str = "", *, problem: Problem | None = None) -> None:
+        super().__init__(cause)
+        self.problem = problem
 
 
 class Refused(QueueError):
@@ -89,16 +99,10 @@ class StoreError(QueueError):
 class BackendError(QueueError):
     """An inference server failed.
 
-    `cause` is for the operator's log. `user_text` is one sentence for the person who asked, in
-    plain English without internals, or empty where the class says enough; `retryable` tells
-    whether another attempt can help.
+    `cause` is for the operator's log; `retryable` tells whether another attempt can help.
     """
 
     retryable = True
-
-    def __init__(self, cause: str, *, user_text: str = "") -> None:
-        super().__init__(cause)
-        self.user_text = user_text
 
 
 class Rejected(BackendError):

@@ -118,7 +118,7 @@ class Job:
     finished_at: float | None
     backend: str | None
     suspect: bool
-    error: str | None
+    error: str | None  # the code of a `queueing.problems.Problem`
     acknowledged: bool
     sendings: int
     remembered_by: str | None = None

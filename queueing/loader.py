@@ -11,7 +11,8 @@ from queueing.catalog import ModelSpec
 from queueing.errors import BackendError, OutOfMemory, Refused, StoreError, Unavailable
 from queueing.fleet import Fleet
 from queueing.ports import Backend
-from queueing.retry import given_up_text
+from queueing.problems import Problem
+from queueing.retry import given_up
 from queueing.world import Copy, Evict, Load
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class Loader:
         fleet: Fleet,
         backends: Mapping[str, Backend],
         measure: Measure,
-        fail_waiting: Callable[[str, str], Awaitable[None]],
+        fail_waiting: Callable[[str, Problem], Awaitable[None]],
         loaded: Callable[[str, str, float], None],
         write_down: Callable[[], Awaitable[None]],
     ) -> None:
@@ -160,8 +161,8 @@ class Loader:
         self._settle(spec.name, backend, error)
         hopeless = not self._fleet.serving(spec)
         if hopeless or (failures >= spec.max_attempts and not self._fleet.copies_of(spec.name)):
-            text = f"{spec.name} could not be loaded. {given_up_text(error, failures)}"
-            await self._fail_waiting(spec.name, text)
+            why = given_up(error, failures).model_copy(update={"unloadable": spec.name})
+            await self._fail_waiting(spec.name, why)
 
     async def _clear(self, spec: ModelSpec, backend: str) -> None:
         """Unload what a failed load may have left: the server may even finish it later."""

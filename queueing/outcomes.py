@@ -9,6 +9,7 @@ from queueing.errors import StaleJob, StoreError
 from queueing.events import JobChanged
 from queueing.jobs import Job, JobEvent, JobState
 from queueing.ports import Clock, Store
+from queueing.problems import Problem
 from queueing.requests import Output
 from queueing.retry import pause_s
 
@@ -33,7 +34,7 @@ class Outcomes:
         event: JobEvent,
         *,
         not_before: float = 0.0,
-        error: str | None = None,
+        problem: Problem | None = None,
         output: Output | None = None,
         suspect: bool = False,
     ) -> None:
@@ -48,7 +49,7 @@ class Outcomes:
                     event,
                     self._clock.now(),
                     not_before=not_before,
-                    error=error,
+                    error=_code(problem),
                     output=output,
                     suspect=suspect,
                 )
@@ -62,7 +63,7 @@ class Outcomes:
                 self._publish(JobChanged(job=changed, event=event))
                 return
 
-    async def give_back(self, job: Job, event: JobEvent, *, error: str | None = None) -> None:
+    async def give_back(self, job: Job, event: JobEvent, *, problem: Problem | None = None) -> None:
         """Return or end a job that was interrupted, unless its end is written down already.
 
         Tries once only: what a failing database leaves in state processing is recovered at the
@@ -74,7 +75,12 @@ class Outcomes:
             if current is None or current.state is not JobState.PROCESSING:
                 return
             changed = await self._store.apply(
-                current, event, now, not_before=now, error=error, suspect=current.suspect
+                current,
+                event,
+                now,
+                not_before=now,
+                error=_code(problem),
+                suspect=current.suspect,
             )
         except (StaleJob, StoreError) as failure:
             log.warning("job %d: could not be given back: %s", job.id, failure)
@@ -83,7 +89,7 @@ class Outcomes:
         else:
             self._publish(JobChanged(job=changed, event=event))
 
-    async def fail_waiting(self, model: str, text: str) -> None:
+    async def fail_waiting(self, model: str, problem: Problem) -> None:
         """Fail every waiting job of a model."""
         try:
             jobs = await self._store.open_jobs()
@@ -91,4 +97,10 @@ class Outcomes:
             log.warning("waiting jobs of %s could not be failed: %s", model, failure)
             return
         waiting = [job for job in jobs if job.model == model and job.state is JobState.PENDING]
-        await asyncio.gather(*(self.conclude(job, JobEvent.FAIL, error=text) for job in waiting))
+        await asyncio.gather(
+            *(self.conclude(job, JobEvent.FAIL, problem=problem) for job in waiting)
+        )
+
+
+def _code(problem: Problem | None) -> str | None:
+    return None if problem is None else problem.code()

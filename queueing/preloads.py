@@ -13,6 +13,7 @@ from queueing.errors import (
 )
 from queueing.fleet import Fleet
 from queueing.loader import Loader
+from queueing.problems import What, problem
 from queueing.world import Evict, Residency
 
 
@@ -28,7 +29,7 @@ class Preloads:
         """Pin a model, wait until it is loaded and return its backend.
 
         Raises `Refused` when it cannot be there or is unloaded meanwhile, `BackendError` when its
-        load failed; it is not pinned then, and the text is a sentence for an admin. Right after the
+        load failed; it is not pinned then, and the problem is what an admin is told. Right after the
         start it waits until the servers have been asked who they are. A cancelled caller leaves the
         pin. Idempotent.
         """
@@ -36,7 +37,8 @@ class Preloads:
         await self._looked.wait()
         backend = self._place_for(spec, host)
         if not self._fleet.vitals.of(backend).up:
-            raise Unavailable(f"{backend} does not answer")
+            why = problem(What.NO_ANSWER, backend=backend)
+            raise Unavailable(f"{backend} does not answer", problem=why)
         self._fleet.pin(spec.name, backend)
         copy = self._fleet.copy(spec.name, backend)
         if copy is None or copy.residency is not Residency.READY:
@@ -61,7 +63,7 @@ class Preloads:
         leaving = []
         for backend in self._places(spec, host):
             self._fleet.unpin(spec.name, backend)
-            self._loader.give_up(spec.name, backend, Refused("it was to be unloaded meanwhile"))
+            self._loader.give_up(spec.name, backend, _refused(What.OTHER_WISH))
             copy = self._fleet.copy(spec.name, backend)
             if copy is None or copy.residency is not Residency.READY:
                 continue
@@ -76,7 +78,9 @@ class Preloads:
         host_of = self._fleet.catalog.host_of
         places = [b for b in self._fleet.serving(spec) if host in {None, host_of[b]}]
         if not places:
-            raise Refused(f"{spec.name} cannot run on {host or 'any host'}")
+            if host is None:
+                raise _refused(What.NOWHERE, model=spec.name)
+            raise _refused(What.NOT_THERE, model=spec.name, host=host)
         return places
 
     def _place_for(self, spec: ModelSpec, host: str | None) -> str:
@@ -90,25 +94,35 @@ class Preloads:
         """Return those places where something may be loaded. Raises `Refused` for none."""
         paused, host_of = self._fleet.paused, self._fleet.catalog.host_of
         if paused.stops_model(spec.name):
-            raise Refused(f"{'everything' if paused.everything else spec.name} is paused")
+            if paused.everything:
+                raise _refused(What.ALL_PAUSED)
+            raise _refused(What.PAUSED, names=spec.name)
         running = [name for name in places if not paused.stops_host(host_of[name])]
         if not running:
-            raise Refused(f"{', '.join(dict.fromkeys(host_of[name] for name in places))} is paused")
+            hosts = dict.fromkeys(host_of[name] for name in places)
+            raise _refused(What.PAUSED, names=", ".join(hosts))
         return running
 
 
+def _refused(what: What, **values: str) -> Refused:
+    why = problem(what, **values)
+    return Refused(str(why), problem=why)
+
+
 def _failure(spec: ModelSpec, backend: str, host: str, error: Exception) -> BackendError:
-    """Return a failed load as one sentence for an admin; the log has the cause already."""
+    """Return a failed load with what an admin is told of it; the log has the cause already."""
+    cause = str(error).partition("\n")[0]
     match error:
         case TimeoutError():
-            return Unavailable(f"{backend} did not load it within {spec.timeouts.load_s:g} s")
+            late = problem(What.LOAD_LATE, backend=backend, seconds=f"{spec.timeouts.load_s:g}")
+            return Unavailable(f"{backend} did not load it in time", problem=late)
         case OutOfMemory():
-            return OutOfMemory(f"{host} has not enough free memory")
+            return OutOfMemory(cause, problem=problem(What.FULL, host=host))
         case Unavailable():
-            return Unavailable(f"{backend} stopped answering")
+            return Unavailable(cause, problem=problem(What.LOAD_STOPPED, backend=backend))
         case BadModel():
-            return BadModel(str(error).partition("\n")[0])
+            return BadModel(cause, problem=problem(What.LOAD_SETUP, cause=cause))
         case BackendError():
-            return BackendError(f"{backend} refused to load it")
+            return BackendError(cause, problem=problem(What.LOAD_REFUSED, backend=backend))
         case _:
-            return BackendError("something went wrong on our side; the log says what")
+            return BackendError(cause, problem=problem(What.BUG))

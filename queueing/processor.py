@@ -18,8 +18,9 @@ from queueing.jobs import Job, JobEvent
 from queueing.outcomes import Outcomes
 from queueing.pace import Pace
 from queueing.ports import Clock, Store
+from queueing.problems import What, problem
 from queueing.requests import Progress
-from queueing.retry import FIRST_PAUSE_S, NEUTRAL_TEXT, Fail, after_failure
+from queueing.retry import FIRST_PAUSE_S, Fail, after_failure
 from queueing.sending import Attempted, Lost, Sending
 from queueing.watch import NeverBegan, watched
 from queueing.world import Start
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 
 LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
 GIVE_WAY_S = 0.25  # of a result that is to be fetched to what starts in its stead
-LOST_TEXT = "It was interrupted again and again."
+LOST = problem(What.LOST)
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +164,7 @@ class Processor:
             raise
         except Exception:
             log.exception("job %d: stopped by a bug", job.id)
-            await self._outcomes.give_back(job, JobEvent.FAIL, error=NEUTRAL_TEXT)
+            await self._outcomes.give_back(job, JobEvent.FAIL, problem=problem(What.BUG))
 
     # ------------------------------------------------------------ the steps of an attempt
 
@@ -252,7 +253,7 @@ class Processor:
             await self._relieve(self._fleet.catalog.host_of[backend])
         log.warning("job %d on %s: %s: %s", job.id, backend, type(error).__name__, error)
         if isinstance(outcome, Fail):
-            await self._outcomes.conclude(job, JobEvent.FAIL, error=outcome.text)
+            await self._outcomes.conclude(job, JobEvent.FAIL, problem=outcome.problem)
             return
         await self._outcomes.conclude(
             job,
@@ -280,7 +281,7 @@ class Processor:
     async def _lost(self, job: Job) -> None:
         """Return a job whose attempt ended with our last run: not its fault, so not charged."""
         if job.sendings >= LOST_MOST:
-            await self._outcomes.conclude(job, JobEvent.FAIL, error=LOST_TEXT)
+            await self._outcomes.conclude(job, JobEvent.FAIL, problem=LOST)
         else:
             await self._outcomes.conclude(job, JobEvent.RELEASE, not_before=self._clock.now())
 

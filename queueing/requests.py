@@ -109,10 +109,14 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Output:
-    """All a person can be given: a text, files, or both."""
+    """All a person can be given: a text, files, or both.
+
+    `missing` is the code of a `queueing.problems.Problem`: why some files are not among them.
+    """
 
     text: str = ""
     files: tuple[File, ...] = ()
+    missing: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

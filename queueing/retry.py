@@ -3,19 +3,21 @@
 from dataclasses import dataclass
 
 from queueing.catalog import ModelSpec
-from queueing.errors import BackendError, Interrupted, NotLoaded, OutOfMemory, Unavailable
+from queueing.errors import (
+    BackendError,
+    Interrupted,
+    NotLoaded,
+    OutOfMemory,
+    QueueError,
+    StoreError,
+    Unavailable,
+    UnknownModel,
+)
 from queueing.jobs import Job
+from queueing.problems import Problem, What, problem
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 120.0
-
-NEUTRAL_TEXT = "Something went wrong on our side, and the operator has been told."
-UNAVAILABLE_TEXT = "The server stopped working while it ran this."
-INTERRUPTED_TEXT = "Somebody stopped it on the server."
-MEMORY_TEXT = "The card ran out of memory for this request; a smaller one may work."
-LATE_TEXT = "The server took too long."
-UNLOADED_TEXT = "Something else on that machine keeps unloading this model."
-REFUSED_TEXT = "The server cannot do this request."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,9 +35,9 @@ class Retry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fail:
-    """The job has failed for good; `text` is one sentence or two for the person who asked."""
+    """The job has failed for good."""
 
-    text: str
+    problem: Problem
 
 
 def after_failure(
@@ -60,10 +62,10 @@ def after_failure(
         return Retry(not_before=now, charged=False, suspect=True)
     # 2. A bug, a request the server will never take, or a model that never stays.
     if not _another_attempt_may_help(error):
-        return Fail(text=_text(error))
+        return Fail(problem=problem_of(error))
     # 3. Another attempt may help, as long as one is left.
     if job.attempt >= spec.max_attempts:
-        return Fail(text=given_up_text(error, job.attempt))
+        return Fail(problem=given_up(error, job.attempt))
     return Retry(
         not_before=now + pause_s(job.attempt),
         suspect=job.suspect or isinstance(error, Unavailable),
@@ -81,23 +83,26 @@ def pause_s(failures: int) -> float:
     return float(min(FIRST_PAUSE_S * 2 ** min(failures - 1, 16), LONGEST_PAUSE_S))
 
 
-def given_up_text(error: Exception, attempts: int) -> str:
-    """Return the sentence for a person whose job failed after that many attempts."""
-    text = _text(error)
-    return text if attempts <= 1 else f"{text} It was tried {attempts} times."
+def given_up(error: Exception, attempts: int) -> Problem:
+    """Return why a job failed after that many attempts."""
+    return problem_of(error).model_copy(update={"attempts": attempts})
 
 
-_TEXTS: tuple[tuple[type[Exception], str], ...] = (
-    (TimeoutError, LATE_TEXT),
-    (OutOfMemory, MEMORY_TEXT),
-    (Unavailable, UNAVAILABLE_TEXT),
-    (Interrupted, INTERRUPTED_TEXT),
-    (NotLoaded, UNLOADED_TEXT),
-    (BackendError, REFUSED_TEXT),
+_KINDS: tuple[tuple[type[Exception], What], ...] = (
+    (TimeoutError, What.LATE),
+    (OutOfMemory, What.MEMORY),
+    (Unavailable, What.AWAY),
+    (Interrupted, What.STOPPED),
+    (NotLoaded, What.UNLOADED),
+    (BackendError, What.UNABLE),
+    (StoreError, What.STORE),
 )
 
 
-def _text(error: Exception) -> str:
-    if isinstance(error, BackendError) and error.user_text:
-        return error.user_text
-    return next((text for kind, text in _TEXTS if isinstance(error, kind)), NEUTRAL_TEXT)
+def problem_of(error: Exception) -> Problem:
+    """Return what a person is told of an error."""
+    if isinstance(error, QueueError) and error.problem is not None:
+        return error.problem
+    if isinstance(error, UnknownModel):
+        return problem(What.GONE, name=error.name)
+    return problem(next((what for kind, what in _KINDS if isinstance(error, kind)), What.BUG))

@@ -6,7 +6,9 @@ from bot.commands.target import meant_host
 from bot.debts import Task
 from bot.platforms.content import Content
 from bot.texts import say
+from bot.texts.problems import told
 from queueing.errors import QueueError
+from queueing.retry import problem_of
 
 COMMAND = Command(
     name="drain",
@@ -35,5 +37,6 @@ async def work(context: Context, task: Task) -> Content:
             return Content(body=say(task.language, "drain.resumed", host=host))
         await context.queue.drain(host)
     except QueueError as error:
-        return Content(body=say(task.language, "drain.failed", host=host, reason=str(error)))
+        reason = told(problem_of(error), task.language)
+        return Content(body=say(task.language, "drain.failed", host=host, reason=reason))
     return Content(body=say(task.language, "drain.done", host=host))

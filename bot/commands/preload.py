@@ -6,8 +6,10 @@ from bot.commands.target import meant_host, meant_model
 from bot.debts import Task
 from bot.platforms.content import Content
 from bot.texts import say
+from bot.texts.problems import told
 from queueing.catalog import Catalog
 from queueing.errors import QueueError
+from queueing.retry import problem_of
 
 COMMAND = Command(
     name="preload",
@@ -45,7 +47,12 @@ async def work(context: Context, task: Task) -> Content:
     try:
         backend = await context.queue.preload(model, task.host)
     except QueueError as error:
-        body = say(task.language, "preload.failed", model=model, reason=str(error))
+        body = say(
+            task.language,
+            "preload.failed",
+            model=model,
+            reason=told(problem_of(error), task.language),
+        )
     else:
         host = context.catalog.host_of[backend]
         body = say(task.language, "preload.done", model=model, host=host, backend=backend)

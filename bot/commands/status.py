@@ -37,9 +37,8 @@ def _backend(
     name = backend.description or backend.kind
     body = call.say(key, backend=Strong(backend.name), server=name, moment=Moment(backend.since))
     if not backend.up and backend.error and admin:
-        body += (
-            f"\n    {backend.url} {backend.error}" if backend.url else f"\n    {backend.error}",
-        )
+        url = f"{backend.url} " if backend.url else ""
+        body += (f"\n    {url}", *call.say("status.logged", cause=backend.error))
     for model in models:
         for copy in model.copies:
             if copy.backend == backend.name:
@@ -48,7 +47,7 @@ def _backend(
             if trouble.backend == backend.name:
                 moment = Moment(trouble.again_at)
                 body += ("\n    ", *call.say("status.trouble", model=model.name, moment=moment))
-                body += (f": {trouble.cause}",) if admin else ()
+                body += ("; ", *call.say("status.logged", cause=trouble.cause)) if admin else ()
     return body
 
 

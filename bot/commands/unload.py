@@ -7,7 +7,9 @@ from bot.commands.table import Command
 from bot.debts import Task
 from bot.platforms.content import Content
 from bot.texts import say
+from bot.texts.problems import told
 from queueing.errors import QueueError
+from queueing.retry import problem_of
 
 COMMAND = Command(name="unload", help="command.unload", admin=True, params=PRELOAD.params)
 
@@ -22,7 +24,12 @@ async def work(context: Context, task: Task) -> Content:
     try:
         backends = await context.queue.unload(model, task.host)
     except QueueError as error:
-        body = say(task.language, "unload.failed", model=model, reason=str(error))
+        body = say(
+            task.language,
+            "unload.failed",
+            model=model,
+            reason=told(problem_of(error), task.language),
+        )
         return Content(body=body)
     if not backends:
         return Content(body=say(task.language, "unload.none", model=model))

@@ -17,13 +17,27 @@ from bot.texts import (
     calls_en,
     de,
     en,
+    problems_de,
+    problems_en,
     results_de,
     results_en,
 )
 
 CATALOGUES: Mapping[str, Mapping[str, str]] = {
-    "en": {**en.TEXTS, **calls_en.TEXTS, **results_en.TEXTS, **attached_en.TEXTS},
-    "de": {**de.TEXTS, **calls_de.TEXTS, **results_de.TEXTS, **attached_de.TEXTS},
+    "en": {
+        **en.TEXTS,
+        **calls_en.TEXTS,
+        **results_en.TEXTS,
+        **attached_en.TEXTS,
+        **problems_en.TEXTS,
+    },
+    "de": {
+        **de.TEXTS,
+        **calls_de.TEXTS,
+        **results_de.TEXTS,
+        **attached_de.TEXTS,
+        **problems_de.TEXTS,
+    },
 }
 DEFAULT_LANGUAGE = "en"
 _BAR = 5  # signs

@@ -10,8 +10,10 @@ from bot.buttons import Abilities
 from bot.platforms.content import Bar, Body, Content, Markdown, Moment
 from bot.records import NearModel
 from bot.texts import Value, join, reasons_de, say, word
+from bot.texts.problems import told
 from queueing import reasons
 from queueing.jobs import Job, JobState
+from queueing.problems import Problem
 from queueing.requests import Chat, File, Output, Progress, TextToImage
 from queueing.standings import Standing
 from queueing.world import Blocked, Reason
@@ -140,7 +142,9 @@ def open_message(
 
 def failed(job: Job, language: str) -> Content:
     """Return the status message of a job that could not be done."""
-    reason = job.error or word(language, "failed.unknown")
+    reason = (
+        told(Problem.read(job.error), language) if job.error else word(language, "failed.unknown")
+    )
     return Content(
         body=say(language, "status.failed", reason=reason),
         buttons=buttons.after_end(job, language),

@@ -118,8 +118,8 @@ def file_rows(job_id: int, files: Sequence[File], *, after: int = 0) -> list[Row
 
 
 def output_rows(job_id: int, output: Output) -> list[Row]:
-    """Return the text as row 0, then the files."""
-    text = (job_id, 0, "", _TEXT_MIME, output.text.encode())
+    """Return the text as row 0, with why files are missing as its name; then the files."""
+    text = (job_id, 0, output.missing, _TEXT_MIME, output.text.encode())
     return [text, *file_rows(job_id, output.files)]
 
 
@@ -132,8 +132,9 @@ def output_from(rows: Sequence[Row]) -> Output | None:
     """Return the output of (number, name, mime, data) rows, None when there are none."""
     if not rows:
         return None
-    text = b"".join(data for number, _, _, data in rows if number == 0)
-    return Output(text=text.decode(), files=files_from([row[1:] for row in rows if row[0] != 0]))
+    files = files_from([row[1:] for row in rows if row[0] != 0])
+    missing, text = next(((name, data) for number, name, _, data in rows if number == 0), ("", b""))
+    return Output(text=text.decode(), files=files, missing=missing)
 
 
 def jobs_of(connection: sqlite3.Connection, query: str, parameters: Row = ()) -> list[Job]:

@@ -13,6 +13,7 @@ from queueing.errors import Rejected
 from queueing.requests import Capability, Chat, ChatMessage, File, Progress, TextToImage, Work
 from tests.backends.drawing import SDXL, SMALL, connect, drawn, ignore, work
 from tests.fakes.comfyui import FakeComfyUI
+from tests.told import words
 
 # ---------------------------------------------------------------- the usual way
 
@@ -80,7 +81,7 @@ async def test_a_text_request_is_refused_in_a_sentence(comfy: ComfyUI) -> None:
     chat = Chat(messages=(ChatMessage(role="user", text="hi"),))
     with pytest.raises(Rejected, match="chat") as caught:
         await comfy.run(SDXL, Work(key=str(uuid4()), request=chat), ignore)
-    assert caught.value.user_text
+    assert words(caught.value)
 
 
 # ---------------------------------------------------------------- pictures to start from
@@ -115,7 +116,7 @@ async def test_what_is_no_picture_never_reaches_the_server(
     bad = File(name="x.png", mime="image/png", data=b"no picture at all")
     with pytest.raises(Rejected) as caught:
         await drawn(comfy, attempt=work(SMALL, bad))
-    assert "picture" in caught.value.user_text
+    assert "picture" in words(caught.value)
     assert fake.posts == []
 
 

@@ -15,6 +15,7 @@ from queueing.requests import Capability
 from tests.backends.drawing import LONG, SDXL, SMALL, drawn, idle, ignore, running, work
 from tests.contracts.harness_comfyui import model
 from tests.fakes.comfyui import FakeComfyUI
+from tests.told import words
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ async def test_a_failing_node_calls_for_the_right_reaction(
         await drawn(comfy)
     assert type(caught.value) is error
     assert failure[1] in str(caught.value)
-    assert "/srv" not in caught.value.user_text
+    assert "/srv" not in words(caught.value)
     assert len(await drawn(comfy)) == 1
 
 
@@ -46,7 +47,7 @@ async def test_a_lora_the_server_lacks_is_the_persons_mistake(
     """If this failed a typing mistake would be reported as a broken model."""
     with pytest.raises(Rejected) as caught:
         await drawn(comfy, attempt=work(SMALL.model_copy(update={"lora": "nope"})))
-    assert caught.value.user_text == "This server has no LoRA named nope; it has: ink."
+    assert words(caught.value) == "This server has no LoRA named nope; it has: ink."
     assert len(
         await drawn(comfy, attempt=work(SMALL.model_copy(update={"lora": "sub/ink.safetensors"})))
     )
@@ -59,7 +60,7 @@ async def test_a_checkpoint_the_server_lacks_is_the_operators_mistake(
     with pytest.raises(BadModel) as caught:
         await comfy.run(model("gone.safetensors"), work(), ignore)
     assert "gone.safetensors" in str(caught.value)
-    assert "gone" not in caught.value.user_text
+    assert "gone" not in words(caught.value)
 
 
 async def test_a_template_with_a_broken_output_fails_at_once(

@@ -58,10 +58,10 @@ async def test_without_the_libraries_a_film_is_kept_back_with_a_sentence(
     monkeypatch.setattr(films.helper, "available", lambda: False)
     output = await given(comfy, film("mp4"), PLANTED["PNG"]())
     assert [file.mime for file in output.files] == ["image/png"]
-    assert output.text == KEPT_BACK
+    assert output.missing == KEPT_BACK.code()
     with pytest.raises(Rejected) as refused:
         await given(comfy, film("mp4"))
-    assert refused.value.user_text == KEPT_BACK
+    assert refused.value.problem == KEPT_BACK
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from queueing.catalog import ModelSpec
 from queueing.errors import BadModel, Rejected
 from queueing.requests import Capability
 from tests.fakes.comfyui_nodes import FILES, object_info
+from tests.told import words
 
 TEXT, PICTURE = Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE
 UPSCALE = Capability.UPSCALE
@@ -80,8 +81,8 @@ def test_an_unknown_lora_is_refused_with_the_nearest_names() -> None:
         lora_named("pixelart", LORAS)
     with pytest.raises(Rejected) as none:
         lora_named("cat", ())
-    assert near.value.user_text == "This server has no LoRA named pixelart; it has: pixel-art."
-    assert none.value.user_text.endswith("it has: none.")
+    assert words(near.value) == "This server has no LoRA named pixelart; it has: pixel-art."
+    assert words(none.value).endswith("no LoRA named cat.")
 
 
 def test_an_operators_own_file_is_read(tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_a_loras_name_cannot_hide_signs_or_flood_a_message() -> None:
     files = ["ink.safetensors", "a\u202eb\x1b\n.safetensors", "x" * 5000]
     with pytest.raises(Rejected) as refused:
         lora_named("none", files)
-    told = refused.value.user_text or ""
+    told = words(refused.value)
     assert told.isprintable()
     assert len(told) < 300
     assert lora_named("ab", files) == files[1]

@@ -29,6 +29,7 @@ from backends.workflow import Workflow
 from backends.workflow_graph import Graph, Node
 from queueing.errors import BadModel, OutOfMemory, Rejected, Unavailable
 from queueing.requests import Progress, TextToImage
+from tests.told import words
 
 RECORDED = Path(__file__).parent / "recorded" / "comfyui"
 SESSIONS = sorted(path.stem for path in RECORDED.glob("job_*.jsonl"))
@@ -162,7 +163,7 @@ def test_out_of_memory_is_told_from_other_failures() -> None:
         assert ended.failure is not None
         error = failure(ended.failure, workflow(posted(session)[0][1]))
         assert type(error) is kind
-        assert "CUDA" not in error.user_text
+        assert "CUDA" not in words(error)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def test_failures_of_a_node_call_for_the_right_reaction(
     failed = ended.failure.model_copy(update={"exception_type": kind, "exception_message": message})
     mapped = failure(failed, workflow({}))
     assert type(mapped) is error
-    assert "/srv" not in mapped.user_text
+    assert "/srv" not in words(mapped)
 
 
 def validation(case: str) -> Any:
@@ -204,16 +205,16 @@ def test_refusals_are_blamed_on_the_configuration_or_on_the_request() -> None:
     for case in ("unknown node", "missing checkpoint", "no outputs", "prompt_id not uuid"):
         error = refusal(validation(case), own, plain)
         assert type(error) is BadModel, case
-        assert "tell the operator" in error.user_text
+        assert "tell the operator" in words(error)
     assert "missing.safetensors" in str(refusal(validation("missing checkpoint"), own, plain))
     several = validation("several errors in one node")
     assert type(refusal(several, own, plain)) is BadModel
     asked = refusal(several, own, steps)
     assert type(asked) is Rejected
-    assert "number of steps" in asked.user_text
+    assert "number of steps" in words(asked)
     picture = refusal(validation("LoadImage missing file"), own, plain)
     assert type(picture) is Rejected
-    assert "picture" in picture.user_text
+    assert "picture" in words(picture)
 
 
 def test_a_prompt_accepted_in_part_is_noticed() -> None:

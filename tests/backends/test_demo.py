@@ -25,6 +25,7 @@ from queueing.requests import (
     TextToImage,
     Work,
 )
+from tests.told import words
 
 MODEL = ModelSpec(name="m", backends=("d",), capabilities=frozenset(Capability))
 
@@ -210,7 +211,7 @@ async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(data: bytes)
     file = File(name="x", mime="image/png", data=data)
     with pytest.raises(Rejected) as caught:
         await made(demo(), TextToImage(prompt="x"), file)
-    assert caught.value.user_text
+    assert words(caught.value)
 
 
 async def test_a_pixel_bomb_costs_nothing() -> None:
@@ -221,7 +222,7 @@ async def test_a_pixel_bomb_costs_nothing() -> None:
     assert len(file.data) < 200_000
     with pytest.raises(Rejected) as caught:
         await made(demo(), TextToImage(prompt="x"), file)
-    assert "pixels" in caught.value.user_text
+    assert "pixels" in words(caught.value)
 
 
 def test_wrong_options_are_named() -> None:

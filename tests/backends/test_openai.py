@@ -28,6 +28,7 @@ from queueing.requests import (
 from tests.backends.asking import ALL, ANSWER, MUTE, TOLD, answer, connected, model, picture, work
 from tests.fakes.llm import FakeLlm as Fake
 from tests.fakes.llm import LoadFault, Model, serving
+from tests.told import words
 
 # ---------------------------------------------------------------- every flavour
 
@@ -101,7 +102,7 @@ async def test_a_server_that_cannot_unload_says_so_to_the_admin(kind: str) -> No
         await backend.load(model())
         with pytest.raises(Rejected) as caught:
             await backend.unload(model())
-        assert caught.value.user_text
+        assert words(caught.value)
         assert (await backend.probe()).notes
 
 
@@ -310,7 +311,7 @@ async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(data: bytes)
                 work(files=(File(name="x.png", mime="image/png", data=data),)),
                 lambda _: None,
             )
-        assert "picture" in caught.value.user_text
+        assert "picture" in words(caught.value)
         assert not server.posted("/v1/chat/completions")
 
 

@@ -16,12 +16,13 @@ from queueing.errors import (
     Rejected,
     Unavailable,
 )
+from queueing.problems import Problem
 
 RECORDED = Path(__file__).parent / "recorded"
 
 
 @pytest.mark.parametrize(
-    ("server", "name", "kind", "user_text"),
+    ("server", "name", "kind", "problem"),
     [
         ("llama-server", "over_context", Rejected, TOO_LONG),
         ("llama-server", "over_context_stream", Rejected, TOO_LONG),
@@ -34,14 +35,14 @@ RECORDED = Path(__file__).parent / "recorded"
     ],
 )
 def test_recorded_refusals_are_understood(
-    server: str, name: str, kind: type[BackendError], user_text: str | None
+    server: str, name: str, kind: type[BackendError], problem: Problem | None
 ) -> None:
     """Otherwise a real server's refusal would be retried, or told wrongly."""
     answer = json.loads((RECORDED / f"{server}.json").read_text())[name]
     error = classify(answer["status"], "".join(answer["chunks"]))
     assert type(error) is kind
-    if user_text:
-        assert error.user_text == user_text
+    if problem:
+        assert error.problem == problem
 
 
 GUARDRAIL = "Model loading was stopped due to insufficient system resources. approximately 12 GB"

@@ -16,6 +16,7 @@ from queueing.errors import (
 )
 from tests.backends.asking import ANSWER, answer, connected, model, picture, work
 from tests.fakes.llm import Fault, serving
+from tests.told import words
 
 FAULTS: dict[Fault, type[BackendError]] = {
     Fault.BUSY: Unavailable,
@@ -48,7 +49,7 @@ async def test_each_fault_of_a_server_becomes_the_right_error(fault: Fault) -> N
             await asyncio.wait_for(backend.run(model(), work(), lambda _: None), 60)
         assert isinstance(caught.value, FAULTS[fault])
         if not caught.value.retryable:
-            assert caught.value.user_text
+            assert words(caught.value)
         if fault is not Fault.UNLOADED and fault is not Fault.CRASH:
             assert (await answer(backend, model(), work())).text == ANSWER  # and it goes on
 
@@ -68,7 +69,7 @@ async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: st
         await backend.load(model())
         with pytest.raises(Rejected) as caught:
             await backend.run(model(), work("word " * 50_000), lambda _: None)
-        assert "shorten" in caught.value.user_text
+        assert "shorten" in words(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["lmstudio", "llamacpp"])
@@ -78,7 +79,7 @@ async def test_a_picture_for_a_model_that_sees_nothing_is_told_to_the_person(kin
         await backend.load(model())
         with pytest.raises(Rejected) as caught:
             await backend.run(model(), work(files=(picture(),)), lambda _: None)
-        assert "picture" in caught.value.user_text
+        assert "picture" in words(caught.value)
 
 
 async def test_a_silent_connection_is_given_up_after_the_models_timeout() -> None:

@@ -18,6 +18,7 @@ from queueing.catalog import ModelSpec
 from queueing.errors import BadModel, Rejected
 from queueing.requests import SEED_MAX, Capability, TextToImage
 from tests.fakes.comfyui_nodes import judge
+from tests.told import words
 
 TEMPLATE: dict[str, Any] = {
     "1": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "{{checkpoint:a.ckpt}}"}},
@@ -250,16 +251,16 @@ def test_options_without_a_place_are_refused_in_a_sentence(
     """If this failed people would get something else than they asked for."""
     with pytest.raises(Rejected) as caught:
         fill(workflow(), request_, prefix="p")
-    assert says in caught.value.user_text
-    assert caught.value.user_text.startswith("This model ")
+    assert says in words(caught.value)
+    assert words(caught.value).startswith("This model ")
 
 
 def test_a_picture_where_none_fits_and_the_other_way_round_are_refused() -> None:
     """If this failed a picture to start from would silently be ignored."""
     plain, picture = shipped("sdxl")
-    with pytest.raises(Rejected, match="cannot start from a picture"):
+    with pytest.raises(Rejected, match="no_start"):
         fill(plain, TextToImage(prompt="a"), prefix="p", picture="a.png")
-    with pytest.raises(Rejected, match="needs a picture"):
+    with pytest.raises(Rejected, match="needs_start"):
         fill(picture, TextToImage(prompt="a"), prefix="p")
 
 

@@ -37,7 +37,9 @@ def in_bot(
     **fields: Any,
 ) -> FakeChat:
     """Play a story in the bot on these models, by default a painter, a lens and a writer."""
-    house = House.of(models or (FLUX, LENS, QWEN), [host("gpu-1", "comfy")])
+    house = fields.pop("house", None) or House.of(
+        models or (FLUX, LENS, QWEN), [host("gpu-1", "comfy")]
+    )
     house.servers["comfy"].options = options
     house.servers["comfy"].loras = fields.pop("loras", ())
     house.servers["comfy"].service_s = fields.pop("service_s", 5.0)

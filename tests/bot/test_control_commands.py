@@ -135,7 +135,7 @@ def test_a_pinned_model_leaves_a_drained_host_and_comes_back() -> None:
         await until(lambda: "flux" in house.servers["comfy"].memory)
 
     texts = [message.text for message in in_bot(story).messages.values()]
-    assert "❌ flux couldn't be loaded: gpu-1 is paused" in texts
+    assert "❌ flux couldn't be loaded: Paused: gpu-1." in texts
 
 
 def test_a_model_that_still_works_is_not_called_unloaded() -> None:
@@ -189,7 +189,7 @@ def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
 
     texts = [message.text for message in in_bot(story).messages.values()]
     assert (
-        "❌ gpu-1 is paused, but its memory couldn't be freed: gpu-1 was resumed before it was empty"
+        "❌ gpu-1 is paused, but its memory couldn't be freed: gpu-1 was resumed before it was empty."
         in texts
     )
 
@@ -356,7 +356,7 @@ def test_a_failed_preload_is_told_in_one_sentence() -> None:
 
     texts = [message.text for message in in_bot(story).messages.values()]
     assert texts == [
-        "❌ flux couldn't be loaded: gpu-1 has not enough free memory",
-        "❌ flux couldn't be loaded: comfy did not load it within 150 s",
-        "❌ flux couldn't be loaded: comfy does not answer",
+        "❌ flux couldn't be loaded: gpu-1 doesn't have enough free memory.",
+        "❌ flux couldn't be loaded: comfy didn't load it within 150 s.",
+        "❌ flux couldn't be loaded: comfy doesn't answer.",
     ]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from backends.workflow import WORDS
 from bot.attachments import AttachmentKind
 from bot.commands.registry import COMMANDS
 from bot.commands.table import Topic
@@ -14,6 +15,7 @@ from bot.platforms.content import Markdown, Moment
 from bot.texts import CATALOGUES, DEFAULT_LANGUAGE, describe, language_of, plain, say
 from bot.texts.status import because, gigabytes, running, waiting
 from queueing.jobs import JobState, stand_in
+from queueing.problems import What
 from queueing.requests import Capability, Progress, TextToImage
 from queueing.standings import Standing
 from queueing.world import Blocked, Reason
@@ -70,7 +72,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
     literals = {
         node.value
         for path in BOT.rglob("*.py")
-        if path.parent.name != "texts" or path.name == "status.py"
+        if path.parent.name != "texts" or path.name in {"status.py", "problems.py"}
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
@@ -78,6 +80,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
     made |= {f"unable.{able}" for able in Capability}
     made |= {f"help.{topic}" for topic in Topic}
     made |= {f"attached.{kind}" for kind in AttachmentKind}
+    made |= {f"failure.{what}" for what in What} | {f"field.{field}" for field in WORDS}
     made |= {"ping.image", "ping.chat", *(f"state.{state}" for state in JobState)}
     assert set(REFERENCE) - literals - made == set()
     groups = {key.split(".")[0] for key in REFERENCE}

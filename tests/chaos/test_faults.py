@@ -13,6 +13,7 @@ import pytest
 
 from bot.platforms.errors import ChatUnavailable
 from queueing.errors import BackendError, NotLoaded, OutOfMemory, Rejected, Unavailable
+from queueing.problems import What, problem
 from queueing.requests import Work
 from tests.chaos.stories import only, told
 from tests.fakes.backend import FakeServer, Fate
@@ -76,8 +77,8 @@ TROUBLES = {
         logged="not JSON: <html>",
     ),
     "it rejects the request": Trouble(
-        script=attempts(Fate(error=Rejected("bad size", user_text="This size is too large."))),
-        ends_with="❌ This size is too large.",
+        script=attempts(Fate(error=Rejected("bad size", problem=problem(What.TOO_LARGE)))),
+        ends_with="❌ This request is too large for the server.",
         logged="bad size",
     ),
     "it runs out of memory in the middle": Trouble(

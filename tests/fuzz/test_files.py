@@ -134,7 +134,7 @@ async def test_bombs(data: bytes, key: str) -> None:
         with pytest.raises(Rejected) as rejected:
             as_upload(file)
         if key == "problem.picture_pixels":  # by its header, not when its pixels have run out
-            assert rejected.value.user_text == HUGE_PICTURE
+            assert rejected.value.problem == HUGE_PICTURE
         assert await pictures.fitted(file, 10) is None
         await pictures.dimensions(file)
 

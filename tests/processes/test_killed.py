@@ -16,6 +16,7 @@ import pytest
 
 from queueing.catalog import HostSpec
 from queueing.jobs import JobState
+from queueing.problems import Problem, What
 from tests.bot.web_client import Tab, text_of
 from tests.fakes.ports import port_of
 from tests.fakes.process import ROOT, respawning, serving
@@ -245,7 +246,8 @@ async def test_a_question_that_kills_its_server_is_given_up_and_its_neighbours_a
             good, bad, *others = await running.ends.of(jobs)
     assert [job.state for job in (good, *others)] == [JobState.COMPLETED] * 3
     assert (bad.state, bad.attempt) == (JobState.FAILED, 3)
-    assert bad.error == "The server stopped working while it ran this. It was tried 3 times."
+    assert bad.error is not None
+    assert Problem.read(bad.error) == Problem(what=What.AWAY, attempts=3)
 
 
 @pytest.mark.usefixtures("_no_long_pauses")

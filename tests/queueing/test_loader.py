@@ -10,6 +10,7 @@ import pytest
 from queueing.catalog import Timeouts
 from queueing.errors import BadModel, OutOfMemory, Refused, Unavailable, UnknownModel
 from queueing.jobs import JobState
+from queueing.problems import Problem
 from queueing.store import SqliteStore, open_database
 from queueing.world import Blocked, Residency
 from tests.fakes.backend import FakeProbe
@@ -107,7 +108,7 @@ def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None
             done = await ended(queue, job)
             assert done.state is JobState.FAILED
             assert done.error is not None
-            assert "could not be loaded" in done.error
+            assert Problem.read(done.error).unloadable == "flux"
             moments = [moment for moment, _ in server.loads]
             pauses = [after - before for before, after in pairwise(moments)]
             assert len(moments) == 3

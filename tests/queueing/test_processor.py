@@ -9,8 +9,8 @@ import pytest
 from queueing.catalog import Timeouts
 from queueing.errors import NotLoaded, OutOfMemory, Rejected, Unavailable
 from queueing.jobs import JobEvent, JobState
+from queueing.problems import Problem, What, problem
 from queueing.requests import Work
-from queueing.retry import LATE_TEXT, NEUTRAL_TEXT
 from queueing.store import SqliteStore, open_database
 from tests.fakes.backend import Fate, prompt_of
 from tests.simulation.house import (
@@ -81,12 +81,13 @@ def test_a_refusal_of_the_server_is_told_to_the_person() -> None:
 
     async def story() -> None:
         house = one_model()
-        refusal = Rejected("400 bad sampler", user_text="It knows no such sampler.")
+        refusal = Rejected("400 bad sampler", problem=problem(What.NOT_TAKEN, field="steps"))
         house.servers["comfy"].fates = fates(cat=[Fate(error=refusal)])
         async with house.queue() as queue:
             job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
-            assert (done.state, done.error) == (JobState.FAILED, "It knows no such sampler.")
+            assert done.state is JobState.FAILED
+            assert Problem.read(done.error or "") == refusal.problem
             assert done.attempt == 1
 
     run(story())
@@ -102,7 +103,7 @@ def test_a_fault_of_ours_fails_one_job_and_nothing_else(caplog: pytest.LogCaptur
             bad = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
             good = await queue.submit(house.new("flux", "dog"), limits=NO_LIMITS)
             done = await ended(queue, bad)
-            assert (done.state, done.error) == (JobState.FAILED, NEUTRAL_TEXT)
+            assert (done.state, done.error) == (JobState.FAILED, problem(What.BUG).code())
             assert (await ended(queue, good)).state is JobState.COMPLETED
 
     run(story())
@@ -127,7 +128,7 @@ def test_a_server_that_falls_silent_is_given_up(timeouts: Timeouts, longest_s: f
         async with house.queue() as queue:
             job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
-            assert (done.state, done.error) == (JobState.FAILED, LATE_TEXT)
+            assert (done.state, done.error) == (JobState.FAILED, problem(What.LATE).code())
             assert done.finished_at is not None
             assert done.started_at is not None
             assert done.finished_at - done.started_at < longest_s
@@ -206,7 +207,7 @@ def test_one_killer_among_three_is_found_and_the_others_pay_nothing() -> None:
             }
             done = {prompt: await ended(queue, job) for prompt, job in jobs.items()}
         assert done["killer"].state is JobState.FAILED
-        assert "3 times" in (done["killer"].error or "")
+        assert Problem.read(done["killer"].error or "").attempts == 3
         for prompt in ("one", "two"):
             assert (done[prompt].state, done[prompt].attempt) == (JobState.COMPLETED, 1)
         assert 10 - len(killer) == 4, "once beside others, then three times alone"

@@ -15,10 +15,10 @@ from queueing.errors import (
     Unavailable,
 )
 from queueing.jobs import Job, JobState
+from queueing.problems import What, problem
 from queueing.requests import TextToImage
 from queueing.retry import (
     LONGEST_PAUSE_S,
-    NEUTRAL_TEXT,
     Fail,
     Retry,
     after_failure,
@@ -60,13 +60,13 @@ def test_a_refused_request_fails_at_once(error: BackendError) -> None:
 
 def test_the_servers_own_sentence_reaches_the_person() -> None:
     """If this fails people read a general text where the server's adapter knew better."""
-    error = Rejected("cause", user_text="That size is not possible.")
-    assert after_failure(JOB, error, SPEC, NOW) == Fail(text="That size is not possible.")
+    error = Rejected("cause", problem=problem(What.TOO_LARGE))
+    assert after_failure(JOB, error, SPEC, NOW) == Fail(problem=problem(What.TOO_LARGE))
 
 
 def test_a_fault_of_ours_is_not_shown_to_people() -> None:
     """If this fails internals of the bot are posted in a chat, or a bug is tried for ever."""
-    assert after_failure(JOB, KeyError("secret"), SPEC, NOW) == Fail(text=NEUTRAL_TEXT)
+    assert after_failure(JOB, KeyError("secret"), SPEC, NOW) == Fail(problem=problem(What.BUG))
 
 
 @pytest.mark.parametrize("error", [OutOfMemory("oom"), BackendError("garbage"), TimeoutError()])
@@ -80,7 +80,7 @@ def test_the_last_attempt_ends_the_job_and_says_how_often_it_was_tried(error: Ex
     """If this fails a job is tried for ever, or people do not learn that it was tried."""
     outcome = after_failure(replace(JOB, attempt=3), error, SPEC, NOW)
     assert isinstance(outcome, Fail)
-    assert "3 times" in outcome.text
+    assert outcome.problem.attempts == 3
 
 
 def test_a_job_alone_on_a_dying_server_is_charged_and_suspected() -> None:

@@ -1,0 +1,118 @@
+"""What went wrong is told in the reader's language, whoever found it out."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from backends.comfyui_results import KEPT_BACK
+from bot.texts import CATALOGUES
+from bot.texts.problems import told
+from queueing.errors import BackendError, OutOfMemory, Rejected, StoreError, Unavailable
+from queueing.problems import Problem, What, problem
+from queueing.requests import Output
+from queueing.retry import problem_of
+from queueing.store.rows import output_from, output_rows
+from tests.bot.results import done, in_bot
+from tests.fakes.backend import Fate
+from tests.simulation.bot_house import ADMIN, Bot
+from tests.simulation.house import House, host, image_model
+
+VALUES: dict[str, str | int] = {
+    "text": "Es regnet.",
+    "name": "ink",
+    "there": "pen, oil",
+    "field": "steps",
+    "backend": "comfy",
+    "seconds": "300",
+    "cause": "models.flux: no such file",
+    "host": "gpu-1",
+    "model": "flux",
+    "names": "flux",
+}
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("what", What)
+def test_every_problem_is_told_in_every_language(what: What) -> None:
+    """A German would read English, or an internal error instead of what went wrong."""
+    texts = {told(Problem(what=what, values=VALUES), language) for language in CATALOGUES}
+    assert len(texts) == (1 if what is What.TOLD else len(CATALOGUES))
+    assert all(text and "{" not in text for text in texts)
+
+
+def test_a_problem_is_kept_as_a_code_and_an_old_sentence_as_it_was() -> None:
+    """After an update a job of last week would have failed for no reason."""
+    full = Problem(what=What.NO_LORA, values={"name": "ink"}, attempts=3, unloadable="flux")
+    assert Problem.read(full.code()) == full
+    old = "The server took too long. It was tried 3 times."
+    assert told(Problem.read(old), "de") == old
+
+
+def test_how_often_it_was_tried_and_what_was_not_loaded_is_told() -> None:
+    """People would try again what was tried three times for them."""
+    why = Problem(what=What.MEMORY, attempts=3, unloadable="flux")
+    assert told(why, "en").startswith("flux couldn't be loaded. The card ran out of memory")
+    assert told(why, "en").endswith("It was tried 3 times.")
+    assert told(why, "de").endswith("Es wurde 3-mal versucht.")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [BackendError("x"), OutOfMemory("x"), StoreError("x"), TimeoutError("x"), KeyError("x")],
+)
+def test_an_error_without_a_problem_of_its_own_has_one_by_its_class(error: Exception) -> None:
+    """Its own words, which are for the log, would be shown."""
+    assert problem_of(error).what in What
+    assert not problem_of(error).values
+
+
+def test_no_sentence_is_made_outside_of_the_catalogues() -> None:
+    """The next adapter would bring English sentences into German messages again."""
+    for package in ("queueing", "backends"):
+        for path in (ROOT / package).rglob("*.py"):
+            assert "user_text" not in path.read_text("utf-8"), path
+    for path in (ROOT / "bot" / "commands").rglob("*.py"):
+        assert "reason=str(" not in path.read_text("utf-8"), path
+
+
+def test_why_files_are_missing_is_kept_with_the_result() -> None:
+    """A picture would come without the word that another one was kept back."""
+    output = Output(text="", files=(), missing=KEPT_BACK.code())
+    rows = [row[1:] for row in output_rows(1, output)]
+    assert output_from(rows) == output
+    assert output_from([(0, "", "text/plain", b"words")]) == Output(text="words")
+
+
+def test_a_failed_job_is_told_in_german() -> None:
+    """Somebody who writes German would read why in English."""
+
+    async def story(running: Bot) -> None:
+        await done(running, "/image flux Katze", language="de")
+
+    house = House.of([image_model("flux", "comfy", max_attempts=1)], [host("gpu-1", "comfy")])
+    refusal = Rejected("400", problem=problem(What.NOT_TAKEN, field="steps"))
+    house.servers["comfy"].fates = lambda _request: Fate(error=refusal)
+    chat = in_bot(story, house=house)
+    (message,) = chat.messages.values()
+    assert "Diesen Wert nimmt der Server nicht an: Zahl der Schritte." in message.text
+
+
+def test_a_failed_preload_is_told_in_german() -> None:
+    """An admin would read half a sentence in German and the other half in English."""
+
+    async def story(running: Bot) -> None:
+        call = running.chat.call("/preload flux", user=ADMIN, language="de")
+        await running.gate.call(call)
+        await asyncio.sleep(60)
+        await running.gate.call(running.chat.call("/pause flux", user=ADMIN, language="de"))
+        call = running.chat.call("/preload flux", user=ADMIN, language="de")
+        await running.gate.call(call)
+        await asyncio.sleep(60)
+
+    house = House.of([image_model("flux", "comfy")], [host("gpu-1", "comfy")])
+    house.servers["comfy"].load_fates = lambda: Unavailable("connection reset")
+    chat = in_bot(story, house=house)
+    texts = "\n".join(message.text for message in chat.messages.values())
+    assert "❌ flux ließ sich nicht laden: comfy antwortet nicht mehr." in texts
+    assert "❌ flux ließ sich nicht laden: Angehalten: flux." in texts
