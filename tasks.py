@@ -38,10 +38,10 @@ CHECKS: dict[str, list[str]] = {
     "lint": ["-m", "ruff", "check", "."],
     "types": ["-m", "mypy"],
     "imports": ["-c", "import sys, importlinter.cli as c; sys.exit(c.lint_imports_command())"],
-    # One more worker than cores: many tests wait for sockets and processes. The long files come
+    # Two more workers than cores: many tests wait for sockets and processes. The long files come
     # first, see tests/conftest.py.
     "tests": [
-        *("-m", "pytest", "-n", str(cores() + 1)),
+        *("-m", "pytest", "-n", str(cores() + 2)),
         *("--dist", "loadfile", "--no-loadscope-reorder"),
     ],
 }

@@ -1,5 +1,6 @@
 """The whole bot on the fake Discord: from a typed command to the delivered picture and back."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,9 +25,15 @@ admins: ["discord:1"]
 
 
 @asynccontextmanager
-async def usher(fake: FakeDiscord, folder: Path, *, picture_s: float = 0.3) -> AsyncIterator[Parts]:
+async def usher(
+    fake: FakeDiscord,
+    folder: Path,
+    *,
+    picture_s: float = 0.3,
+    go_on: asyncio.Event | None = None,
+) -> AsyncIterator[Parts]:
     text = CONFIG.replace("PICTURE_S", str(picture_s))
-    async with on_discord(fake, folder, text) as parts:
+    async with on_discord(fake, folder, text, go_on=go_on) as parts:
         yield parts
 
 
@@ -76,7 +83,8 @@ async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Pat
 
 async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Path) -> None:
     """Broken: positions are not shown, or the button cancels another job."""
-    async with FakeDiscord() as fake, usher(fake, tmp_path, picture_s=2.0):
+    go_on = asyncio.Event()
+    async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on):
         person = fake.person(7, "Ada")
         calls = [
             await person.slash("image", model="flux", prompt=f"cat {number}") for number in range(3)
@@ -88,6 +96,7 @@ async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Pa
         await fake.wait_for(lambda: len(stranger.sees()) > len(fake.channel().messages))
         await person.click(last, "Cancel")
         await fake.wait_for(lambda: last.shown.startswith("Cancelled"), timeout_s=60)
+        go_on.set()
         await fake.wait_for(lambda: done(calls[0].answer) and done(calls[1].answer), timeout_s=60)
         assert last.files == []
         told = [text for message in fake.channel().messages for text in message.history]

@@ -1,5 +1,6 @@
 """The whole bot on the fake Telegram: from a typed command to the delivered picture and back."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,10 +25,14 @@ admins: ["telegram:1"]
 
 @asynccontextmanager
 async def usher(
-    fake: FakeTelegram, folder: Path, *, picture_s: float = 0.3
+    fake: FakeTelegram,
+    folder: Path,
+    *,
+    picture_s: float = 0.3,
+    go_on: asyncio.Event | None = None,
 ) -> AsyncIterator[Parts]:
     text = CONFIG.replace("PICTURE_S", str(picture_s))
-    async with on_telegram(fake, folder, text) as parts:
+    async with on_telegram(fake, folder, text, go_on=go_on) as parts:
         yield parts
 
 
@@ -62,7 +67,8 @@ async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Pat
 
 async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Path) -> None:
     """Broken: positions are not shown, or the button cancels another job."""
-    async with FakeTelegram() as fake, usher(fake, tmp_path, picture_s=3.0):
+    go_on = asyncio.Event()
+    async with FakeTelegram() as fake, usher(fake, tmp_path, go_on=go_on):
         group = fake.group(-1001)
         person, stranger = fake.person(7, "Ada"), fake.person(8)
         for number in range(3):
@@ -75,6 +81,7 @@ async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Pa
         assert "only" in press.alert.lower()
         person.presses(last, "Cancel")
         await fake.wait_for(lambda: last.shown.startswith("Cancelled"), timeout_s=60)
+        go_on.set()
         await fake.wait_for(lambda: all(map(done, group.from_bot[:2])), timeout_s=60)
         assert not done(last)
         assert any("in line" in text for each in group.from_bot for text in each.history)
@@ -86,7 +93,7 @@ async def test_work_goes_on_after_a_restart_in_the_same_message(
     """Broken: a restart loses a waiting job or its message, or runs a redelivered request twice."""
     async with FakeTelegram() as fake:
         person = fake.person(7, "Ada")
-        async with usher(fake, tmp_path, picture_s=2.0):
+        async with usher(fake, tmp_path, go_on=asyncio.Event()):
             person.says("/image flux cat")
             await fake.wait_for(lambda: person.chat.from_bot)
             await fake.quiet()

@@ -1,10 +1,14 @@
 """The whole bot from its configuration on: real platforms, queue and store, demo servers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from backends.demo import Demo
 from bot import config as configuration
 from bot.app import Parts, build
 from tests.fakes.discord import FakeDiscord
@@ -34,21 +38,44 @@ models:
 
 
 @asynccontextmanager
-async def on_discord(fake: FakeDiscord, folder: Path, text: str) -> AsyncIterator[Parts]:
-    """Run the bot of a configuration, which knows `DISCORD_TOKEN`, until the block ends."""
-    async with _usher(text, {"DISCORD_TOKEN": fake.token}, folder) as parts:
-        await fake.connected()
-        yield parts
+async def on_discord(
+    fake: FakeDiscord, folder: Path, text: str, *, go_on: asyncio.Event | None = None
+) -> AsyncIterator[Parts]:
+    """Run the bot of a configuration, which knows `DISCORD_TOKEN`, until the block ends.
+
+    Before `go_on` is set, no picture is drawn: a test has all the time it needs until then.
+    """
+    with _held(go_on):
+        async with _usher(text, {"DISCORD_TOKEN": fake.token}, folder) as parts:
+            await fake.connected()
+            yield parts
 
 
 @asynccontextmanager
-async def on_telegram(fake: FakeTelegram, folder: Path, text: str) -> AsyncIterator[Parts]:
+async def on_telegram(
+    fake: FakeTelegram, folder: Path, text: str, *, go_on: asyncio.Event | None = None
+) -> AsyncIterator[Parts]:
     """Do the same on Telegram; the configuration knows `TELEGRAM_TOKEN` and `TELEGRAM_API`."""
     polls = fake.api.polls
     environ = {"TELEGRAM_TOKEN": fake.token, "TELEGRAM_API": fake.url}
-    async with _usher(text, environ, folder) as parts:
-        await fake.wait_for(lambda: fake.api.polls > polls)
-        yield parts
+    with _held(go_on):
+        async with _usher(text, environ, folder) as parts:
+            await fake.wait_for(lambda: fake.api.polls > polls)
+            yield parts
+
+
+@contextmanager
+def _held(go_on: asyncio.Event | None) -> Iterator[None]:
+    draw = Demo._draw
+
+    async def waits(demo: Demo, *given: Any) -> Any:
+        if go_on is not None:
+            await go_on.wait()
+        return await draw(demo, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Demo, "_draw", waits)
+        yield
 
 
 @asynccontextmanager

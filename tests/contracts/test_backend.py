@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from backends import presence
 from queueing.errors import BadModel, Rejected, Unavailable
 from queueing.requests import Output, Progress, TextToImage, Work
 from tests.contracts import harness_comfyui, harness_text
@@ -234,8 +235,11 @@ async def test_a_dead_server_is_unavailable(harness: Harness) -> None:
             await harness.backend.resume(harness.model, harness.work(), ignore)
 
 
-async def test_the_end_of_a_server_is_seen_though_nobody_asks_it(harness: Harness) -> None:
+async def test_the_end_of_a_server_is_seen_though_nobody_asks_it(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If this failed a wedged server restarted between two looks would stay out for its pause."""
+    monkeypatch.setattr(presence, "AGAIN_S", 0.1)
     gone = asyncio.create_task(harness.backend.gone())
     await harness.backend.probe()
     output = await (await harness.backend.run(harness.model, harness.work(), ignore))()
