@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from backends import demo_art
 from backends.films import helper
 from bot import logs
 
@@ -55,6 +56,14 @@ def films_have_their_turn() -> Iterator[None]:
     eager = "from backends.films import worker; worker._NICE = 0; worker.main()"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(helper, "PROGRAM", ("-P", "-c", eager))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def demo_paints_on_small_canvases() -> Iterator[None]:
+    """Let a picture of the demo take a hundredth of a second and not one: there are hundreds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo_art, "CANVAS", 192)
         yield
 
 

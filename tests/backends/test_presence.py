@@ -7,6 +7,7 @@ from math import inf
 import pytest
 
 from backends import presence
+from tests.fakes.ports import port_of
 
 
 class Doorkeeper:
@@ -16,8 +17,8 @@ class Doorkeeper:
         self.came: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = int(self._server.sockets[0].getsockname()[1])
+        self.port = port_of(self)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
 
     async def _accept(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.came.put_nowait(writer)

@@ -75,7 +75,7 @@ async def test_a_backup_while_the_bot_accepts_jobs_is_whole(
         accepting = group.create_task(accept())
         while len(accepted) < 50:  # noqa: ASYNC110  what it waits for signals nothing
             await asyncio.sleep(0)
-        for number in range(3):
+        for number in range(2):
             copy = tmp_path / f"copy-{number}.sqlite"
             before = len(accepted)
             command = (sys.executable, "-m", "bot", "backup", str(copy), "-c", str(config))

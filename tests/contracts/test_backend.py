@@ -178,7 +178,7 @@ async def test_a_finished_attempt_is_resumed_where_the_server_remembers(harness:
 
 async def test_an_attempt_left_to_its_server_goes_on_and_is_found(harness: Harness) -> None:
     """If this failed every stop of Usher would throw away what a server is drawing."""
-    work = harness.work()
+    work = harness.long_work()
     left = harness.backend.leave()
     task = asyncio.create_task(harness.backend.run(harness.model, work, ignore))
     await until(harness.busy)

@@ -36,6 +36,7 @@ from tests.fakes.discord_state import (
     Limits,
     transcript,
 )
+from tests.fakes.ports import port_of
 
 TOKEN = "fake.discord.token-that-must-never-be-logged"
 GENERAL = 100  # the server's first channel
@@ -192,7 +193,7 @@ class FakeDiscord:
         app.router.add_route("*", "/api/v10/{path:.*}", self.rest.handle)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, "127.0.0.1", port_of(self))
         await site.start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         self.rest.base_url = self.url

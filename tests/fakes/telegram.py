@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 from aiohttp import web
 
 from tests.fakes import telegram_json as shapes
+from tests.fakes.ports import port_of
 from tests.fakes.telegram_api import Api
 from tests.fakes.telegram_state import (
     BOT_ID,
@@ -155,7 +156,7 @@ class FakeTelegram:
         app.router.add_get("/file/bot{token}/files/{id}", self._serve_file)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, "127.0.0.1", port_of(self))
         await site.start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
