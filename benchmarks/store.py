@@ -7,8 +7,10 @@ is with WAL and `synchronous=FULL`. Keys of the JSON:
 - `submits_per_s`, `raw_per_s`: acknowledged inserts by number of concurrent callers. The raw loop
   writes ready-made rows to the same tables and indexes, that many in each transaction. Both are
   medians of rounds that take turns.
-- `lives_per_s`, `huey_lives_per_s`: whole no-op lives (accept, start, complete, each durable
-  before the next) by number of workers.
+- `lives_per_s`, `raw_lives_per_s`, `huey_lives_per_s`: whole no-op lives (accept, start, complete,
+  each durable before the next) by number of workers. The raw loop executes the store's statements
+  with ready-made values, one transaction for each step of as many lives as there are workers. Store
+  and raw loop take turns.
 - `submit_to_start_ms`: from calling `add` until a waiting worker has the start stored durably.
 - `claim_us`: one claim of 50 made together (find the heads of 50 models, start them all, flush
   included) by number of waiting jobs; `position_us`: one call for one job, the same way.
@@ -18,83 +20,28 @@ import argparse
 import asyncio
 import json
 import random
-import sqlite3
 import statistics
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
 
-from huey import SqliteHuey
-
-from queueing.jobs import JobEvent, NewJob
-from queueing.ports import Admission
-from queueing.requests import Output, TextToImage
-from queueing.store import Database, SqliteStore, open_database, queries
-from queueing.store.database import WRITER_PRAGMAS
-
-MODELS = 50
-NOW = 1.0e9
-LIMITS = Admission(max_open=10**9, max_in_line=10**9, max_waiting=10**9)
-REQUEST = TextToImage(prompt="a lighthouse in a storm, oil on canvas", seed=1234567890, steps=28)
-Row = tuple[object, ...]
-
-
-def new_job(number: int) -> NewJob:
-    """Return the job with that number, the same in every part."""
-    return NewJob(
-        model=f"model-{number % MODELS}",
-        request=REQUEST,
-        owner=f"telegram:{number % 997}",
-        reply_to=f"telegram:{number % 997}:{number}",
-        key=f"telegram:update:{number}",
-    )
-
-
-def job_rows(amount: int) -> list[Row]:
-    """Return the very rows the store writes for the first jobs."""
-    request = REQUEST.model_dump_json(exclude_none=True)
-    rows: list[Row] = []
-    for number in range(amount):
-        new = new_job(number)
-        place = number // MODELS + 1
-        row = (number + 1, new.model, new.lane, place, 0.0, NOW, new.owner, new.key)
-        rows.append((*row, None, new.reply_to, request, None))
-    return rows
-
-
-@asynccontextmanager
-async def database_in(folder: Path) -> AsyncIterator[Database]:
-    """Open a new database in a folder of its own."""
-    with tempfile.TemporaryDirectory(dir=folder) as own:
-        database = await open_database(f"sqlite:///{own}/usher.db")
-        try:
-            yield database
-        finally:
-            await database.aclose()
-
-
-def plain_connection(database: Database) -> sqlite3.Connection:
-    """Return a connection with every setting of the store's writer."""
-    connection = sqlite3.connect(str(database.path), isolation_level=None)
-    for pragma in WRITER_PRAGMAS:
-        connection.execute(pragma)
-    return connection
-
-
-async def together(workers: int, work: Callable[[], Coroutine[None, None, None]]) -> float:
-    """Run as many workers and return the seconds until all are done."""
-    started = time.perf_counter()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(workers):
-            group.create_task(work())
-    return time.perf_counter() - started
-
+from benchmarks.store_jobs import (
+    LIMITS,
+    MODELS,
+    NOW,
+    database_in,
+    job_rows,
+    new_job,
+    plain_connection,
+    together,
+)
+from benchmarks.store_lives import huey_lives_per_s, lives_per_s, raw_lives_per_s
+from queueing.jobs import JobEvent
+from queueing.store import SqliteStore, queries
 
 # ---------------------------------------------------------------- submits
 
@@ -147,59 +94,26 @@ async def measure_submits(
 # ---------------------------------------------------------------- lives
 
 
-async def lives_per_s(folder: Path, workers: int, amount: int) -> float:
-    """Measure whole lives through the store."""
-    async with database_in(folder) as database:
-        store = SqliteStore(database)
-        jobs = iter([new_job(number) for number in range(amount)])
-        done = Output(text="done")
-
-        async def worker() -> None:
-            for new in jobs:
-                job = await store.add(new, NOW, limits=LIMITS)
-                job = await store.apply(job, JobEvent.START, NOW, runner="r", backend="b")
-                await store.apply(job, JobEvent.COMPLETE, NOW, output=done)
-
-        return amount / await together(workers, worker)
-
-
-def huey_lives_per_s(folder: Path, workers: int, amount: int) -> float:
-    """Measure whole lives on huey: enqueue, dequeue, execute and store the result.
-
-    Each thread does all of it without a pause, so huey's consumer never has to poll.
-    """
-    with tempfile.TemporaryDirectory(dir=folder) as own:
-        huey = SqliteHuey(filename=f"{own}/huey.db", fsync=True, strict_fifo=True)
-
-        @huey.task()  # type: ignore[untyped-decorator]
-        def work(number: int) -> int:
-            return number
-
-        numbers = iter(range(amount))
-
-        def worker() -> None:
-            for number in numbers:
-                work(number)
-                huey.execute(huey.dequeue())
-
-        threads = [threading.Thread(target=worker) for _ in range(workers)]
-        started = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        took = time.perf_counter() - started
-        huey.storage.close()
-        return amount / took
-
-
-async def measure_lives(folder: Path, sizes: dict[int, int]) -> dict[str, dict[str, float]]:
-    """Measure both by number of workers; huey gets fewer lives, it is slower."""
-    found: dict[str, dict[str, float]] = {"lives_per_s": {}, "huey_lives_per_s": {}}
+async def measure_lives(
+    folder: Path, sizes: dict[int, int], rounds: int
+) -> dict[str, dict[str, float]]:
+    """Let store and raw loop take turns; huey comes once and gets fewer lives, it is slower."""
+    found: dict[str, dict[str, float]] = {
+        "lives_per_s": {},
+        "raw_lives_per_s": {},
+        "huey_lives_per_s": {},
+    }
     for workers, amount in sizes.items():
-        own = await lives_per_s(folder, workers, amount)
+        pairs = [
+            (
+                await raw_lives_per_s(folder, workers, amount),
+                await lives_per_s(folder, workers, amount),
+            )
+            for _ in range(rounds)
+        ]
         rival = huey_lives_per_s(folder, workers, max(workers * 3, amount // 20))
-        found["lives_per_s"][str(workers)] = round(own)
+        found["raw_lives_per_s"][str(workers)] = round(statistics.median(raw for raw, _ in pairs))
+        found["lives_per_s"][str(workers)] = round(statistics.median(own for _, own in pairs))
         found["huey_lives_per_s"][str(workers)] = round(rival)
     return found
 
@@ -285,16 +199,16 @@ async def position_us(store: SqliteStore, depth: int, dice: random.Random) -> fl
 
 async def measure(folder: Path, *, quick: bool, seed: int) -> dict[str, object]:
     """Measure everything."""
-    share = 10 if quick else 1
+    share, rounds = (10, 1) if quick else (1, 5)
     submits = {1: 3_000, 10: 20_000, 100: 60_000, 1_000: 100_000}
     lives = {1: 1_000, 10: 10_000, 100: 30_000}
     depths = (1_000, 10_000) if quick else (1_000, 100_000, 1_000_000)
     found: dict[str, object] = {"seed": seed}
     found |= await measure_submits(
-        folder, {callers: amount // share for callers, amount in submits.items()}, 1 if quick else 5
+        folder, {callers: amount // share for callers, amount in submits.items()}, rounds
     )
     found |= await measure_lives(
-        folder, {workers: amount // share for workers, amount in lives.items()}
+        folder, {workers: amount // share for workers, amount in lives.items()}, rounds
     )
     found["submit_to_start_ms"] = await measure_submit_to_start(folder, 2_000 // share)
     costs = {str(depth): await measure_depth(folder, depth, seed) for depth in depths}

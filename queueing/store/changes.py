@@ -19,7 +19,7 @@ from queueing.ports import Admission
 from queueing.requests import Chat, File, Output, TextToImage
 from queueing.store import queries
 from queueing.store.places import LineKey, Move, Places
-from queueing.store.rows import Row, accepted, file_rows, job_from, output_rows
+from queueing.store.rows import Row, accepted, file_rows, job_from, job_row, output_rows
 
 
 class Arrival(NamedTuple):
@@ -103,7 +103,7 @@ class Books:
             answer = known.get(arrival.new.key) or self._refusal(arrival)
             if answer is None:
                 answer = known[arrival.new.key] = self._admit(arrival)
-                rows.append(_job_row(answer, arrival))
+                rows.append(job_row(answer, arrival.new.key, arrival.request))
                 if arrival.new.files:
                     inputs += file_rows(answer.id, arrival.new.files)
             outcomes.append(answer)
@@ -286,23 +286,6 @@ def _insert_jobs(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
         several = rows[at : at + queries.JOBS_AT_ONCE]
         connection.execute(queries.INSERT_JOBS, tuple(chain.from_iterable(several)))
     connection.executemany(queries.INSERT_JOB, rows[by_twenty:])
-
-
-def _job_row(job: Job, arrival: Arrival) -> Row:
-    return (
-        job.id,
-        job.model,
-        job.lane,
-        job.seq,
-        job.not_before,
-        job.queued_at,
-        job.owner,
-        arrival.new.key,
-        job.parent,
-        job.reply_to,
-        arrival.request,
-        job.remembered_by,
-    )
 
 
 _altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.items()}

@@ -66,6 +66,24 @@ def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
     )
 
 
+def job_row(job: Job, key: str, request: str) -> Row:
+    """Return the values of a new job in the order of `INSERT_JOB`; its request comes as JSON."""
+    return (
+        job.id,
+        job.model,
+        job.lane,
+        job.seq,
+        job.not_before,
+        job.queued_at,
+        job.owner,
+        key,
+        job.parent,
+        job.reply_to,
+        request,
+        job.remembered_by,
+    )
+
+
 def changed(
     job: Job,
     event: JobEvent,

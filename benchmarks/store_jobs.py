@@ -1,0 +1,71 @@
+"""Jobs for the benchmarks of the store, and databases to put them into."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from queueing.jobs import NewJob
+from queueing.ports import Admission
+from queueing.requests import TextToImage
+from queueing.store import Database, open_database
+from queueing.store.database import WRITER_PRAGMAS
+from queueing.store.rows import Row, accepted, job_row
+
+MODELS = 50
+NOW = 1.0e9
+LIMITS = Admission(max_open=10**9, max_in_line=10**9, max_waiting=10**9)
+REQUEST = TextToImage(prompt="a lighthouse in a storm, oil on canvas", seed=1234567890, steps=28)
+
+
+def new_job(number: int) -> NewJob:
+    """Return the job with that number, the same in every part."""
+    return NewJob(
+        model=f"model-{number % MODELS}",
+        request=REQUEST,
+        owner=f"telegram:{number % 997}",
+        reply_to=f"telegram:{number % 997}:{number}",
+        key=f"telegram:update:{number}",
+    )
+
+
+def job_rows(amount: int) -> list[Row]:
+    """Return the very rows the store writes for the first jobs."""
+    request = REQUEST.model_dump_json(exclude_none=True)
+    rows = []
+    for number in range(amount):
+        new = new_job(number)
+        job = accepted(new, number + 1, number // MODELS + 1, NOW)
+        rows.append(job_row(job, new.key, request))
+    return rows
+
+
+@asynccontextmanager
+async def database_in(folder: Path) -> AsyncIterator[Database]:
+    """Open a new database in a folder of its own."""
+    with TemporaryDirectory(dir=folder) as own:
+        database = await open_database(f"sqlite:///{own}/usher.db")
+        try:
+            yield database
+        finally:
+            await database.aclose()
+
+
+def plain_connection(database: Database) -> sqlite3.Connection:
+    """Return a connection with every setting of the store's writer."""
+    connection = sqlite3.connect(str(database.path), isolation_level=None)
+    for pragma in WRITER_PRAGMAS:
+        connection.execute(pragma)
+    return connection
+
+
+async def together(workers: int, work: Callable[[], Coroutine[None, None, None]]) -> float:
+    """Run as many workers and return the seconds until all are done."""
+    started = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(work())
+    return time.perf_counter() - started

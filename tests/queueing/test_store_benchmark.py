@@ -1,0 +1,32 @@
+"""The raw loop that the store is measured by writes what the store writes, row by row."""
+
+from pathlib import Path
+
+from benchmarks.store_jobs import database_in
+from benchmarks.store_lives import live, live_raw
+from queueing.store import Database
+
+WORKERS = 10
+LIVES = 45  # the last transactions are smaller
+
+Rows = list[tuple[object, ...]]
+
+
+async def rows_of(database: Database) -> tuple[Rows, Rows]:
+    jobs = "SELECT * FROM jobs ORDER BY id"
+    outputs = "SELECT * FROM outputs ORDER BY job_id, number"
+    return await database.read(
+        lambda connection: (
+            connection.execute(jobs).fetchall(),
+            connection.execute(outputs).fetchall(),
+        )
+    )
+
+
+async def test_the_raw_loop_leaves_the_rows_of_the_store(tmp_path: Path) -> None:
+    """A limit that does less work would make the store look slow, one that fails looks fast."""
+    async with database_in(tmp_path) as own, database_in(tmp_path) as raw:
+        await live(own, WORKERS, LIVES)
+        live_raw(raw, WORKERS, LIVES)
+        assert await rows_of(own) == await rows_of(raw)
+        assert len((await rows_of(raw))[1]) == LIVES
