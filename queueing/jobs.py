@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from queueing.quick import quick
 from queueing.requests import Capability, Chat, File, TextToImage
 
 LANES = ("vip", "normal", "relaxed")
@@ -124,6 +125,7 @@ class Job:
     remembered_by: str | None = None
 
 
+make_job = quick(Job)  # many are made: for each event, and for each forecast
 _NOTHING = TextToImage(prompt="")
 
 
@@ -134,7 +136,7 @@ def stand_in(
 
     Its number is its place in line; 0 has none.
     """
-    return Job(
+    return make_job(
         id=job_id,
         model=model,
         request=_NOTHING,

@@ -6,7 +6,6 @@ everything that can refuse comes before the first statement that writes.
 
 import json
 import sqlite3
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -61,10 +60,11 @@ class Books:
         self.moves: list[Move] = []
         self._known = False
         self._last_id = 0
-        self._next_seq: defaultdict[LineKey, int] = defaultdict(lambda: 1)
-        self._waiting: Counter[str] = Counter()  # by model, back rows included
-        self._open: Counter[str] = Counter()  # by owner
-        self._placed: Counter[str] = Counter()  # by owner: open and not in the back row
+        # Plain dicts: a `Counter` calls Python for each key it does not have.
+        self._next_seq: dict[LineKey, int] = {}  # the first place of a line is 1
+        self._waiting: dict[str, int] = {}  # by model, back rows included
+        self._open: dict[str, int] = {}  # by owner
+        self._placed: dict[str, int] = {}  # by owner: open and not in the back row
 
     def forget(self) -> None:
         """Drop everything: the transaction it described was rolled back."""
@@ -80,12 +80,13 @@ class Books:
         self._waiting.clear()
         for model, lane, seq, count in connection.execute(queries.LAST_WAITING):
             self._next_seq[model, lane] = (seq or 0) + 1
-            self._waiting[model] += count
+            self._waiting[model] = self._waiting.get(model, 0) + count
         for model, lane, seq in connection.execute(queries.LAST_PROCESSING):
-            self._next_seq[model, lane] = max(self._next_seq[model, lane], (seq or 0) + 1)
+            known = self._next_seq.get((model, lane), 1)
+            self._next_seq[model, lane] = max(known, (seq or 0) + 1)
         owners = connection.execute(queries.OWNERS).fetchall()
-        self._open = Counter({owner: count for owner, count, _ in owners})
-        self._placed = Counter({owner: placed for owner, _, placed in owners})
+        self._open = {owner: count for owner, count, _ in owners}
+        self._placed = {owner: placed for owner, _, placed in owners}
         self._known = True
 
     # ------------------------------------------------------------ accepting
@@ -113,9 +114,9 @@ class Books:
 
     def _refusal(self, arrival: Arrival) -> LimitReached | None:
         limits, new = arrival.limits, arrival.new
-        if limits.max_open is not None and self._open[new.owner] >= limits.max_open:
+        if limits.max_open is not None and self._open.get(new.owner, 0) >= limits.max_open:
             return LimitReached("owner", limits.max_open)
-        if limits.max_waiting is not None and self._waiting[new.model] >= limits.max_waiting:
+        if limits.max_waiting is not None and self._waiting.get(new.model, 0) >= limits.max_waiting:
             return LimitReached("line", limits.max_waiting)
         return None
 
@@ -123,21 +124,15 @@ class Books:
         new = arrival.new
         owner, line = new.owner, (new.model, new.lane)
         seq = None
-        if not self._must_stand_back(owner, arrival.limits.max_in_line):
+        unended, placed = self._open.get(owner, 0), self._placed.get(owner, 0)
+        if not _must_stand_back(unended, placed, arrival.limits.max_in_line):
             seq = self._next_place(line)
-            self._placed[owner] += 1
-        self._waiting[new.model] += 1
-        self._open[owner] += 1
+            placed += 1
+        self._waiting[new.model] = self._waiting.get(new.model, 0) + 1
+        self._open[owner], self._placed[owner] = unended + 1, placed
         job_id = self._last_id = self._last_id + 1
         self.moves.append(Move(job_id, owner, line, seq))
         return accepted(new, job_id, seq, arrival.now)
-
-    def _must_stand_back(self, owner: str, max_in_line: int | None) -> bool:
-        if max_in_line is None:
-            return False
-        placed = self._placed[owner]
-        # Behind one's own back row even when a limit was raised: nobody overtakes himself.
-        return placed >= max(1, max_in_line) or self._open[owner] > placed
 
     # ------------------------------------------------------------ moving forward
 
@@ -194,7 +189,7 @@ class Books:
         return replace(changed, not_before=0.0, version=job.version + 1)
 
     def _next_place(self, line: LineKey) -> int:
-        seq = self._next_seq[line]
+        seq = self._next_seq.get(line, 1)
         self._next_seq[line] = seq + 1
         return seq
 
@@ -219,10 +214,11 @@ class Books:
         return outcomes
 
     def _note(self, connection: sqlite3.Connection, before: Job, after: Job) -> None:
-        waits = after.state is JobState.PENDING
-        self._waiting[after.model] += waits - (before.state is JobState.PENDING)
-        line = (after.model, after.lane) if waits else None
-        self.moves.append(Move(after.id, after.owner, line, after.seq))
+        waited, waits = before.state is JobState.PENDING, after.state is JobState.PENDING
+        if waited or waits:
+            self._waiting[after.model] = self._waiting.get(after.model, 0) + waits - waited
+            line = (after.model, after.lane) if waits else None
+            self.moves.append(Move(after.id, after.owner, line, after.seq))
         if after.state in FINAL:
             self._end(connection, after)
 
@@ -241,6 +237,13 @@ class Books:
         connection.execute(queries.ENTER_LINE, (seq, job_id))
         self._placed[owner] += 1
         self.moves.append(Move(job_id, owner, (model, lane), seq))
+
+
+def _must_stand_back(unended: int, placed: int, max_in_line: int | None) -> bool:
+    if max_in_line is None:
+        return False
+    # Behind one's own back row even when a limit was raised: nobody overtakes himself.
+    return placed >= max(1, max_in_line) or unended > placed
 
 
 PLACES_AT_ONCE = 20_000

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from queueing.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob
+from queueing.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob, make_job
 from queueing.requests import REQUESTS, File, Output
 
 Row = Sequence[Any]
@@ -14,7 +14,7 @@ _TEXT_MIME = "text/plain; charset=utf-8"
 
 def job_from(row: Row) -> Job:
     """Return the job of a row in the order of `JOB_COLUMNS`."""
-    return Job(
+    return make_job(
         id=row[0],
         model=row[1],
         request=REQUESTS.validate_json(row[2]),
@@ -41,7 +41,7 @@ def job_from(row: Row) -> Job:
 
 def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
     """Return the job an acceptance makes."""
-    return Job(
+    return make_job(
         id=job_id,
         model=new.model,
         request=new.request,
@@ -102,7 +102,7 @@ def changed(
     elif state is JobState.PENDING:
         started_at = None
     returning = event in {JobEvent.RETRY, JobEvent.RELEASE}
-    return Job(
+    return make_job(
         id=job.id,
         model=job.model,
         request=job.request,

@@ -216,11 +216,12 @@ class Worker:
         for kind, entries in waiting.items():
             answers = [failure] * len(entries) if failure else outcomes[kind]
             for (_, future), answer in zip(entries, answers, strict=True):
-                if isinstance(answer, Exception):
+                failed = isinstance(answer, Exception)
+                if failed:
                     self._failed(answer)
                 if future.done():  # its caller was cancelled
                     continue
-                if isinstance(answer, Exception):
+                if failed:
                     future.set_exception(answer)
                 else:
                     future.set_result(answer)

@@ -1,0 +1,35 @@
+"""A value made quickly is the value its class makes."""
+
+from dataclasses import FrozenInstanceError, dataclass, replace
+
+import pytest
+
+from queueing.quick import quick
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card:
+    suit: str
+    number: int
+    note: str | None = None
+
+
+def test_it_is_the_same_value_of_the_same_class() -> None:
+    slow, fast = Card(suit="hearts", number=7), quick(Card)(suit="hearts", number=7)
+    assert type(fast) is Card
+    assert fast == slow
+    assert hash(fast) == hash(slow)
+    assert repr(fast) == repr(slow)
+    assert replace(fast, note="torn") == Card(suit="hearts", number=7, note="torn")
+
+
+def test_it_is_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        quick(Card)(suit="hearts", number=7).number = 8  # type: ignore[misc]
+
+
+def test_a_field_that_is_missing_or_unknown_is_refused() -> None:
+    with pytest.raises(TypeError):
+        quick(Card)(suit="hearts")  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        quick(Card)(suit="hearts", number=7, colour="red")  # type: ignore[call-arg]
