@@ -6,7 +6,7 @@ everything that can refuse comes before the first statement that writes.
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -17,6 +17,7 @@ from queueing.jobs import FINAL, Job, JobEvent, JobState, NewJob
 from queueing.ports import Admission
 from queueing.requests import Chat, File, Output, TextToImage
 from queueing.store import queries
+from queueing.store.failures import DISK_FULL, DiskFull
 from queueing.store.places import LineKey, Move, Places
 from queueing.store.rows import Row, accepted, file_rows, job_from, job_row, output_rows
 
@@ -56,7 +57,8 @@ class Books:
     changes of place since they were last taken; they are true once the transaction is committed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_short_of_disk: Callable[[], bool]) -> None:
+        self._is_short_of_disk = is_short_of_disk
         self.moves: list[Move] = []
         self._known = False
         self._last_id = 0
@@ -97,11 +99,12 @@ class Books:
         """Accept jobs or find those their keys made before."""
         self.know(connection)
         known = _known(connection, [arrival.new.key for arrival in arrivals])
+        full = DiskFull(DISK_FULL) if self._is_short_of_disk() else None
         outcomes: list[Job | Exception] = []
         rows: list[Row] = []
         inputs: list[Row] = []
         for arrival in arrivals:
-            answer = known.get(arrival.new.key) or self._refusal(arrival)
+            answer = known.get(arrival.new.key) or full or self._refusal(arrival)
             if answer is None:
                 answer = known[arrival.new.key] = self._admit(arrival)
                 rows.append(job_row(answer, arrival.new.key, arrival.request))

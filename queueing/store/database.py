@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from queueing.errors import StoreError
+from queueing.store.disk import is_short
 from queueing.store.failures import Damaged, explain
 from queueing.store.ownership import Ownership, own
 from queueing.store.schema import MigrationSet, migrate
@@ -132,6 +133,9 @@ class Database:
     ) -> None:
         self.id = database_id
         self.path = path
+        self._file = (
+            None if path is None else path.resolve()
+        )  # the log stands beside the file itself
         self._writer = writer
         self._reader = reader
         self._ownership = ownership
@@ -154,6 +158,10 @@ class Database:
         if lost is not None:
             self._damage.note(f"{self.path}: {lost}")
         return self.damage
+
+    def is_short_of_disk(self) -> bool:
+        """Return whether the room left on the disk is kept for what was accepted before."""
+        return self._file is not None and is_short(self._file)
 
     async def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Run a change in the writer's next transaction; return once it is durable.

@@ -23,6 +23,10 @@ _TEXTS = {
     sqlite3.SQLITE_NOTADB: "the file is no database: name another file, or restore the newest backup",
     sqlite3.SQLITE_IOERR: "the disk does not work: look at the system's log, then restore the newest backup if needed",
 }
+DISK_FULL = (
+    "the disk is full, or the database as large as `retention.size` lets it become: make room;"
+    " nothing is lost meanwhile"
+)
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -35,10 +39,7 @@ def explain(error: Exception) -> Exception:
         return error
     primary = code & 0xFF  # the upper bits only refine it
     if primary == sqlite3.SQLITE_FULL:
-        explained: StoreError = DiskFull(
-            "the disk is full, or the database as large as `retention.size` lets it become: make room;"
-            " nothing is lost meanwhile"
-        )
+        explained: StoreError = DiskFull(DISK_FULL)
     elif primary in _TEXTS:
         kind = Damaged if primary in _DAMAGE else StoreError
         explained = kind(f"{_TEXTS[primary]} ({error})")

@@ -41,7 +41,7 @@ class SqliteStore:
         self.database_id = database.id
         self._database = database
         self._submit = database.submit
-        self._books = Books()
+        self._books = Books(database.is_short_of_disk)
         self._places: Places | None = None
         self._entered: set[str] = set()
         self._loading = asyncio.Lock()

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,7 @@ from queueing.errors import NotAccepting, StoreError
 from queueing.jobs import JobEvent, NewJob
 from queueing.ports import Admission
 from queueing.requests import File, Output, TextToImage
-from queueing.store import Database, MigrationSet, SqliteStore, open_database, upkeep
+from queueing.store import Database, MigrationSet, SqliteStore, disk, open_database, upkeep
 from queueing.store import database as database_module
 
 LIMITS = Admission()
@@ -359,6 +360,13 @@ def room_again(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA max_page_count = 1000000")
 
 
+MB = 1024 * 1024
+
+
+def disk_of(total: int, free: int) -> object:
+    return SimpleNamespace(total=total, used=total - free, free=free)
+
+
 async def test_a_full_disk_stops_accepting_and_nothing_else(database: Database, path: Path) -> None:
     """A full disk would lose accepted jobs, or the queue would need a restart afterwards."""
     store = SqliteStore(database)
@@ -386,6 +394,46 @@ async def test_a_full_disk_stops_accepting_and_nothing_else(database: Database, 
     second = await store.add(new(1, size=100_000), 5.0, limits=LIMITS)
     assert await store.positions([second.id]) == {second.id: 1}
     assert upkeep.damage(path) == []
+
+
+async def test_the_last_of_a_disk_is_kept_for_what_was_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk that acceptances had filled, nobody could cancel and nothing could be deleted."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    link = tmp_path / "linked.db"  # the log stands beside the file, not beside the link
+    link.symlink_to(folder / "usher.db")
+    free = 16 * MB  # of 160: ten are kept, and as many as the log has
+    monkeypatch.setattr(
+        disk, "disk_usage", lambda there: disk_of(160 * MB, free if there == folder else 0)
+    )
+    database = await open_database(f"sqlite:///{link}")
+    store = SqliteStore(database)
+    first = await store.add(new(0), 1.0, limits=LIMITS)
+    second = await store.add(new(1, size=8 * MB), 1.0, limits=LIMITS)
+    with pytest.raises(NotAccepting) as refusal:
+        await store.add(new(2), 1.0, limits=LIMITS)
+    assert refusal.value.full_disk
+    assert await store.add(new(0), 1.0, limits=LIMITS) == first  # as its chat asks again
+    for job in (first, second):
+        cancelled = await store.apply(job, JobEvent.CANCEL, 2.0)
+        await store.acknowledge(cancelled, 2.0)
+    assert await store.purge(3.0) == 2
+    assert (await store.add(new(2), 4.0, limits=LIMITS)).id == 3
+    await database.aclose()
+
+
+async def test_a_disk_that_cannot_be_asked_stops_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that keeps its size to itself would take no job at all."""
+
+    def refuse(_folder: Path) -> None:
+        raise OSError("not told")
+
+    monkeypatch.setattr(disk, "disk_usage", refuse)
+    assert await SqliteStore(database).add(new(0), 1.0, limits=LIMITS)
 
 
 # ---------------------------------------------------------------- erasing
