@@ -1,9 +1,9 @@
 """Replays a trace through the real router, loader, processor and SQLite store in virtual time.
 
-`python -m benchmarks.schedule --trace FILE --out FILE [--rules serial|plain|full]` writes what
-happened: the same trace gives the same file, `decision_us_mean` apart. `plain` switches rules R4
-and R5 off, `serial` serves one job at a time. `--summary` prints the figures of one or more
-traces under all three rules instead. Formats: `benchmarks/trace.py`.
+`python -m benchmarks.schedule --trace FILE --out FILE [--rules NAME]` writes what happened: the same
+trace gives the same file, `decision_us_mean` apart. `without-R4` and `without-R5` switch one rule
+off, `plain` both, `serial` serves one job at a time. `--summary` prints the figures of one or more
+traces under `serial`, `plain` and `full` instead. Formats: `benchmarks/trace.py`.
 """
 
 import argparse
@@ -40,7 +40,10 @@ RULES = {
     "serial": Rules(gate=False, replicate=False),
     "plain": Rules(gate=False, replicate=False),
     "full": Rules(),
+    "without-R4": Rules(gate=False),
+    "without-R5": Rules(replicate=False),
 }
+COMPARED = ("serial", "plain", "full")
 NO_LIMITS = Admission()
 LOOKS = 50  # turns of the loop; a start is written down within a few
 
@@ -274,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
     if options.summary:
-        print_summaries(options.summary, RULES, replay)
+        print_summaries(options.summary, COMPARED, replay)
         return 0
     if options.trace is None or options.out is None:
         parser.error("--trace and --out are needed")

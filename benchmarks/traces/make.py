@@ -17,9 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))  # run as
 
 from benchmarks.trace import Trace
 from benchmarks.traces.drawn import DRAWN
+from benchmarks.traces.shared import SHARED
 from benchmarks.traces.shipped import TRACES
 
 HERE = Path(__file__).resolve().parent
+KINDS = TRACES | DRAWN | SHARED
 
 
 def as_text(trace: Trace) -> str:
@@ -43,7 +45,7 @@ def main() -> None:
         for name, make in TRACES.items():
             _write(options.dir, name, make(random.Random(name)))
         return
-    for name, make in (TRACES | DRAWN).items():
+    for name, make in KINDS.items():
         for number in range(1, options.variants + 1):
             variant = f"{name}-{number}"
             _write(options.dir, variant, make(random.Random(variant)))

@@ -127,6 +127,27 @@ def shared_card(rng: random.Random) -> Trace:
     return Trace(hosts=(shared,), models=(*pictures, texts), jobs=in_order(jobs))
 
 
+def crowded_cards(rng: random.Random) -> Trace:
+    """Two cards, each under two serial servers: quick pictures in bursts, slow ones beside them.
+
+    A further copy shortens the line of a burst, but leaves the slow model no room on either card.
+    """
+    comfy, forge = ("comfy-1", "comfy-2"), ("forge-1", "forge-2")
+    slow = [
+        model("flux", *comfy, vram_mb=10 * GB, load_s=11.0, service_s=28.0),
+        model("film", *comfy, load_s=45.0, service_s=23.0),
+    ]
+    quick = [
+        model("sdxl", *forge, vram_mb=14 * GB, load_s=26.0, service_s=3.0),
+        model("lines", *forge, vram_mb=6 * GB, load_s=8.0, service_s=2.0),
+    ]
+    jobs = requests(rng, slow[0], 1 / 45, 3000) + requests(rng, quick[0], 1 / 8, 3000)
+    jobs += bursts(rng, slow, (3, 1), 1 / 500, 3000, most=9, pause_s=4)
+    jobs += bursts(rng, quick, (2, 1), 1 / 60, 3000, most=9, pause_s=4)
+    hosts = (host(1, "comfy-1", "forge-1", serial=True), host(2, "comfy-2", "forge-2", serial=True))
+    return Trace(hosts=hosts, models=(*slow, *quick), jobs=in_order(jobs))
+
+
 def lanes_and_cancels(rng: random.Random) -> Trace:
     """Two cards with slots for several at once; people of three ranks, some lose patience."""
     models = [
@@ -158,5 +179,6 @@ TRACES = {
     "hot-and-cold": hot_and_cold,
     "overload": overload,
     "shared-card": shared_card,
+    "crowded-cards": crowded_cards,
     "lanes-and-cancels": lanes_and_cancels,
 }
