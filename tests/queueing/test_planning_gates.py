@@ -246,6 +246,25 @@ def test_a_further_copy_must_be_worth_what_it_evicts() -> None:
     assert plan(backlog(6, rate_per_s=0.2, evictable=True)).loads == ()
 
 
+def test_what_leaves_for_a_further_copy_must_have_somewhere_to_return_to() -> None:
+    """Requests for a model in use would wait, with nowhere to load it, until a burst is served."""
+    alone = backlog(20, rate_per_s=0.15, evictable=True)
+    evicts = (Load(model="hot", backend="b2", evict=(Evict(model="calm", backend="b2"),)),)
+    assert plan(alone).loads == evicts
+    beside = {"c2": BackendView(name="c2", host="h2"), "b3": BackendView(name="b3", host="h3")}
+    shared = replace(
+        alone,
+        hosts={**alone.hosts, "h3": host("h3")},
+        backends={**alone.backends, **beside},
+    )
+    assert plan(shared).loads == ()
+    calm = replace(alone.models["calm"], backends=("b2", "b3"))
+    movable = replace(shared, models={**alone.models, "calm": calm})
+    assert plan(movable).loads == evicts
+    pinned = copy("other", "b3", pinned=True)
+    assert plan(replace(movable, copies=(*movable.copies, pinned))).loads == ()
+
+
 def test_jobs_that_take_no_time_need_no_further_copy() -> None:
     """Times learned while the clock was set back would stop the router until its next start."""
     assert plan(backlog(20, service_s=0.0)).loads == ()

@@ -83,6 +83,16 @@ def test_a_replay_keeps_every_promise(name: str, rules: str) -> None:
     check(given, replay(given, rules))
 
 
+def test_further_copies_leave_room_on_crowded_cards() -> None:
+    """A burst of one server would shut the models of the other out of the cards both share."""
+    whole = Trace.model_validate_json((TRACES / "crowded-cards.json").read_text(encoding="utf-8"))
+    with_it, without = (
+        summary(whole, replay(whole, rules, promises=False))["mean_wait_s"]
+        for rules in ("full", "without-R5")
+    )
+    assert with_it <= 1.02 * without
+
+
 def test_the_same_trace_gives_the_same_outcome() -> None:
     """Two schedulers could not be compared: the difference might be luck."""
     given = trace("shared-card")
