@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import BodyPartReader, web
 
 from tests.fakes import discord_json as shapes
+from tests.fakes.clock import kept_waiting_s
 from tests.fakes.discord_json import Json
 from tests.fakes.discord_state import (
     EPHEMERAL,
@@ -335,10 +336,13 @@ class Rest:
 
     # ------------------------------------------------------------ interactions
 
+    def _too_late(self, interaction: FakeInteraction) -> bool:
+        waited_s = self.now() - interaction.created_at
+        return waited_s - (kept_waiting_s() - interaction.kept_waiting_s) > FIRST_ANSWER_S
+
     def _callback(self, seen: Seen, parts: list[str]) -> tuple[int, Any]:
         interaction = self.interactions.get(parts[3])
-        late = interaction is not None and self.now() - interaction.created_at > FIRST_ANSWER_S
-        if interaction is None or late:
+        if interaction is None or self._too_late(interaction):
             raise Refusal(404, 10062, "Unknown interaction")
         if interaction.response_type is not None:
             raise Refusal(400, 40060, "Interaction has already been acknowledged.")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.fakes.clock import kept_waiting_s
+
 EPOCH_MS = 1_420_070_400_000  # the first millisecond of Discord's ids
 GUILD_ID = 1000
 APPLICATION_ID = 2000
@@ -114,6 +116,7 @@ class FakeInteraction:
     person_id: int
     channel_id: int
     created_at: float
+    kept_waiting_s: float = field(default_factory=kept_waiting_s)  # until it was made
     response_type: int | None = None
     message: FakeMessage | None = None  # its first answer
     source: FakeMessage | None = None  # the message whose button was pressed
