@@ -34,7 +34,7 @@ from backends.workflow_fill import TINY, fill, fit_size, warm_up
 from backends.workflow_limits import Limits, common, inputs_of, limits_in
 from queueing.catalog import BackendSpec, ModelSpec
 from queueing.errors import BadModel, OutOfMemory, Rejected, Unavailable
-from queueing.ports import Fetch, Report, ServerInfo
+from queueing.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.problems import What, problem
 from queueing.requests import Capability, File, Output, Record, TextToImage, Work
 
@@ -167,7 +167,9 @@ class ComfyUI:
 
     # ---------------------------------------------------------------- running
 
-    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
+    async def run(
+        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
+    ) -> Fetch:
         """Send one prompt and see it through."""
         request, workflow = self._request(model, work)
         if request.lora and workflow.lora_loader:
@@ -179,7 +181,9 @@ class ComfyUI:
         seed = (await self._limits(workflow, "seed")).wrapped(request.seed)
         request = request.model_copy(update={"seed": seed})
         graph = fill(workflow, request, prefix=f"usher/{work.key}", picture=picture)
-        ended = await self._attempts.run(work.key, graph, workflow, request, report)
+        ended = await self._attempts.run(
+            work.key, graph, workflow, request, report, recorded=recorded
+        )
         return self._fetch(model, work.key, workflow, ended)
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:

@@ -20,7 +20,7 @@ from backends.http import HttpRefused
 from backends.workflow import Workflow
 from backends.workflow_graph import Graph
 from queueing.errors import BackendError, Unavailable
-from queueing.ports import Report
+from queueing.ports import Recorded, Report, at_once
 from queueing.requests import TextToImage
 
 log = logging.getLogger(__name__)
@@ -51,14 +51,28 @@ class Attempts:
         self._none_on_its_way.set()
 
     async def run(
-        self, key: str, graph: Graph, workflow: Workflow, request: TextToImage, report: Report
+        self,
+        key: str,
+        graph: Graph,
+        workflow: Workflow,
+        request: TextToImage,
+        report: Report,
+        *,
+        recorded: Recorded = at_once,
     ) -> Ended | None:
         """Send a prompt and return how it ended; None when it succeeded by the server's word.
 
-        Raises `BackendError` for one that failed. Given up, it is stopped on the server.
+        The connections are made while it is being `recorded`. Raises `BackendError` for one that
+        failed. Given up, it is stopped on the server.
         """
         async with self._watching(key, graph, report) as watch:
-            await self._send(key, graph, workflow, request)
+            watch.sent = False
+
+            async def may_leave() -> None:
+                await recorded()
+                watch.sent = True
+
+            await self._send(key, graph, workflow, request, may_leave)
             ended = await self._until_ended(key, watch)
         return _succeeded(workflow, ended)
 
@@ -107,16 +121,24 @@ class Attempts:
             async with watch.listening(self._session):
                 yield watch
         except asyncio.CancelledError:
-            if not self._left:
+            if watch.sent and not self._left:
                 await self._stop(key)
             raise
         except Unavailable:
-            await self._stop(key)
+            if watch.sent:
+                await self._stop(key)
             raise
 
-    async def _send(self, key: str, graph: Graph, workflow: Workflow, request: TextToImage) -> None:
+    async def _send(
+        self,
+        key: str,
+        graph: Graph,
+        workflow: Workflow,
+        request: TextToImage,
+        recorded: Recorded,
+    ) -> None:
         """Put a prompt into the server's queue once, whatever becomes of the answer."""
-        sending = asyncio.ensure_future(self._server.send(key, graph))
+        sending = asyncio.ensure_future(self._server.send(key, graph, recorded))
         self._none_on_its_way.clear()
         sending.add_done_callback(lambda _: self._none_on_its_way.set())
         try:

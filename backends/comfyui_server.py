@@ -28,6 +28,7 @@ from backends.comfyui_answers import (
 from backends.http import Http, HttpRefused, Params
 from backends.workflow_graph import Graph, as_json
 from queueing.errors import Unavailable
+from queueing.ports import Recorded
 from queueing.requests import File
 
 FILE_LIMIT = 256 * 1024 * 1024
@@ -68,8 +69,8 @@ class Server:
         stage = read_queue(await self._get("/queue"), key)
         return stage or await self._ended(key) or Stage.UNKNOWN
 
-    async def send(self, key: str, graph: Graph) -> JsonValue:
-        """Put a prompt into the server's queue and return its answer.
+    async def send(self, key: str, graph: Graph, recorded: Recorded) -> JsonValue:
+        """Put a prompt into the server's queue once it is recorded, and return the answer.
 
         Raises `HttpRefused` when the prompt is refused. After `Unavailable` it may be in the
         queue all the same: ask before anything else, a second one of the same key would run too.
@@ -80,7 +81,7 @@ class Server:
             "client_id": key,
             "extra_data": {"preview_method": PREVIEWS},
         }
-        return await self._http.post_json("/prompt", body)
+        return await self._http.post_json("/prompt", body, before_body=recorded)
 
     async def stop(self, key: str) -> None:
         """Take a prompt out of the queue or interrupt it; one that has ended stays as it is."""

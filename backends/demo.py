@@ -19,7 +19,7 @@ from backends.options import read_options
 from backends.pictures import as_jpeg, as_png, open_picture
 from queueing.catalog import BackendSpec, ModelSpec
 from queueing.errors import NotLoaded, OutOfMemory, Rejected, Unavailable
-from queueing.ports import Fetch, Report, ServerInfo
+from queueing.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.problems import What, problem
 from queueing.requests import (
     Capability,
@@ -145,8 +145,11 @@ class Demo:
         """Return which of the models were loaded here."""
         return frozenset(model.name for model in models if model.name in self._loaded)
 
-    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
+    async def run(
+        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
+    ) -> Fetch:
         """Draw or write as `Work.request` says, at the pace of the options."""
+        await recorded()
         if model.name not in self._loaded:
             raise NotLoaded(f"{model.name} is not loaded in the demo")
         fails = _chance(work.key) < self._options(model).fail_rate

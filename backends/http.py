@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from urllib.parse import urlsplit
@@ -115,12 +115,16 @@ class Http:
         *,
         timeout_s: float | None = ANSWER_S,
         limit: int = JSON_LIMIT,
+        before_body: Callable[[], Awaitable[None]] | None = None,
     ) -> JsonValue:
         """Return the JSON of a POST that must be answered whole within `timeout_s`.
 
-        An empty answer is None: ComfyUI answers so to /free, /queue and /interrupt.
+        An empty answer is None: ComfyUI answers so to /free, /queue and /interrupt. The body is sent
+        when `before_body` has returned, over a connection that stands by then; what it raises is
+        raised again, and the server gets no whole request.
         """
-        answer = await self._whole(self._post(path, body), timeout_s, limit)
+        request = self._post(path, body, before_body=before_body)
+        answer = await self._whole(request, timeout_s, limit)
         return parse_json(answer) if answer else None
 
     async def post_multipart(
@@ -183,14 +187,21 @@ class Http:
             raise Unavailable("the server names something that no address can hold") from None
 
     def _post(
-        self, path: str, body: JsonValue, headers: Mapping[str, str] | None = None
+        self,
+        path: str,
+        body: JsonValue,
+        headers: Mapping[str, str] | None = None,
+        *,
+        before_body: Callable[[], Awaitable[None]] | None = None,
     ) -> httpx.Request:
         # httpx would write raw UTF-8 and fail on lone surrogates; escaped JSON carries all text.
+        data = json.dumps(body).encode()
+        own = {"Content-Type": "application/json", "Content-Length": str(len(data))}
         return self._client.build_request(
             "POST",
             path,
-            content=json.dumps(body).encode(),
-            headers={"Content-Type": "application/json", **(headers or {})},
+            content=data if before_body is None else _held_back(data, before_body),
+            headers={**own, **(headers or {})},
         )
 
     async def _whole(self, request: httpx.Request, timeout_s: float | None, limit: int) -> bytes:
@@ -215,6 +226,13 @@ class Http:
                 yield response
             finally:
                 await response.aclose()
+
+
+async def _held_back(
+    data: bytes, before_body: Callable[[], Awaitable[None]]
+) -> AsyncIterator[bytes]:
+    await before_body()
+    yield data
 
 
 def parse_json(data: bytes | str) -> JsonValue:

@@ -30,7 +30,7 @@ from queueing.errors import (
     Rejected,
     Unavailable,
 )
-from queueing.ports import Fetch, Report, ServerInfo
+from queueing.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.problems import What, problem
 from queueing.requests import Capability, Chat, File, Output, Record, Work
 
@@ -174,7 +174,9 @@ class OpenAI:
                 async with _within(UNLOAD_S, f"{served.id} did not leave the memory"):
                     await self._until(model, lambda now: not now.loaded)
 
-    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
+    async def run(
+        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
+    ) -> Fetch:
         """Stream an answer; cancelling closes the connection, which stops the server's work."""
         if not isinstance(work.request, Chat):
             raise Rejected(f"{self._name} cannot do {work.request.kind}")
@@ -189,6 +191,7 @@ class OpenAI:
             timeouts=model.timeouts,
             look_up=partial(self._find, model),
         )
+        await recorded()
         return partial(_text, await stream_answer(self._http, flavour, question, report))
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from benchmarks.trace import LoadOutcome, Trace, TraceModel
 from queueing.catalog import ModelSpec
 from queueing.errors import NotLoaded
-from queueing.ports import Fetch, Report, ServerInfo
+from queueing.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.requests import Capability, Output, TextToImage, Work
 
 
@@ -122,8 +122,11 @@ class TraceServer:
         """Offer nothing beyond the trace."""
         return ()
 
-    async def run(self, model: ModelSpec, work: Work, _report: Report) -> Fetch:
+    async def run(
+        self, model: ModelSpec, work: Work, _report: Report, recorded: Recorded = at_once
+    ) -> Fetch:
         """Take as long as the trace says, or until cancelled; nothing is left to fetch."""
+        await recorded()
         if model.name not in self._memory:
             raise NotLoaded(f"{model.name} is not loaded on {self.name}")
         index = index_of(work.request)

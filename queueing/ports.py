@@ -263,6 +263,14 @@ Fetch = Callable[[], Awaitable[Output]]
 """Brings the output of an attempt the server is done with; may be awaited again after an error."""
 
 
+Recorded = Callable[[], Awaitable[None]]
+"""Returns once an attempt is written down; raises when it cannot be."""
+
+
+async def at_once() -> None:
+    """Return: there is nothing to wait for."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerInfo:
     """What a server says of itself: a name with version, its memory, and what to know about it.
@@ -331,8 +339,14 @@ class Backend(Protocol):
         Empty where the model takes none. Raises `Unavailable`.
         """
 
-    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
-        """Run one attempt; return when the server is done with it: the slot is free then."""
+    async def run(
+        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
+    ) -> Fetch:
+        """Run one attempt; return when the server is done with it: the slot is free then.
+
+        All can be made ready before `recorded` returns, but nothing that the server would work on
+        is sent. What `recorded` raises is raised again.
+        """
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
         """Go on with an attempt sent before a crash, under the same `work.key`.

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, KeysView
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from queueing.catalog import ModelSpec
@@ -17,7 +17,7 @@ from queueing.fleet import Fleet
 from queueing.jobs import Job, JobEvent
 from queueing.outcomes import Outcomes
 from queueing.pace import Pace
-from queueing.ports import Clock, Store
+from queueing.ports import Clock, Fetch, Report, Store
 from queueing.problems import What, problem
 from queueing.requests import Progress
 from queueing.retry import FIRST_PAUSE_S, Fail, after_failure
@@ -41,6 +41,22 @@ class _Attempt:
     finished: bool = False  # only its output is still to be fetched and stored
     crowded: bool = False  # others ran beside it when their server went away
     stored: bool = False  # its output is; the slot was free before
+
+
+class _Heard:
+    """Receives an attempt's progress, which begins when there is somebody to take it."""
+
+    def __init__(self) -> None:
+        self._report: Report | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        if self._report is not None:
+            self._report(progress)
+
+    async def by(self, report: Report, sent: asyncio.Task[Fetch]) -> Fetch:
+        """Report to somebody from now on and return what is sent; given up, it is given up."""
+        self._report = report
+        return await sent
 
 
 class Processor:
@@ -169,30 +185,43 @@ class Processor:
     # ------------------------------------------------------------ the steps of an attempt
 
     async def _process(self, start: Start, started: asyncio.Future[None]) -> None:
-        # Read beside the start: each is a turn of the store, and the server waits for both.
-        job, files = await asyncio.gather(
-            self._store.apply(
+        """Write the start down and, meanwhile, make ready what is sent the moment it is."""
+        recorded = asyncio.get_running_loop().create_future()
+        heard = _Heard()
+        after = replace(start.job, sendings=start.job.sendings + 1)
+        send = self._sending.send(after, start.backend, heard, lambda: asyncio.shield(recorded))
+        sent = asyncio.create_task(send, name=f"sending of job {start.job.id}")
+        try:
+            job = await self._start(start, started)
+            if job is not None:
+                recorded.set_result(None)
+                _resolve(started)
+                self._publish(JobChanged(job=job, event=JobEvent.START))
+                await self._run(job, start.backend, lambda report: heard.by(report, sent))
+        finally:
+            recorded.cancel()
+            sent.cancel()
+            await asyncio.wait([sent])
+            if not sent.cancelled():
+                sent.exception()  # told already, or of no use to anybody
+
+    async def _start(self, start: Start, started: asyncio.Future[None]) -> Job | None:
+        """Write a start down; return None when somebody was faster or the store failed."""
+        try:
+            return await self._store.apply(
                 start.job,
                 JobEvent.START,
                 self._clock.now(),
                 runner=self._runner,
                 backend=start.backend,
                 suspect=start.job.suspect,
-            ),
-            self._store.inputs(start.job),
-            return_exceptions=True,
-        )
-        if isinstance(job, StaleJob):
-            return
-        if isinstance(job, StoreError):
+            )
+        except StaleJob:
+            return None
+        except StoreError as error:
             if not started.done():
-                started.set_exception(job)
-            return
-        if isinstance(job, BaseException):
-            raise job
-        _resolve(started)
-        self._publish(JobChanged(job=job, event=JobEvent.START))
-        await self._run(job, start.backend, partial(self._sending.send, job, files, start.backend))
+                started.set_exception(error)
+            return None
 
     async def _run(self, job: Job, backend: str, attempt: Attempted) -> None:
         spec = self._fleet.catalog.models[job.model]

@@ -11,7 +11,7 @@ from uuid import uuid5
 from queueing.errors import BackendError, Unavailable
 from queueing.fleet import Fleet
 from queueing.jobs import Job
-from queueing.ports import Backend, Clock, Fetch, Report, Store
+from queueing.ports import Backend, Clock, Fetch, Recorded, Report, Store
 from queueing.requests import File, Output, Progress, Work
 from queueing.retry import pause_s
 
@@ -40,18 +40,17 @@ class Sending:
         self._backends = backends
         self._clock = clock
 
-    async def send(
-        self, job: Job, files: tuple[File, ...] | BaseException, backend: str, report: Report
-    ) -> Fetch:
-        """Have a backend run a job that has started; return when it is done with it.
+    async def send(self, job: Job, backend: str, report: Report, recorded: Recorded) -> Fetch:
+        """Have a backend run a job, as it is once its start is `recorded`.
 
-        `files` are its inputs, or what reading them raised, which is raised again here.
+        Returns when the server is done with it. All is made ready while the start is written down.
         """
-        if isinstance(files, BaseException):
-            raise files
         spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
+        files = await self._store.inputs(job)
+        if job.suspect:
+            await recorded()
         fetch = await self._found_before(job, files, backend, report)
-        return fetch or await server.run(spec, self._work(job, files), report)
+        return fetch or await server.run(spec, self._work(job, files), report, recorded)
 
     async def take_up(self, job: Job, backend: str, report: Report) -> Fetch:
         """Go on with an attempt that was sent before a crash; return when its server is done.

@@ -13,7 +13,8 @@ from pydantic import JsonValue
 
 from backends import http
 from backends.http import Http, HttpFailed, HttpRefused
-from queueing.errors import BadModel, Unavailable
+from queueing.errors import BadModel, StoreError, Unavailable
+from queueing.ports import at_once
 from queueing.requests import File
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -52,6 +53,25 @@ async def test_json_goes_there_and_back(serve: Serve) -> None:
     assert await http.post_json("/x", body) == {"got": body}
     # Half a sign is sent as it is and comes back as one that can be stored and shown.
     assert await http.post_json("/x", {"a": "x\ud800"}) == {"got": {"a": "x?"}}
+
+
+async def test_a_body_that_may_not_go_never_arrives(serve: Serve) -> None:
+    """If this failed a server could work on what nobody has written down."""
+    arrived: list[object] = []
+
+    async def take(request: web.Request) -> web.Response:
+        arrived.append(await request.json())
+        return web.json_response({})
+
+    async def refused() -> None:
+        raise StoreError("the disk is full")
+
+    http = await serve(take)
+    with pytest.raises(StoreError):
+        await http.post_json("/prompt", {"a": 1}, before_body=refused)
+    assert not arrived
+    await http.post_json("/prompt", {"a": 2}, before_body=at_once)
+    assert arrived == [{"a": 2}]
 
 
 async def test_a_query_is_escaped_and_the_media_type_told(serve: Serve) -> None:

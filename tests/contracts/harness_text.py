@@ -14,7 +14,7 @@ from backends import connect
 from backends.demo import Demo
 from backends.http import Http
 from queueing.catalog import BackendSpec, ModelSpec
-from queueing.ports import Fetch, Report
+from queueing.ports import Fetch, Recorded, Report, at_once
 from queueing.requests import Capability, Chat, ChatMessage, TextToImage, Work
 from tests.contracts.backend_harness import Harness, Opens
 from tests.fakes.llm import KINDS, serving
@@ -65,10 +65,12 @@ class CountingDemo(Demo):
 
     running = 0
 
-    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
+    async def run(
+        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
+    ) -> Fetch:
         self.running += 1
         try:
-            return await super().run(model, work, report)
+            return await super().run(model, work, report, recorded)
         finally:
             self.running -= 1
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from backends import presence
-from queueing.errors import BadModel, Rejected, Unavailable
+from queueing.errors import BadModel, Rejected, StoreError, Unavailable
 from queueing.requests import Output, Progress, TextToImage, Work
 from tests.contracts import harness_comfyui, harness_text
 from tests.contracts.backend_harness import Harness, Opens, until
@@ -124,6 +124,42 @@ async def test_a_run_reports_and_its_output_can_be_fetched_again(harness: Harnes
     fractions = [report.fraction for report in reports if report.fraction is not None]
     assert fractions == sorted(fractions)
     assert all(0 <= fraction <= 1 for fraction in fractions)
+
+
+async def test_nothing_is_sent_before_it_is_written_down(harness: Harness) -> None:
+    """If this failed a power cut could leave work at a server that nobody knows of."""
+    asked, written = asyncio.Event(), asyncio.Event()
+
+    async def recorded() -> None:
+        asked.set()
+        await written.wait()
+
+    work, reports = harness.work(), list[Progress]()
+    task = asyncio.create_task(harness.backend.run(harness.model, work, reports.append, recorded))
+    await asked.wait()
+    await harness.backend.probe()  # the server has had its turn
+    assert not reports
+    if harness.remembers:
+        assert not await harness.busy()
+        assert await harness.backend.resume(harness.model, work, ignore) is None
+    written.set()
+    assert whole(harness, await (await task)())
+
+
+async def test_what_cannot_be_written_down_is_not_sent(harness: Harness) -> None:
+    """If this failed a server would draw what the queue gives to another one."""
+
+    async def failing() -> None:
+        await harness.backend.probe()
+        raise StoreError("the disk is full")
+
+    work = harness.work()
+    with pytest.raises(StoreError):
+        await harness.backend.run(harness.model, work, ignore, failing)
+    assert not await harness.busy()
+    assert await harness.backend.resume(harness.model, work, ignore) is None
+    fetch = await harness.backend.run(harness.model, harness.work(), ignore)
+    assert whole(harness, await fetch())
 
 
 async def test_runs_may_overlap(harness: Harness) -> None:

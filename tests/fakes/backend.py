@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from queueing.catalog import HostSpec, ModelSpec
 from queueing.errors import NotLoaded, OutOfMemory, Unavailable
-from queueing.ports import Fetch, Report, ServerInfo
+from queueing.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.requests import Capability, File, Output, Progress, TextToImage, Work
 
 ALL = frozenset(Capability)
@@ -337,7 +337,10 @@ class FakeBackend:
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         return ()
 
-    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
+    async def run(
+        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
+    ) -> Fetch:
+        await recorded()
         self.server.calls.append(f"run {prompt_of(work)}")
         await asyncio.sleep(0.01)
         await self._reach()
