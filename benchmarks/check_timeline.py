@@ -169,7 +169,10 @@ class Timeline:
         self.held_s += max(0.0, min(until, open_until) - max(at, 0.0))
 
     def _gates(self, model: str, backend: str) -> list[tuple[float, float, float]]:
-        """Return for each model that may have reserved the host: due, `g`, and the last moment."""
+        """Return for each model that may have reserved the host: due, `g`, and the last moment.
+
+        At the earliest: where more models wait than there are hosts all three are later.
+        """
         host = self.host_of[backend]
         gates = []
         for other, waiting in self.waiting.items():
@@ -207,5 +210,6 @@ class Timeline:
         load_s = max(m.load_s for m in rivals)
         service_s = max((j.service_s for j in self.trace.jobs if j.model in names), default=0.0)
         rounds = math.ceil(len(rivals) / len(able))
-        own_s = 120 + 2 * self.models[model].load_s
+        crowding = max(1.0, 3 * (len(self.models) - len(self.hosts)) / len(self.hosts))
+        own_s = 120 * crowding + 2 * self.models[model].load_s
         return own_s + rounds * (load_s + (KAPPA + 4) * 2 * load_s + service_s)

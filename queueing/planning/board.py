@@ -182,6 +182,12 @@ class ModelState:
         return times.get(backend, times.get("", DEFAULT_SERVICE_S))
 
     @property
+    def usual_service_s(self) -> float:
+        """The duration of a usual job before it is known where."""
+        times = self.view.service_s
+        return times[""] if "" in times else min(times.values(), default=DEFAULT_SERVICE_S)
+
+    @property
     def usual_load_s(self) -> float:
         """The duration of a load before it is known where."""
         times = self.view.load_s
@@ -212,6 +218,7 @@ class Board:
         self.evictions: list[Evict] = []
         self.look_at: float | None = None
         self.openings: list[Opening] | None = None  # found by `room.openings`
+        self.crowding: float | None = None  # found by `gates.age_limit_s`
         for state in self.models.values():
             for lane in state.lanes:
                 if lane.view.next_start_at is not None:

@@ -18,11 +18,33 @@ from queueing.world import Evict, Reservation, Residency
 
 CLOSED_AFTER_LOADS = 4.0  # a gate closes for everybody that many swaps after its moment
 LOADS_IN_LIMIT = 2.0  # the age limit grows by so many loads of the waiting model
+CROWD_SHARE = 3.0  # it grows that many times with the models beyond the hosts, for each host
 
 
 def age_limit_s(board: Board, model: ModelState) -> float:
-    """Return how long a wanted model waits before a host is reserved for it."""
-    return board.rules.age_limit_s + LOADS_IN_LIMIT * model.usual_load_s
+    """Return how long a wanted model waits before a host is reserved for it.
+
+    Where more models than there are hosts wait for a load with long lines, no order of loads serves
+    all of them in time, and frequent ones only cost time: then a copy may serve for longer. It depends
+    on how many models there are at most, however many requests come.
+    """
+    return board.rules.age_limit_s * _crowding(board) + LOADS_IN_LIMIT * model.usual_load_s
+
+
+def _crowding(board: Board) -> float:
+    """Return by how much the age limit grows: at least 1, at most as if every model waited."""
+    if board.crowding is None:
+        hosts = max(1, len(board.hosts))
+        lines = sum(_has_long_line(model) for model in board.models.values())
+        board.crowding = max(1.0, CROWD_SHARE * (lines - hosts) / hosts)
+    return board.crowding
+
+
+def _has_long_line(model: ModelState) -> bool:
+    """Tell whether a model waits for a load with more work than the load takes."""
+    if not model.lanes or model.oldest_at is None or model.served:
+        return False
+    return model.waiting * model.usual_service_s >= model.usual_load_s * model.view.parallel
 
 
 def waits_since(model: ModelState) -> float | None:

@@ -212,6 +212,31 @@ def test_the_host_that_is_empty_soonest_is_reserved() -> None:
     assert [reservation.host for reservation in plan(snapshot).reservations] == ["h2"]
 
 
+def crowded(age_s: float, waiting: int) -> World:
+    """Return a busy host for which three models have waited for that long, each with such a line."""
+    names = ("m0", "m1", "m2")
+    lines = {name: line(jobs(name, age_s), more=waiting - 1) for name in names}
+    return world(
+        model("hot", line(jobs("hot", 1.0)), rate_per_s=0.1),
+        *(model(name, lines[name]) for name in names),
+        copies=(copy("hot", running=1, ready_at=0.0),),
+    )
+
+
+def test_many_long_lines_wait_longer_for_their_turn() -> None:
+    """Where more models than hosts have long lines, loads would take the time of their jobs."""
+    limit_s = LIMIT_S + 120.0 * (3 * (3 - 1) - 1)
+    assert plan(crowded(LIMIT_S + 1, 3)).reservations == ()
+    assert plan(crowded(limit_s - 1, 1000)).reservations == ()
+    assert plan(crowded(limit_s + 1, 1000)).reservations != ()
+
+
+def test_many_short_lines_wait_no_longer() -> None:
+    """Rare models would wait for minutes beside a hot one because there are several of them."""
+    assert plan(crowded(LIMIT_S - 1, 2)).reservations == ()
+    assert plan(crowded(LIMIT_S + 1, 2)).reservations != ()
+
+
 # ---------------------------------------------------------------- R5: further copies
 
 

@@ -318,7 +318,7 @@ def traces(draw: st.DrawFn) -> Trace:
 
 
 def starvation_bound_s(trace: Trace, name: str) -> float:
-    """Return the design's bound from when a model waits to the start of its load."""
+    """Return the bound from when a model waits to the start of its load: of models, not of arrivals."""
     models = {m.name: m for m in trace.models}
     able = {b.host for b in trace.backends if b.name in models[name].backends}
     longest_s = max(m.load_s for m in trace.models)
@@ -326,7 +326,8 @@ def starvation_bound_s(trace: Trace, name: str) -> float:
     swaps = math.ceil(len(models) / len(able))
     patience = PATIENT.patience + 4
     swap_s = longest_s + patience * 2 * longest_s + service_s
-    return PATIENT.age_limit_s + 2 * models[name].load_s + swaps * swap_s
+    crowding = max(1.0, 3 * (len(models) - len(trace.hosts)) / len(trace.hosts))
+    return PATIENT.age_limit_s * crowding + 2 * models[name].load_s + swaps * swap_s
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -375,6 +376,35 @@ def test_a_hot_model_starves_nobody() -> None:
     plain = simulate(trace, Rules(gate=False, replicate=False)).waits_for_load
     longest = max((at - since for name, since, at in plain if name != "hot"), default=math.inf)
     assert longest > starvation_bound_s(trace, "cold-0")
+
+
+def crowd(models: int, minutes: int) -> Trace:
+    """Return a card that each of so many models alone would keep busy half of the time."""
+    kinds = tuple(
+        TraceModel(name=f"m{i}", vram_mb=12 * GB, load_s=30.0, service_s=10.0, backends=("b1",))
+        for i in range(models)
+    )
+    return Trace(
+        hosts=(HostView(name="h1", usable_mb=16 * GB, budget_mb=16 * GB),),
+        backends=(BackendView(name="b1", host="h1"),),
+        models=kinds,
+        jobs=tuple(
+            Arrival(at=20.0 * i + number, model=kind.name, service_s=10.0)
+            for i in range(3 * minutes)
+            for number, kind in enumerate(kinds)
+        ),
+    )
+
+
+def test_the_bound_holds_for_however_many_come() -> None:
+    """A longer rush would let one of many models wait longer and longer."""
+    for minutes in (20, 60):
+        trace = crowd(6, minutes)
+        result = simulate(trace)
+        assert result.broken == []
+        assert len(result.waits_for_load) > 6
+        for name, since, at in result.waits_for_load:
+            assert at - since <= starvation_bound_s(trace, name)
 
 
 @pytest.mark.parametrize("cards", [2, 3])
