@@ -7,6 +7,7 @@ its cause and becomes a neutral sentence. A call never takes the platform down.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from bot.arrivals import Arrival, Arrivals
@@ -24,7 +25,7 @@ from bot.commands.meant import meant
 from bot.commands.parse import SHAPES, Args, BadCall, check, options, parse, usage
 from bot.commands.registry import HANDLERS
 from bot.commands.table import Command, Param, ParamKind
-from bot.people import Person
+from bot.people import LanguageTold, Person
 from bot.platforms.base import Invocation
 from bot.platforms.content import Moment
 from bot.presenter import Presenter
@@ -131,6 +132,10 @@ class Gate:
         except StoreError as error:
             log.warning("the language of %s cannot be read: %s", user, error)
             return None
+
+    def telling_languages(self, hearer: LanguageTold) -> AbstractContextManager[None]:
+        """Call `hearer(user, language)` whenever a person chose one, until the block ends."""
+        return self._context.people.telling(hearer)
 
     async def _completed(self, invocation: Invocation) -> Invocation:
         """Return the call a reply to one of our prompts completes; any other as it is."""

@@ -5,8 +5,8 @@ In the same database as the jobs, through the same writer; every write is durabl
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, fields, replace
 from weakref import WeakValueDictionary
 
@@ -53,12 +53,17 @@ _REPLACE = (
 )
 
 
+LanguageTold = Callable[[str, str | None], None]
+"""Hears that a person chose a language, or (None) leaves it to their chats."""
+
+
 class People:
     """Reads and writes what is known of people."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         # Weak: a lock is kept as long as somebody holds it or waits for it.
+        self._hearers: set[LanguageTold] = set()
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
@@ -82,7 +87,23 @@ class People:
             connection.execute(_REPLACE, [getattr(person, name) for name in _COLUMNS])
             return person
 
-        return await self._database.write(change)
+        person = await self._database.write(change)
+        if "language" in changes:
+            self._tell(user, person.language)
+        return person
+
+    @contextmanager
+    def telling(self, hearer: LanguageTold) -> Iterator[None]:
+        """Tell somebody of each change of a language, once it is durable, until the block ends."""
+        self._hearers.add(hearer)
+        try:
+            yield
+        finally:
+            self._hearers.discard(hearer)
+
+    def _tell(self, user: str, language: str | None) -> None:
+        for hearer in tuple(self._hearers):
+            hearer(user, language)
 
     async def spend(self, user: str, job_id: int, now: float) -> None:
         """Count an accepted job against its owner's hour. Idempotent; forgets older hours."""
@@ -134,6 +155,7 @@ class People:
                 connection.execute(_REPLACE, [getattr(kept, name) for name in _COLUMNS])
 
         await self._database.write(change)
+        self._tell(user, None)
 
 
 def _read(connection: sqlite3.Connection, user: str) -> Person:

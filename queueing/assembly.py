@@ -109,7 +109,13 @@ def assemble(
         sending=sending,
         processor=processor,
         router=router,
-        preloads=Preloads(fleet=fleet, loader=loader, looked=health.first_looked),
+        preloads=Preloads(
+            fleet=fleet,
+            loader=loader,
+            router=router,
+            snapshots=snapshots,
+            looked=health.first_looked,
+        ),
         control=Control(
             store=store,
             fleet=fleet,

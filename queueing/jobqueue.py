@@ -17,7 +17,7 @@ from queueing.ports import Admission, Backend, Clock, MemoryProbe, Store
 from queueing.recovery import recover
 from queueing.requests import Chat, File, Output, TextToImage
 from queueing.standings import BackendStatus, HostStatus, ModelStatus, Standing
-from queueing.world import Rules
+from queueing.world import Reason, Rules
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +158,13 @@ class JobQueue:
         Waits until it is loaded. Idempotent: a copy already there is pinned.
         """
         return await self._preloads.preload(model, host)
+
+    async def preload_waits_for(self, model: str, host: str | None) -> Reason | None:
+        """Return what would keep a preload from beginning now, by the plan; None where nothing.
+
+        Raises `Refused`, `StoreError`.
+        """
+        return await self._preloads.waits_for(model, host)
 
     async def unload(self, model: str, host: str | None) -> Sequence[str]:
         """Unpin a model and unload its copies, busy ones as soon as they are idle.

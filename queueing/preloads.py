@@ -13,17 +13,46 @@ from queueing.errors import (
 )
 from queueing.fleet import Fleet
 from queueing.loader import Loader
+from queueing.planning import preload_waits_for
 from queueing.problems import What, problem
-from queueing.world import Evict, Residency
+from queueing.router import Router
+from queueing.snapshots import Snapshots
+from queueing.world import Evict, Reason, Residency
 
 
 class Preloads:
     """Pins and unpins models; the router loads what is pinned and not there."""
 
-    def __init__(self, *, fleet: Fleet, loader: Loader, looked: asyncio.Event) -> None:
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        loader: Loader,
+        router: Router,
+        snapshots: Snapshots,
+        looked: asyncio.Event,
+    ) -> None:
         self._fleet = fleet
         self._loader = loader
+        self._router = router
+        self._snapshots = snapshots
         self._looked = looked
+
+    async def waits_for(self, model: str, host: str | None) -> Reason | None:
+        """Return what keeps a preload from beginning now; None where nothing does, or it is there.
+
+        Right after the start, before the servers have been asked, nothing is known of it. Raises
+        `Refused` as `preload` does, and `StoreError`.
+        """
+        spec = self._fleet.catalog.named(model)
+        if not self._looked.is_set():
+            return None
+        backend = self._place_for(spec, host)
+        copy = self._fleet.copy(spec.name, backend)
+        if copy is not None and copy.residency is not Residency.UNLOADING:
+            return None
+        world = await self._snapshots.with_preload(self._router.plan, spec.name, backend)
+        return preload_waits_for(world, spec.name)
 
     async def preload(self, model: str, host: str | None) -> str:
         """Pin a model, wait until it is loaded and return its backend.

@@ -5,6 +5,7 @@ Looks and remembers what has not changed; changes nothing.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 from queueing.fleet import Fleet
@@ -55,6 +56,14 @@ class Snapshots:
         now = self._clock.now()
         lines = await self._store.lines(now, per_line=HEADS_PER_LINE)
         return self._world(now, lines, last)
+
+    async def with_preload(self, last: Plan, model: str, backend: str) -> World:
+        """Return the world as it would be if an admin wanted a model there."""
+        world = await self.take(last)
+        known = world.models.get(model)
+        waiting = known.waiting if known is not None else ()
+        wanted = self._model(model, world.now, waiting, [(model, backend)])
+        return replace(world, models={**world.models, model: wanted})
 
     def _world(self, now: float, lines: Sequence[Line], last: Plan) -> World:
         waiting: dict[str, list[Waiting]] = {}

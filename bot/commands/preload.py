@@ -4,8 +4,8 @@ from bot.commands.context import Answer, Call, CallRefused, Context, Working, au
 from bot.commands.table import Command, Param, ParamKind
 from bot.commands.target import meant_host, meant_model
 from bot.debts import Task
-from bot.platforms.content import Content
-from bot.texts import say
+from bot.platforms.content import Body, Content
+from bot.texts import join, say, status
 from bot.texts.problems import told
 from queueing.catalog import Catalog
 from queueing.errors import QueueError
@@ -29,16 +29,25 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    return await begun(context, call, COMMAND.name, "preload.started")
+    model, host = named(context.catalog, call)
+    try:
+        reason = await context.queue.preload_waits_for(model, host)
+    except QueueError:
+        reason = None  # the outcome follows at once, and says what is wrong
+    if reason is None:
+        return await begun(context, call, COMMAND.name, call.say("preload.started", model=model))
+    why = status.because(reason, call.language)
+    told = (*call.say("preload.waits", model=model), *why, " …")
+    return await begun(context, call, COMMAND.name, join(told))
 
 
-async def begun(context: Context, call: Call, command: str, key: str) -> Working:
+async def begun(context: Context, call: Call, command: str, told: Body) -> Working:
     """Note in the audit log what a call does with a model, and return it as begun."""
     model, host = named(context.catalog, call)
     await audited(context, call, command, model, host or "")
 
     task = Task(command=command, language=call.language, model=model, host=host)
-    return Working(content=Content(body=call.say(key, model=model)), task=task)
+    return Working(content=Content(body=told), task=task)
 
 
 async def work(context: Context, task: Task) -> Content:

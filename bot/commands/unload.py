@@ -2,7 +2,7 @@
 
 from bot.commands.context import Answer, Call, Context
 from bot.commands.preload import COMMAND as PRELOAD
-from bot.commands.preload import begun
+from bot.commands.preload import begun, named
 from bot.commands.table import Command
 from bot.debts import Task
 from bot.platforms.content import Content
@@ -15,7 +15,8 @@ COMMAND = Command(name="unload", help="command.unload", admin=True, params=PRELO
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    return await begun(context, call, COMMAND.name, "unload.started")
+    model, _ = named(context.catalog, call)
+    return await begun(context, call, COMMAND.name, call.say("unload.started", model=model))
 
 
 async def work(context: Context, task: Task) -> Content:

@@ -5,6 +5,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -222,6 +223,14 @@ class Door(Protocol):
 
     async def language_of(self, user: str) -> str | None:
         """Return the language a person chose; None where they did not, or it cannot be read."""
+
+    def telling_languages(
+        self, hearer: Callable[[str, str | None], None]
+    ) -> AbstractContextManager[None]:
+        """Call `hearer(user, language)` whenever a person chose one, until the block ends.
+
+        The language is None where they leave it to their chats again.
+        """
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
         """Return up to 25 values for a parameter, best first, from memory."""

@@ -125,7 +125,8 @@ class Web:
             self._server = server
             self.connected.set()
             _logger.info("web chat: the page is at %s", self.url)
-            await self._watch_tabs(server)
+            with door.telling_languages(self._speak):
+                await self._watch_tabs(server)
         finally:
             self.connected.clear()
             self._server = None
@@ -257,6 +258,12 @@ class Web:
             return await self._post(chat, content, nonce=next(nonces), quiet=private)
 
         return respond
+
+    def _speak(self, user: str, language: str | None) -> None:
+        """Let all open pages of a person speak the language they chose."""
+        for tab in self._server.tabs if self._server is not None else ():
+            if f"{self.name}:{tab.person.id}" == user:
+                tab.speak(language)
 
     def _wake(self, chat: str) -> None:
         for tab in self._server.tabs if self._server is not None else ():

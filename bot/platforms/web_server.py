@@ -198,13 +198,14 @@ class Server:
     async def _serve(
         self, socket: web.WebSocketResponse, person: Person, request: web.Request
     ) -> None:
-        language = await self._calls.language_of(person) or _language(request)
+        chosen, language = await self._calls.language_of(person), _language(request)
         tab = Tab(
             socket,
             person,
             self._calls,
+            chosen=chosen,
             language=language,
-            commands=self._commands(person, language),
+            commands=self._commands(person, chosen or language),
             signed_in=self._people.by_token("") is None,
             known=lambda: self._person(request) == person,
             overview=self._overview,

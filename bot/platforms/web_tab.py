@@ -53,7 +53,7 @@ MAX_REPLIES = 200  # kept for a page that does not read them
 class Tab:
     """An open page of a person.
 
-    `wake` says that its chat or the overview changed. What to send is then read from the log, so
+    `language` is the browser's, `chosen` the person's own. `wake` says that its chat or the overview changed. What to send is then read from the log, so
     a slow page gets the newest state of each message and never a backlog of old ones.
     """
 
@@ -63,6 +63,7 @@ class Tab:
         person: Person,
         calls: Calls,
         *,
+        chosen: str | None,
         language: str | None,
         commands: tuple[CommandRow, ...],
         signed_in: bool,
@@ -72,7 +73,8 @@ class Tab:
         self.person = person
         self._socket = socket
         self._calls = calls
-        self._language = language
+        self._own_language = language
+        self._language = chosen or language
         self._commands = commands
         self._signed_in = signed_in
         self.known = known
@@ -140,7 +142,6 @@ class Tab:
             case Say():
                 taken = self._calls.say(self.person, message, self._language, self._show_form)
                 self._reply(await taken)
-                await self._tell_language()
             case Press():
                 taken = self._calls.press(self.person, message, self._language, self._show_form)
                 self._reply(await taken)
@@ -169,12 +170,12 @@ class Tab:
         )
         self._reply(Language(language=language_of(self._language)))
 
-    async def _tell_language(self) -> None:
-        """Let the page speak as the person chose, also right after they did."""
-        chosen = await self._calls.language_of(self.person)
-        if chosen is not None and chosen != self._language:
-            self._language = chosen
-            self._reply(Language(language=language_of(chosen)))
+    def speak(self, chosen: str | None) -> None:
+        """Let the page speak the language its person chose, or else its browser's."""
+        language = chosen or self._own_language
+        if language != self._language:
+            self._language = language
+            self._reply(Language(language=language_of(language)))
 
     def _suggest(self, ask: Suggest) -> Values:
         door = self._calls.door

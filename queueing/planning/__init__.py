@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from queueing.planning import dispatch, gates, placing, replicas
 from queueing.planning.board import Board
-from queueing.planning.explain import explain
+from queueing.planning.explain import explain, why_not_loaded
 from queueing.world import Plan, Reason, World
 
 __all__ = ["plan", "plan_moves"]
@@ -40,6 +40,15 @@ def plan(world: World) -> Plan:
 def plan_moves(world: World) -> Plan:
     """Decide the same without the reasons: what a forecast needs, thousands of times."""
     return _answer(_decided(world), {})
+
+
+def preload_waits_for(world: World, model: str) -> Reason | None:
+    """Return what keeps a model from being loaded that an admin wants; None if its load begins."""
+    board = _decided(world)
+    begins = any(load.model == model for load in board.loads)
+    reason = None if begins else why_not_loaded(board, board.models[model])
+    board.dissolve()
+    return reason
 
 
 def _decided(world: World) -> Board:

@@ -40,7 +40,7 @@ def _reason(board: Board, model: ModelState) -> Reason:
             host=first.backend.view.host,
             until=first.view.ready_at,
         )
-    return _why_not_loaded(board, model)
+    return why_not_loaded(board, model)
 
 
 def _next_starts(model: ModelState) -> list[float]:
@@ -87,7 +87,7 @@ def _loader_busy(name: str, host: HostState) -> Reason:
 # ---------------------------------------------------------------- its model is not in memory
 
 
-def _why_not_loaded(board: Board, model: ModelState) -> Reason:
+def why_not_loaded(board: Board, model: ModelState) -> Reason:
     """Return why a wanted model is not being loaded."""
     usable = candidates(board, model)
     if not usable:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from bot.arrivals import Arrival, Arrivals
 from bot.commands.table import Command, Param, ParamKind
+from bot.people import LanguageTold
 from bot.platforms.base import ChatPlatform, Invocation
 from bot.platforms.content import Content
 from bot.platforms.discord import Discord
@@ -73,6 +74,9 @@ class NotingDoor:
 
     async def language_of(self, user: str) -> str | None:
         return None
+
+    def telling_languages(self, hearer: LanguageTold) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
         return [name for name in self.models if name.startswith(typed)]

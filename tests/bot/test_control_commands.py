@@ -11,7 +11,7 @@ from queueing.jobs import JobState
 from queueing.ports import Admission
 from tests.bot.test_admin_commands import say
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import Bot, play
+from tests.simulation.bot_house import ADMIN, Bot, play
 from tests.simulation.house import House, host, image_model, until
 
 
@@ -360,3 +360,32 @@ def test_a_failed_preload_is_told_in_one_sentence() -> None:
         "❌ flux couldn't be loaded: comfy didn't load it within 150 s.",
         "❌ flux couldn't be loaded: comfy doesn't answer.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("busy", "says"),
+    [
+        (False, "📦 Loading sdxl …"),
+        (True, "📦 sdxl will be loaded, but not yet: flux is busy on gpu-1"),
+    ],
+)
+def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:
+    """An admin would wait for room that is there, or not learn what holds it up."""
+    models = [image_model(name, vram_mb=20_000, service_s=120.0) for name in ("flux", "sdxl")]
+    house = House.of(models, [host("gpu-1", "comfy")])
+    house.servers["comfy"].service_s = 120.0
+
+    async def story(running: Bot) -> None:
+        if busy:
+            await running.gate.call(running.chat.call("/image flux cat"))
+            await asyncio.sleep(30)
+        await running.gate.call(running.chat.call("/preload sdxl", user=ADMIN))
+        await asyncio.sleep(200)
+
+    texts = next(
+        message.texts
+        for message in play(story, house).messages.values()
+        if message.texts[0].startswith("📦")
+    )
+    assert texts[0].startswith(says)
+    assert texts[-1] == "✅ sdxl is loaded on gpu-1 (comfy) and stays loaded."

@@ -13,7 +13,7 @@ from tests.simulation.bot_house import ADMIN, Bot, bot
 from tests.simulation.house import House, host, image_model, until
 from tests.simulation.loop import run
 
-STARTED = "📦 sdxl will be loaded as soon as there's room …"
+STARTED = "📦 Loading sdxl …"
 LOADED = "✅ sdxl is loaded on gpu-1 (comfy) and stays loaded."
 UNLOADING, UNLOADED = "Unloading sdxl …", "✅ sdxl was unloaded from comfy."
 

@@ -116,3 +116,18 @@ def test_a_failed_preload_is_told_in_german() -> None:
     texts = "\n".join(message.text for message in chat.messages.values())
     assert "❌ flux ließ sich nicht laden: comfy antwortet nicht mehr." in texts
     assert "❌ flux ließ sich nicht laden: Angehalten: flux." in texts
+
+
+def test_a_chosen_language_is_told_to_those_who_want_to_know() -> None:
+    """Open pages would go on in the old language."""
+    heard: list[tuple[str, str | None]] = []
+
+    async def story(running: Bot) -> None:
+        with running.gate.telling_languages(lambda user, language: heard.append((user, language))):
+            for line in ("--language de", "--size 1:1", "--language reset", "--language de"):
+                await running.gate.call(running.chat.call(f"/settings {line}"))
+            await running.gate.call(running.chat.call("/forget me"))
+        await running.gate.call(running.chat.call("/settings --language de"))
+
+    in_bot(story)
+    assert heard == [("fake:1", "de"), ("fake:1", None), ("fake:1", "de"), ("fake:1", None)]

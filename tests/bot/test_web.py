@@ -84,6 +84,41 @@ async def test_a_line_becomes_a_call_and_a_bubble(door: ScriptedDoor) -> None:
         assert (await page.next("taken"))["key"] == key
 
 
+async def test_a_chosen_language_reaches_all_pages_of_its_person_and_no_others(
+    door: ScriptedDoor,
+) -> None:
+    """The other open page would go on in the old language, or everybody's be asked at each line."""
+    ada, bob = Person(id="ada", name="Ada"), Person(id="bob", name="Bob")
+    people = FixedPeople({"a" * 20: ada, "b" * 20: bob})
+    async with (
+        running(Web(port=0, people=people), door) as web,
+        tab(web, cookie="a" * 20) as first,
+        tab(web, cookie="a" * 20) as second,
+        tab(web, cookie="b" * 20) as other,
+    ):
+        for page in (first, second, other):
+            assert (await page.next("language"))["language"] == "en"
+        door.choose("web:ada", "de")
+        for page in (first, second):
+            assert (await page.next("language"))["language"] == "de"
+        door.choose("web:ada", "de")  # once more: nothing to say
+        door.choose("web:ada", None)
+        for page in (first, second):
+            assert (await page.next("language"))["language"] == "en"
+        door.languages = Unread()
+        for page in (first, other):
+            await page.say("/queue")
+            await page.next("taken")
+        assert not [each for each in other.unread if each["type"] == "language"]
+
+
+class Unread(dict[str, str]):
+    """Languages that nobody has a reason to read."""
+
+    def get(self, *_: object) -> str | None:  # type: ignore[override]
+        raise AssertionError("the language was asked for")
+
+
 async def test_a_line_sent_again_is_one_call(door: ScriptedDoor) -> None:
     """A page that reconnects before it heard back would make every request twice."""
     async with running(Web(port=0), door) as web:

@@ -101,9 +101,8 @@ async def test_nothing_lies_over_anything_on_a_phone(stage: Stage, language: str
     page = stage.page
     await page.look(width=390, height=844, phone=True)
     if language == "de":
-        stage.door.languages["web:local"] = "de"
         async with page.reloads():
-            await stage.say("/settings --language de")
+            stage.door.choose("web:local", "de")
     word = "Donaudampfschifffahrtsgesellschaftskapitaensmuetzenabzeichen" * 2
     button = Button(command="again", job_id=1, label=word[:50])
     for body in (("short",), (word,), (Markdown(f"# {word}\n\n- {word}"),), ("last",)):
@@ -124,8 +123,7 @@ OVERLAPS = """(() => {
 async def test_the_page_speaks_the_language_its_reader_chose(stage: Stage) -> None:
     """The bot would speak German and the page around it English."""
     page = stage.page
-    stage.door.languages["web:local"] = "de"
     async with page.reloads():
-        await stage.say("/settings --language de")
+        stage.door.choose("web:local", "de")
     await page.wait_text("Verbunden")
     assert await page.evaluate("document.documentElement.lang") == "de"

@@ -5,13 +5,14 @@ On every platform, with the real door, queue and store behind it.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 
 import pytest
 
 from bot.arrivals import Arrival
 from bot.commands.table import Command, Param
 from bot.door import Gate
+from bot.people import LanguageTold
 from bot.platforms.base import Invocation
 from queueing.events import Event, JobChanged
 from queueing.requests import Chat
@@ -48,6 +49,9 @@ class Watched:
 
     async def language_of(self, user: str) -> str | None:
         return await self._gate.language_of(user)
+
+    def telling_languages(self, hearer: LanguageTold) -> AbstractContextManager[None]:
+        return self._gate.telling_languages(hearer)
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
         return self._gate.suggest(param, typed, user)

@@ -1,10 +1,12 @@
 """A door behind which the test itself answers: it keeps every call until it is taken."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from bot.arrivals import Arrival, Arrivals
 from bot.commands.table import Command, Param, ParamKind
+from bot.people import LanguageTold
 from bot.platforms.base import Invocation
 
 COMMANDS = (
@@ -62,6 +64,7 @@ class ScriptedDoor:
         self.open.set()
         self._calls: asyncio.Queue[Invocation] = asyncio.Queue()
         self._arrivals = Arrivals()
+        self._hearers: set[LanguageTold] = set()
 
     def arrived(self, user: str, chat: str) -> Arrival:
         return self._arrivals.take(user, chat)
@@ -77,6 +80,20 @@ class ScriptedDoor:
 
     async def language_of(self, user: str) -> str | None:
         return self.languages.get(user)
+
+    @contextmanager
+    def telling_languages(self, hearer: LanguageTold) -> Iterator[None]:
+        self._hearers.add(hearer)
+        yield
+        self._hearers.discard(hearer)
+
+    def choose(self, user: str, language: str | None) -> None:
+        """Let a person choose a language, or (None) leave it to the page."""
+        self.languages.pop(user, None)
+        if language is not None:
+            self.languages[user] = language
+        for hearer in self._hearers:
+            hearer(user, language)
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
         values = ["noir", "sketch"] if param.kind is ParamKind.STYLE else self.models
