@@ -62,7 +62,8 @@ def own(path: Path) -> Ownership:
     The lock is SQLite's own on an empty file beside the database: the same on every system, gone
     with the process, and no obstacle to those who only read the database. Links lead to the file
     they name, so each way to it meets the same lock; where the system can, the file itself is
-    locked as well. New files can be read by nobody else. Raises `StoreError` saying what to do.
+    locked as well. New files can be read by nobody else; what other accounts may do with an older
+    one is taken from them. Raises `StoreError` saying what to do.
     """
     path = path.resolve()
     folder = path.parent
@@ -86,8 +87,25 @@ def own(path: Path) -> Ownership:
             )
         if local:
             _lock_file(file)
+        _hide(path)
         opened.pop_all()
     return Ownership(path, lock, file)
+
+
+def _hide(path: Path) -> None:
+    """Take from strangers what an earlier version let them read; a group's right is its operator's."""
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm", f"{path.name}.lock"):
+        file = path.with_name(name)
+        with suppress(FileNotFoundError):
+            mode = file.stat().st_mode & 0o777
+            if os.name == "nt" or not mode & 0o007:
+                continue
+            try:
+                file.chmod(mode & ~0o007)
+            except PermissionError:
+                log.warning("%s: every account of this machine can open it (%03o)", file, mode)
+            else:
+                log.warning("%s: other accounts could open it (%03o), now they cannot", file, mode)
 
 
 def is_owned(path: Path) -> bool | None:

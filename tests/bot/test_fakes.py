@@ -114,3 +114,45 @@ async def test_discord_lets_no_command_be_answered_as_a_press() -> None:
             session.post(url, json={"type": 6}) as answer,
         ):
             assert answer.status == 400
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("<b>bold", 'Can\'t find end tag corresponding to start tag "b"'),
+        ("<b>bold</i>", 'Unmatched end tag, expected "</b>", found "</i>" at byte offset 7'),
+        ("1 < 2", 'Unsupported start tag "" at byte offset 2'),
+        ("é<div>x</div>", 'Unsupported start tag "div" at byte offset 2'),
+        ("bold</b>", "Unexpected end tag at byte offset 4"),
+        ("<span>x</span>", 'Tag "span" must have class "tg-spoiler" at byte offset 0'),
+        ("a<b", "Unclosed start tag at byte offset 1"),
+        ("<b>a</b", "Unclosed end tag at byte offset 4"),
+    ],
+)
+async def test_telegram_refuses_broken_html(text: str, says: str) -> None:
+    """A message that the real service refuses would be taken for sent."""
+    async with FakeTelegram() as fake:
+        fake.person(7)
+        refused = await ask(fake, "sendMessage", chat_id=7, text=text, parse_mode="HTML")
+        assert (refused["ok"], refused["error_code"]) == (False, 400)
+        assert refused["description"] == f"Bad Request: can't parse entities: {says}"
+        plain = await ask(fake, "sendMessage", chat_id=7, text=text)
+        assert plain["result"]["text"] == text
+        other = await ask(fake, "sendMessage", chat_id=7, text=text, parse_mode="BBCode")
+        assert other["description"] == "Bad Request: unsupported parse_mode"
+
+
+async def test_telegram_reads_html_into_entities() -> None:
+    """People would see tags in a fake where the real service shows bold words."""
+    async with FakeTelegram() as fake:
+        person = fake.person(7)
+        text = '🎨 <b>a <i>b</i></b> &lt;c&gt; &copy; <a href="https://x.org/?a=1&amp;b=2">d</a>'
+        await ask(fake, "sendMessage", chat_id=7, text=text, parse_mode="html")
+        [message] = person.chat.messages
+        assert message.text == "🎨 a b <c> &copy; d"
+        link = {"type": "text_link", "offset": 18, "length": 1, "url": "https://x.org/?a=1&b=2"}
+        assert message.entities == [
+            {"type": "bold", "offset": 3, "length": 3},
+            {"type": "italic", "offset": 5, "length": 1},
+            link,
+        ]

@@ -15,6 +15,7 @@ from aiohttp import BodyPartReader, web
 from PIL import Image
 
 from tests.fakes import telegram_json as shapes
+from tests.fakes.telegram_markup import worded
 from tests.fakes.telegram_state import (
     BOT_ID,
     Counters,
@@ -260,7 +261,7 @@ class Api:
         return chat
 
     def _send_message(self, seen: Seen) -> Json:
-        return self._send(seen, seen.values["text"], seen.values.get("entities"))
+        return self._send(seen, *worded(seen.values))
 
     def _send_photo(self, seen: Seen) -> Json:
         return self._send_file(seen, _as_photo(self._uploaded(seen, "photo")))
@@ -283,8 +284,7 @@ class Api:
         return file
 
     def _send_file(self, seen: Seen, file: FakeFile) -> Json:
-        caption, entities = seen.values.get("caption", ""), seen.values.get("caption_entities")
-        return self._send(seen, caption, entities, file)
+        return self._send(seen, *worded(seen.values), file)
 
     def _send(
         self, seen: Seen, text: str, entities: list[Json] | None, file: FakeFile | None = None
@@ -302,7 +302,7 @@ class Api:
         made = []
         for item in items:
             message = self._new(seen.values, self._file_of(seen, item))
-            self._change(message, item.get("caption", ""), item.get("caption_entities"), None)
+            self._change(message, *worded(item), None)
             message.album = album
             message.spoiler = item.get("has_spoiler", False)
             made.append(message)
@@ -393,27 +393,20 @@ class Api:
         message = self._mine(seen.values)
         if message.file is not None:
             raise Refusal("Bad Request: there is no text in the message to edit")
-        return self._edit(message, seen, seen.values["text"], seen.values.get("entities"))
+        return self._edit(message, seen, *worded(seen.values))
 
     def _edit_caption(self, seen: Seen) -> Json:
         message = self._mine(seen.values)
         if message.file is None:
             raise Refusal("Bad Request: there is no caption in the message to edit")
-        values = seen.values
-        return self._edit(message, seen, values.get("caption", ""), values.get("caption_entities"))
+        return self._edit(message, seen, *worded(seen.values))
 
     def _edit_media(self, seen: Seen) -> Json:
         message, media = self._mine(seen.values), seen.values["media"]
         if message.album is not None:
             raise Refusal("Bad Request: message can't be edited")
         file = self._file_of(seen, media)
-        self._change(
-            message,
-            media.get("caption", ""),
-            media.get("caption_entities"),
-            seen.values.get("reply_markup"),
-            file=file,
-        )
+        self._change(message, *worded(media), seen.values.get("reply_markup"), file=file)
         message.file = file
         message.spoiler = media.get("has_spoiler", False)
         message.edits += 1

@@ -1,5 +1,6 @@
 """One database has one writer, by whichever name it is reached, and is nobody else's to read."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -100,6 +101,22 @@ async def test_nobody_else_can_read_what_is_written(path: Path, mask: int) -> No
         os.umask(before)
     assert {"usher.sqlite", "usher.sqlite-wal", "usher.sqlite.lock"} <= set(modes)
     assert set(modes.values()) == {0o600}
+
+
+@pytest.mark.parametrize(("mode", "kept"), [(0o644, 0o640), (0o666, 0o660), (0o640, 0o640)])
+async def test_a_database_that_others_could_read_is_closed_to_them(
+    path: Path, mode: int, kept: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Prompts of a database made by an earlier version would stay open to every account."""
+    await (await open_database(f"sqlite:///{path}")).aclose()
+    await asyncio.to_thread(path.chmod, mode)
+    database = await open_database(f"sqlite:///{path}")
+    await database.write(lambda connection: connection.execute("CREATE TABLE more (x)"))
+    modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    await database.aclose()
+    assert modes["usher.sqlite"] == modes["usher.sqlite-wal"] == kept
+    assert all(not each & 0o007 for each in modes.values())
+    assert ("now they cannot" in caplog.text) == (mode != kept)
 
 
 @pytest.mark.parametrize("how", ["deleted", "replaced", "folder"])
