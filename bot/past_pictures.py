@@ -1,8 +1,9 @@
-"""Finds the pictures of past jobs for the page's history."""
+"""Finds the pictures of past jobs for the page's history; of a film or a sound, what stands for it."""
 
-from backends.metadata.kinds import mime_of
+from backends.metadata.kinds import is_film, is_picture, is_sound, mime_of
 from bot.links import Links
 from bot.platforms.web_small import LARGEST, PastPicture
+from bot.stills import still
 from queueing.store import Database, ResultFiles
 
 _HEAD = 64  # bytes that identify a file
@@ -19,17 +20,19 @@ class ResultPictures:
         self._links = links
 
     async def find(self, owner: str, job_id: int) -> PastPicture | None:
-        """Return it; None where the job is not the owner's, or forgotten, deleted or no picture."""
+        """Return it; None where the job is not the owner's, or forgotten, deleted or to be read."""
         head = await self._files.head(job_id, 1)
         if head is None or head.owner != owner or head.size > LARGEST:
             return None
         if await self._links.ended(job_id):
             return None
         begins = await self._files.piece(job_id, 1, 0, _HEAD)
-        if begins is None or not (mime_of(begins) or "").startswith("image/"):
+        mime = mime_of(begins or b"")
+        if not (is_picture(mime) or is_film(mime) or is_sound(mime)):
             return None
 
         async def read() -> bytes | None:
-            return await self._files.piece(job_id, 1, 0, head.size)
+            data = await self._files.piece(job_id, 1, 0, head.size)
+            return None if data is None else await still(head.name, mime, data)
 
         return PastPicture(name=head.name, read=read)

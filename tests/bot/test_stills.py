@@ -1,0 +1,68 @@
+"""What stands for a film, a moving picture or a sound in the history."""
+
+from io import BytesIO
+
+import pytest
+from PIL import Image
+
+from backends import films
+from backends.metadata.kinds import mime_of
+from bot.platforms.web_small import THUMB, smaller
+from bot.stills import SIDE, length, still
+from tests.backends.planted import PLANTED
+from tests.backends.recorded_films import film
+
+
+def shown(data: bytes) -> Image.Image:
+    """Return the small picture the page gets of a still."""
+    small = smaller(data, THUMB)
+    assert small
+    with Image.open(BytesIO(small)) as opened:
+        return opened.convert("RGB")
+
+
+async def test_a_film_shows_its_first_picture_with_a_sign() -> None:
+    """Films would be empty squares between the pictures."""
+    data = film("mp4", size=(320, 240), frames=24)
+    picture = shown(await still("wan-1.mp4", mime_of(data), data))
+    bare = shown(await still("wan-1.mp4", "video/mp4", b"no film"))
+    assert picture.size == bare.size == (THUMB, THUMB)
+    assert picture.tobytes() != bare.tobytes()
+    middle = (THUMB // 2, THUMB // 2)
+    assert min(picture.getpixel(middle)) > 200  # type: ignore[arg-type]
+    assert min(bare.getpixel(middle)) > 200  # type: ignore[arg-type]
+
+
+async def test_without_the_libraries_a_film_has_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bot without the libraries for films would show empty squares."""
+    monkeypatch.setattr(films.helper, "available", lambda: False)
+    data = film("webm", size=(64, 48), frames=5)
+    assert shown(await still("wan-1.webm", mime_of(data), data)).size == (THUMB, THUMB)
+
+
+@pytest.mark.parametrize("kind", ["WEBP", "GIF"])
+async def test_a_moving_picture_shows_its_first_frame(kind: str) -> None:
+    """It has no small form of its own, so its square would be empty."""
+    frames = [Image.new("RGB", (40, 40), colour) for colour in ("red", "blue")]
+    out = BytesIO()
+    frames[0].save(out, kind, save_all=True, append_images=frames[1:], lossless=True)
+    corner = shown(await still("a", f"image/{kind.lower()}", out.getvalue())).getpixel((8, 8))
+    assert isinstance(corner, tuple)
+    assert corner[0] > 200
+    assert max(corner[1:]) < 60
+
+
+async def test_a_picture_stays_as_it_is() -> None:
+    """Every picture of the history would be encoded once more than needed."""
+    data = PLANTED["PNG"]()
+    assert await still("a.png", "image/png", data) == data
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.0, ""), (0.2, "0:01"), (5.4, "0:05"), (59.7, "1:00"), (3725.0, "62:05")],
+)
+def test_a_length_is_told_as_players_do(seconds: float, told: str) -> None:
+    """A film of a second would last none, one of a minute 0:60."""
+    assert length(seconds) == told
+    assert SIDE >= THUMB
