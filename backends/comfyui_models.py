@@ -5,7 +5,6 @@ Reads template files of this machine; never speaks to a server.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from backends.workflow_graph import Graph, substituted, words_in
 from backends.workflow_limits import Limits, limits_in
 from queueing.catalog import ModelSpec
 from queueing.errors import BadModel, Rejected
+from queueing.near import near
 from queueing.problems import What, problem
 from queueing.requests import Capability, Record, TextToImage
 
@@ -128,8 +128,8 @@ def lora_named(word: str, files: Sequence[str]) -> str:
     if found:
         return found[0]
     names = [lora_name(file) for file in files[:_COMPARED]]
-    near = get_close_matches(wanted, [name.casefold() for name in names], n=_NEAR)
-    there, name = ", ".join(near or names[:_LISTED]), word[:_NAME_MOST]
+    meant = near(word, names, most=_NEAR)
+    there, name = ", ".join(meant or names[:_LISTED]), word[:_NAME_MOST]
     why = (
         problem(What.OTHER_LORAS, name=name, there=there)
         if there

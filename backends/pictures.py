@@ -8,11 +8,11 @@ import io
 from PIL import Image, ImageCms, ImageOps
 
 from backends.metadata.icc import blanked
+from backends.metadata.kinds import SENT
 from queueing.errors import Rejected
 from queueing.problems import What, problem
 from queueing.requests import File
 
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 MAX_PIXELS = 50_000_000  # a phone's largest photo; Pillow alone would allow three times as many
 BAD_PICTURE = problem(What.BAD_PICTURE)
 HUGE_PICTURE = problem(What.HUGE_PICTURE)
@@ -27,7 +27,7 @@ def open_picture(file: File) -> Image.Image:
     is checked before a pixel is decoded, so a bomb costs nothing.
     """
     try:
-        with Image.open(io.BytesIO(file.data), formats=FORMATS) as image:
+        with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as image:
             _require_size(image)
             image.load()
             return _bare(_on_white(_in_srgb(ImageOps.exif_transpose(image))))

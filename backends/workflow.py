@@ -7,7 +7,6 @@ A template is a graph in ComfyUI's API format whose inputs hold placeholders (do
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from pydantic import JsonValue, ValidationError
 
@@ -26,6 +25,7 @@ from backends.workflow_graph import (
 )
 from backends.workflow_memory import Marks, all_marks, is_plain, marks_of
 from queueing.errors import BadModel
+from queueing.near import near
 from queueing.requests import TextToImage
 
 # What a request can fill, and how people call it. Any other placeholder is the operator's own.
@@ -200,8 +200,8 @@ def _check_placeholder(
 ) -> None:
     shown = f"{where} ({node.class_type}): {{{{{word}}}}}"
     if word not in WORDS and word not in defaults:
-        near = get_close_matches(word, WORDS, n=1)
-        hint = f"; did you mean {{{{{near[0]}}}}}?" if near else ""
+        meant = near(word, WORDS)
+        hint = f"; did you mean {{{{{meant[0]}}}}}?" if meant else ""
         raise BadModel(f"{shown} is unknown: set values.{word}, or give it a default{hint}")
     if word in _NEEDS_DEFAULT and word not in defaults:
         raise BadModel(f"{shown} needs a default, as in {{{{{word}:1}}}}, or values.{word}")

@@ -7,10 +7,11 @@ whatever is wrong becomes a `Problem`, so that all of them can be shown at once.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 import yaml
 from pydantic import JsonValue
+
+from queueing.near import near
 
 Path = tuple[str | int, ...]
 """Where a value stands: ("models", "flux", "aliases", 0)."""
@@ -230,9 +231,9 @@ def no_setting(name: str, names: Iterable[str]) -> str:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return "did you mean …?" with the name that is meant, or all names there are."""
-    known = {each.casefold(): each for each in sorted(names)}
-    near = get_close_matches(name.casefold(), known, n=1)
-    return f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(known.values())}"
+    known = sorted(names)
+    meant = near(name, known)
+    return f"did you mean {meant[0]}?" if meant else f"there are {', '.join(known)}"
 
 
 def sentences(document: Document, file: str, problems: Iterable[Problem]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import logging
 from PIL import Image
 
 from backends import films
-from backends.metadata.kinds import is_film, is_picture, is_sound, mime_of
+from backends.metadata.kinds import MOVING, is_film, is_picture, is_sound, mime_of
 from bot import pictures
 from bot.platforms.base import Limits
 from queueing.requests import File
@@ -15,7 +15,6 @@ from queueing.requests import File
 _log = logging.getLogger(__name__)
 
 _CODECS = frozenset({"h264", "vp8", "vp9"})  # of films; others are a still picture with sound
-_MOVING = ("PNG", "WEBP", "GIF", "AVIF")
 
 
 async def fitted(file: File, limits: Limits) -> File | None:
@@ -56,7 +55,7 @@ async def _moves(file: File, limits: Limits) -> bool:
 
 def _frames(data: bytes) -> int:
     try:
-        with Image.open(io.BytesIO(data), formats=_MOVING) as picture:
+        with Image.open(io.BytesIO(data), formats=MOVING) as picture:
             return int(getattr(picture, "n_frames", 1))
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
         return 1

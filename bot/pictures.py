@@ -10,11 +10,10 @@ from PIL import Image
 
 from backends import films
 from backends.metadata import without_metadata
-from backends.metadata.kinds import is_film, is_sound, mime_of
+from backends.metadata.kinds import SENT, is_film, is_sound, mime_of
 from queueing.requests import File
 
 MEGAPIXELS = 40
-_FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 _QUALITIES = (92, 85, 75, 60)
 _SHRINK = 0.75
 _SMALLEST_SIDE = 64
@@ -81,7 +80,7 @@ async def dimensions(file: File) -> tuple[int, int] | None:
 
 def _dimensions(file: File) -> tuple[int, int] | None:
     try:
-        with Image.open(io.BytesIO(file.data), formats=tuple(_FORMATS)) as picture:
+        with Image.open(io.BytesIO(file.data), formats=SENT) as picture:
             return picture.size
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
         return None
@@ -90,7 +89,7 @@ def _dimensions(file: File) -> tuple[int, int] | None:
 def _checked(data: bytes) -> File:
     try:
         data = without_metadata(data)
-        with Image.open(io.BytesIO(data), formats=tuple(_FORMATS)) as picture:
+        with Image.open(io.BytesIO(data), formats=SENT) as picture:
             _require_size(picture)
             picture.load()
             kind = str(picture.format)
@@ -100,7 +99,7 @@ def _checked(data: bytes) -> File:
         raise BadPicture("problem.picture_pixels", MEGAPIXELS) from None
     except Exception:  # noqa: BLE001  as above
         raise BadPicture("problem.not_picture") from None
-    return File(name=f"picture.{kind.lower()}", mime=_FORMATS[kind], data=data)
+    return File(name=f"picture.{kind.lower()}", mime=f"image/{kind.lower()}", data=data)
 
 
 def _require_size(picture: Image.Image) -> None:
@@ -110,7 +109,7 @@ def _require_size(picture: Image.Image) -> None:
 
 def _fitted(file: File, limit: int) -> File | None:
     try:
-        with Image.open(io.BytesIO(file.data), formats=tuple(_FORMATS)) as opened:
+        with Image.open(io.BytesIO(file.data), formats=SENT) as opened:
             picture = _flat(opened)
     except Exception:  # noqa: BLE001
         return None  # a server's result may be as broken as a stranger's picture

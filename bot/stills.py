@@ -6,11 +6,10 @@ from io import BytesIO
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from backends import films
-from backends.metadata.kinds import is_picture
+from backends.metadata.kinds import SENT, is_picture
 from queueing.requests import File
 
 SIDE = 320  # pixels; it is shown smaller
-_FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 _PIXELS_MOST = 40_000_000
 _NIGHT = (32, 34, 40)
 
@@ -37,7 +36,7 @@ def length(seconds: float) -> str:
 def _of_picture(data: bytes) -> bytes:
     """Return a picture as it is, or of one that moves its first frame with a sign."""
     try:
-        with Image.open(BytesIO(data), formats=_FORMATS) as opened:
+        with Image.open(BytesIO(data), formats=(*SENT, "GIF")) as opened:
             if getattr(opened, "n_frames", 1) == 1 and opened.format != "GIF":
                 return data
             if opened.width * opened.height > _PIXELS_MOST:

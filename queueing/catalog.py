@@ -5,11 +5,11 @@ Built once from the configuration (and from discovery); plain values without beh
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from pydantic import JsonValue
 
 from queueing.errors import NotCapable, UnknownModel
+from queueing.near import near
 from queueing.requests import Capability
 
 
@@ -150,7 +150,7 @@ class Catalog:
             for known, model in self._by_word.items()
             if capability is None or capability in model.capabilities
         ]
-        close = get_close_matches(word.casefold(), words, n=3, cutoff=0.5)
+        close = near(word, words, most=3, alike=0.5)
         return tuple(dict.fromkeys(self._by_word[known].name for known in close))
 
     def misspelt(self, word: str, capability: Capability) -> str | None:
@@ -168,5 +168,5 @@ class Catalog:
             and known != word.removesuffix("s")
             and capability in model.capabilities
         ]
-        close = get_close_matches(word, words, n=1, cutoff=0.75)
+        close = near(word, words, alike=0.75)
         return self._by_word[close[0]].name if close else None

@@ -10,13 +10,13 @@ from PIL import Image
 
 from backends.films.containers import Unreadable, made, opened, seconds_of, streams_of
 from backends.films.plan import FilmPlan, film_plan, sound_rate
+from backends.metadata.kinds import MOVING
 
 _TRIES = (1.0, 0.75, 0.5)  # of the room: what a hard film overshoots is met by the next
 _THREADS = 2
 _FPS = 25.0
 _RATES_OF_MP3 = frozenset({16_000, 22_050, 24_000, 32_000, 44_100, 48_000})
 _MOVING = frozenset({"image/webp", "image/png", "image/gif", "image/avif"})
-_FORMATS = ("WEBP", "PNG", "GIF", "AVIF")
 _FRAMES_MOST = 3000
 _TICKS = 1000  # a second, for frames that say how long they are shown
 _TICK = Fraction(1, _TICKS)
@@ -189,7 +189,7 @@ def _mux_sound(target: Any, heard: Any, frames: Any) -> None:
 
 def _moving(data: bytes, limit: int, share: float) -> tuple[bytes, str] | None:
     """Make a film of a moving picture, whose readers are Pillow's."""
-    with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
+    with Image.open(io.BytesIO(data), formats=MOVING) as picture:
         frames = min(getattr(picture, "n_frames", 1), _FRAMES_MOST)
         shown = [_shown_ms(picture, number) for number in range(frames)]
         seconds = sum(shown) / _TICKS

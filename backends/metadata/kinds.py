@@ -2,6 +2,11 @@
 
 from collections.abc import Mapping
 
+SENT = ("PNG", "JPEG", "WEBP")
+"""The formats, as Pillow names them, of pictures that people send and every chat and model takes."""
+MOVING = ("PNG", "WEBP", "GIF", "AVIF")
+"""The formats of pictures that may move."""
+
 _MAGIC: Mapping[bytes, str] = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",

@@ -5,7 +5,6 @@ A handler only decides and stores: it never sends. What it returns is sent by th
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Protocol
 
 from bot.access import Access
@@ -29,6 +28,7 @@ from bot.texts import Value, say, word
 from queueing.catalog import Catalog
 from queueing.jobqueue import JobQueue
 from queueing.jobs import Job
+from queueing.near import near
 from queueing.ports import Clock
 from queueing.requests import Capability
 
@@ -201,7 +201,7 @@ def usual_model(context: Context, person: Person, capability: Capability) -> str
 
 def unknown_command(name: str, known: Sequence[str], language: str) -> CallRefused:
     """Return the refusal of a command there is none of, with the one that was perhaps meant."""
-    close = get_close_matches(name, known, n=1)
+    close = near(name, known)
     hint = word(language, "hint.help")
     if close:
         hint = word(language, "hint.did_you_mean", names=f"/{close[0]}")

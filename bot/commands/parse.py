@@ -7,9 +7,9 @@ the same `check`, so a value means the same everywhere.
 import math
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 
 from bot.commands.table import Command, Param, ParamKind
+from queueing.near import near
 
 Value = str | int | float | bool
 Args = Mapping[str, Value]
@@ -127,9 +127,9 @@ def size(text: str) -> tuple[int, int] | None:
 
 
 def _unknown_option(command: Command, name: str) -> BadCall:
-    near = get_close_matches(name, [param.name for param in options(command)], n=1)
-    if near:
-        return BadCall("problem.near_option", name=name, near=near[0])
+    meant = near(name, [param.name for param in options(command)])
+    if meant:
+        return BadCall("problem.near_option", name=name, near=meant[0])
     return BadCall("problem.unknown_option", name=name)
 
 

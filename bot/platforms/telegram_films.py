@@ -21,13 +21,12 @@ from telegram import (
 )
 
 from backends import films
-from backends.metadata.kinds import mime_of
+from backends.metadata.kinds import SENT, mime_of
 from queueing.requests import File
 
 PHOTO_BYTES_MOST = 10_000_000
 PHOTO_SIDES_MOST = 10_000  # width and height together
 PHOTO_RATIO_MOST = 20
-PHOTO_TYPES = ("PNG", "JPEG", "WEBP")
 LOOPS_MOST_S = 10.0  # a film without sound as short as this goes round, as animations do
 PLAYED = frozenset({"video/mp4", "audio/mpeg", "audio/mp4"})
 
@@ -127,7 +126,7 @@ async def _played(file: File, mime: str) -> Shown:
 
 def _kind_of_picture(file: File) -> Kind:
     try:
-        with Image.open(io.BytesIO(file.data), formats=(*PHOTO_TYPES, "GIF")) as picture:
+        with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as picture:
             moves = getattr(picture, "n_frames", 1) > 1
             size, form = picture.size, picture.format
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from PIL import Image
 
+from backends.metadata.kinds import SENT
 from bot.platforms.web_files import Sendable, sendable
 from bot.platforms.web_log import ChatLog
 from queueing.requests import File
@@ -27,7 +28,6 @@ SCREEN = 1280
 LARGEST = 64 * 1024 * 1024  # bytes; more is not read for a small picture
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
-_FORMATS = ("PNG", "JPEG", "WEBP")
 _QUALITY = 82
 
 Read = Callable[[], Awaitable[bytes | None]]
@@ -86,7 +86,7 @@ class Small:
 def smaller(data: bytes, side: int) -> bytes:
     """Return a picture as a WebP of that size, b"" where there is none to be made. For a thread."""
     try:
-        with Image.open(BytesIO(data), formats=_FORMATS) as opened:
+        with Image.open(BytesIO(data), formats=SENT) as opened:
             large = opened.width * opened.height > MEGAPIXELS * 1_000_000
             if large or getattr(opened, "n_frames", 1) > 1:
                 return b""

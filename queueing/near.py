@@ -1,0 +1,13 @@
+"""Names that are nearly a word: what somebody may have meant. Pure."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_ALIKE = 0.6  # the share of two words' letters that must agree
+
+
+def near(word: str, known: Iterable[str], *, most: int = 1, alike: float = _ALIKE) -> list[str]:
+    """Return the known names that a word nearly is, whatever their case, the nearest first."""
+    names = {name.casefold(): name for name in known}
+    close = get_close_matches(word.casefold(), names, n=most, cutoff=alike)
+    return [names[each] for each in close]

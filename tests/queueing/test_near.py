@@ -1,0 +1,44 @@
+"""Names that are nearly a word, for every place that says what was perhaps meant."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from queueing.near import near
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("Pixel-Atr", ["Pixel-Art"]),
+        ("pixel-art", ["Pixel-Art"]),
+        ("OIL", ["oil"]),
+        ("zebra", []),
+        ("", []),
+    ],
+)
+def test_a_name_is_found_whatever_its_case_and_told_as_it_is_written(
+    word: str, meant: list[str]
+) -> None:
+    """Somebody would be told a name that the next call does not find, or none for a capital."""
+    assert near(word, ["Pixel-Art", "oil", "ink"]) == meant
+
+
+def test_the_nearest_comes_first() -> None:
+    """The one that was meant would stand behind others."""
+    assert near("flux-fats", ["flux", "flux-fast", "sdxl"], most=3)[0] == "flux-fast"
+
+
+def test_names_are_compared_in_one_place() -> None:
+    """The same slip would be understood by one command and not by the next."""
+    found = {
+        str(path.relative_to(ROOT))
+        for package in ("bot", "backends", "queueing")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "difflib"
+    }
+    assert found == {"queueing/near.py"}
