@@ -39,7 +39,7 @@ class _Attempt:
     task: asyncio.Task[None]
     backend: str | None = None  # where it runs; None for one that only gives its job back
     finished: bool = False  # only its output is still to be fetched and stored
-    crowded: bool = False  # others ran beside it when their server went away
+    crowded: bool = False  # others ran, or it was finished, when their server went away
     stored: bool = False  # its output is; the slot was free before
 
 
@@ -297,7 +297,8 @@ class Processor:
             case Unavailable():
                 others = [j.id for j in self._fleet.running_on(backend) if j.id != job.id]
                 alone = not others and not self._attempts[job.id].crowded
-                for other in others:
+                # Who was finished there, and loses the result with the server, did not end it.
+                for other in (*others, *self._fetching_from(backend, but=job.id)):
                     self._attempts[other].crowded = True
                 self._fleet.vitals.down(backend, str(error))
                 return alone
@@ -306,6 +307,13 @@ class Processor:
             case NeverBegan():
                 self._fleet.vitals.wedged(backend, str(error))
         return True
+
+    def _fetching_from(self, backend: str, *, but: int) -> list[int]:
+        return [
+            job_id
+            for job_id, attempt in self._attempts.items()
+            if attempt.finished and attempt.backend == backend and job_id != but
+        ]
 
     async def _lost(self, job: Job) -> None:
         """Return a job whose attempt ended with our last run: not its fault, so not charged."""

@@ -75,6 +75,7 @@ class Attempt:
     began: float
     running: bool = True
     attended: bool = True  # False once the process that sent it is dead
+    forgotten: bool = False  # its server has died since, and its result with it
     listeners: list[asyncio.Future[None]] = field(default_factory=list)
     timer: asyncio.TimerHandle | None = None
 
@@ -143,6 +144,7 @@ class FakeServer:
             watch.set()
         for attempt in list(self.attempts.values()):
             self._end(attempt, Unavailable(f"{self.name}: connection lost"))
+            attempt.forgotten = True
         self.attempts.clear()
         for model in list(self.loading):
             self.stop_load(model, Unavailable(f"{self.name}: connection lost"))
@@ -374,6 +376,8 @@ class FakeBackend:
             self.server.calls.append(f"fetch {prompt_of(attempt.work)}")
             await asyncio.sleep(0.5)
             await self._reach()
+            if attempt.forgotten:
+                raise Unavailable(f"{self.server.name}: the result is gone")
             if self.server.fetch_errors:
                 raise self.server.fetch_errors.popleft()
             files = (PICTURE,) if isinstance(attempt.work.request, TextToImage) else ()

@@ -215,6 +215,24 @@ def test_one_killer_among_three_is_found_and_the_others_pay_nothing() -> None:
     run(story())
 
 
+def test_a_killer_takes_no_attempt_of_the_job_whose_result_is_being_fetched() -> None:
+    """If this fails whoever is drawn before a request that kills the server fails with it."""
+
+    async def story() -> None:
+        house = House.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
+        house.servers["comfy"].fates = fates(killer=[Fate(service_s=0.1, crash=True)] * 10)
+        async with house.queue() as queue:
+            before, killer = [
+                await queue.submit(house.new("flux", prompt), limits=NO_LIMITS)
+                for prompt in ("cat", "killer")
+            ]
+            done = await ended(queue, before)
+            assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
+            assert (await ended(queue, killer)).state is JobState.FAILED
+
+    run(story())
+
+
 def test_a_dead_servers_jobs_run_elsewhere() -> None:
     """If this fails everybody waits for one machine although another could do the work."""
 
