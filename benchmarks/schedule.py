@@ -1,9 +1,10 @@
 """Replays a trace through the real router, loader, processor and SQLite store in virtual time.
 
 `python -m benchmarks.schedule --trace FILE --out FILE [--rules NAME]` writes what happened: the same
-trace gives the same file, `decision_us_mean` apart. `without-R4` and `without-R5` switch one rule
-off, `plain` both, `serial` serves one job at a time. `--summary` prints the figures of one or more
-traces under `serial`, `plain` and `full` instead. Formats: `benchmarks/trace.py`.
+trace gives the same file, but for `decision_us_mean` and `forecast_ms_per_job`. `without-R4` and
+`without-R5` switch one rule off, `plain` both, `serial` serves one job at a time. `--summary` prints
+the figures of one or more traces under `serial`, `plain` and `full` instead. Formats:
+`benchmarks/trace.py`.
 """
 
 import argparse
@@ -84,6 +85,7 @@ class Replay:
         self.ledger = Ledger(trace)
         self.estimates: dict[int, float | None] = {}
         self.states: dict[int, JobState] = {}
+        self.promising_s = 0.0
         self._ids: dict[int, int] = {}
         self._all_ended: asyncio.Future[None] | None = None
 
@@ -156,7 +158,28 @@ class Replay:
         for job in accepted:
             self._ids[index_of(job.request)] = job.id
         if accepted and self.promises:
-            self.estimates.update(await _promises(queue, accepted))
+            self.estimates.update(await self._promises(queue, accepted))
+
+    async def _promises(self, queue: JobQueue, jobs: Sequence[Job]) -> dict[int, float | None]:
+        """Return the moments jobs are promised at their acceptance, started already or not.
+
+        Nothing is promised while a start of their line is being written down: that is over in no time.
+        """
+        told: dict[int, float | None] = {}
+        asked = jobs
+        for _ in range(LOOKS):
+            began = time.process_time()
+            standings = await queue.standings(asked)
+            self.promising_s += time.process_time() - began
+            for job in asked:
+                done_at = standings[job.id].done_at
+                told[index_of(job.request)] = job.finished_at if done_at is None else done_at
+            untold = [job for job in asked if told[index_of(job.request)] is None]
+            if not untold:
+                break
+            await asyncio.sleep(0)
+            asked = [await queue.get(job.id) or job for job in untold]
+        return told
 
     async def _cancel(self, queue: JobQueue, index: int, moment: float) -> None:
         """Cancel a job unless it ends by itself by then; what starts in that moment is too late."""
@@ -179,6 +202,7 @@ class Replay:
             peak_vram_mb={name: card.peak_mb for name, card in self.ledger.cards.items()},
             decisions=self.watch.decisions,
             decision_us_mean=1e6 * self.watch.spent_s / max(1, self.watch.decisions),
+            forecast_ms_per_job=1e3 * self.promising_s / max(1, len(self.trace.jobs)),
         )
 
     def _job(self, index: int) -> JobOutcome:
@@ -216,26 +240,6 @@ async def _first_look(queue: JobQueue) -> None:
         if all(server.up for server in queue.backends()):
             break
         await asyncio.sleep(0)
-
-
-async def _promises(queue: JobQueue, jobs: Sequence[Job]) -> dict[int, float | None]:
-    """Return the moments jobs are promised at their acceptance, started already or not.
-
-    Nothing is promised while a start of their line is being written down: that is over in no time.
-    """
-    told: dict[int, float | None] = {}
-    asked = jobs
-    for _ in range(LOOKS):
-        standings = await queue.standings(asked)
-        for job in asked:
-            done_at = standings[job.id].done_at
-            told[index_of(job.request)] = job.finished_at if done_at is None else done_at
-        untold = [job for job in asked if told[index_of(job.request)] is None]
-        if not untold:
-            break
-        await asyncio.sleep(0)
-        asked = [await queue.get(job.id) or job for job in untold]
-    return told
 
 
 async def _sleep_until(moment: float) -> None:

@@ -27,6 +27,7 @@ def summary(trace: Trace, outcome: Outcome) -> dict[str, float]:
         "estimates_kept": sum(kept) / max(1, len(kept)),
         **{f"kept_{lane}": sum(each) / len(each) for lane, each in sorted(by_lane.items())},
         "decision_us_mean": outcome.decision_us_mean,
+        "forecast_ms_per_job": outcome.forecast_ms_per_job,
     }
 
 
@@ -44,6 +45,7 @@ FIGURES = [
     "loads",
     "estimates_kept",
     "decision_us_mean",
+    "forecast_ms_per_job",
 ]
 
 
@@ -53,6 +55,7 @@ def print_summaries(
     """Print the figures of every trace under all rules, then their geometric means."""
     print(
         f"{'trace':<20}{'rules':<8}{'mean':>8}{'worst':>8}{'span':>8}{'loads':>7}{'kept':>6}{'us':>6}"
+        f"{'fc ms':>7}"
     )
     totals: dict[str, list[dict[str, float]]] = {name: [] for name in rules}
     for path in paths:
@@ -66,9 +69,9 @@ def print_summaries(
 
 
 def _print_row(name: str, rules: str, row: dict[str, float]) -> None:
-    mean, worst, span, loads, kept, decision_us = (row[key] for key in FIGURES)
+    mean, worst, span, loads, kept, decision_us, forecast_ms = (row[key] for key in FIGURES)
     print(
         f"{name:<20}{rules:<8}{mean:8.1f}{worst:8.0f}{span:8.0f}{loads:7.0f}{kept:6.2f}"
-        f"{decision_us:6.0f}",
+        f"{decision_us:6.0f}{forecast_ms:7.2f}",
         flush=True,
     )

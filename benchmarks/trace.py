@@ -165,3 +165,4 @@ class Outcome(Record):
     peak_vram_mb: dict[str, int]
     decisions: int
     decision_us_mean: float
+    forecast_ms_per_job: float = 0.0  # processor time for what each was promised

@@ -161,11 +161,19 @@ class Future:
             while self._events and self._events[0][0] <= now:
                 _, what, model, backend = heappop(self._events)
                 self._happen(now, what, model, backend)
-                obvious = obvious and (
-                    (what == _ENDED and self._goes_on(now, model, backend, kept))
-                    or (what == _CAME and self._joins(now, model))
-                )
+                obvious = obvious and self._is_plain(now, what, model, backend, kept)
         self._show(now, answer)
+
+    def _is_plain(
+        self, now: float, what: int, model: str, where: str, kept: Mapping[str, Reservation]
+    ) -> bool:
+        """Do what follows from an event, if that is plain: `where` is a backend, or a lane."""
+        if what == _ENDED:
+            goes_on = self._goes_on(now, model, where, kept)
+            return goes_on or self._works_on(now, model, where)
+        if what == _CAME:
+            return self._joins(now, model) or self._begins(now, model, where, kept)
+        return False
 
     def _goes_on(
         self, now: float, model: str, backend: str, kept: Mapping[str, Reservation]
@@ -182,6 +190,46 @@ class Future:
             return False
         self._start(now, jobs[self._next_lane(model, lines)], backend)
         return True
+
+    def _works_on(self, now: float, model: str, backend: str) -> bool:
+        """Whether a copy only has a slot more than it needs: nobody waits for it, others still run."""
+        if self._running.get((model, backend), 0) <= 0 or self._backends[backend].serial:
+            return False
+        return model not in self._pausing and not self._left_in(model, now)
+
+    def _begins(self, now: float, model: str, lane: str, kept: Mapping[str, Reservation]) -> bool:
+        """Let one who comes to an empty line begin on a copy, or wait for one, if that is plain."""
+        copies = [key for key, copy in self._copies.items() if key[0] == model]
+        lines = self._left_in(model, now)
+        if model in self._pausing or [line.view.lane for line in lines] != [lane]:
+            return False
+        if not all(self._plain(key, kept) for key in copies):
+            return False
+        free = [backend for _, backend in copies if self._has_slot(model, backend)]
+        if free:
+            line = lines[self._next_lane(model, lines)]
+            self._start(now, line.job(len(line.starts)), min(free, key=self._preference))
+        return bool(copies)
+
+    def _plain(self, key: tuple[str, str], kept: Mapping[str, Reservation]) -> bool:
+        """Whether a copy starts whoever comes: it is ready, and its host serves and is not reserved."""
+        view = self._backends[key[1]]
+        ready = self._copies[key].residency is Residency.READY
+        can = view.up and not view.paused and not view.alone
+        return ready and can and view.host not in kept
+
+    def _has_slot(self, model: str, backend: str) -> bool:
+        view = self._backends[backend]
+        if self._busy[backend] >= (1 if view.serial else view.parallel):
+            return False
+        return self._running[model, backend] < self._models[model].parallel
+
+    def _preference(self, backend: str) -> tuple[int, int]:
+        """Order free backends as the planner does: the fewest jobs on their host, then their order."""
+        host = self._backends[backend].host
+        there = {name for name, view in self._backends.items() if view.host == host}
+        running = sum(number for (_, name), number in self._running.items() if name in there)
+        return running, list(self._backends).index(backend)
 
     def _left_in(self, model: str, now: float) -> list[Line]:
         """Return the lines of a model in which somebody waits at that moment."""
@@ -242,6 +290,8 @@ class Future:
                 copy, residency=Residency.READY, ready_at=min(copy.ready_at, now)
             )
             self._note_rest(model, backend)
+            if model in self._models:
+                self._moved.add(model)  # perhaps more have come to its line while it was loaded
         else:
             self._run(model, backend, -1)
 
@@ -283,6 +333,8 @@ class Future:
         heappush(self._events, (now + seconds, _ENDED, job.model, backend))
         self._started, self._starts_left = self._started + 1, self._starts_left - 1
         self._moved.add(job.model)
+        if len(line.starts) >= line.count(now):
+            self._expect_in(line)
 
     def _load(self, now: float, load: Load) -> None:
         for evict in load.evict:
@@ -345,10 +397,16 @@ class Future:
             if done < count:
                 heads = self._heads(line, done, count, now)
                 views.append(replace(line.view, count=count - done, heads=heads))
-            elif line.rate_per_s > 0 and (model, line.view.lane) not in self._coming:
-                self._coming.add((model, line.view.lane))
-                heappush(self._events, (line.next_arrival_at(), _CAME, model, line.view.lane))
+            else:
+                self._expect_in(line)
         return tuple(views)
+
+    def _expect_in(self, line: Line) -> None:
+        """Have the next arrival in an empty line looked at when it comes."""
+        key = line.model, line.view.lane
+        if line.rate_per_s > 0 and key not in self._coming:
+            self._coming.add(key)
+            heappush(self._events, (line.next_arrival_at(), _CAME, *key))
 
     def _heads(self, line: Line, done: int, count: int, now: float) -> tuple[Job, ...]:
         view = line.view

@@ -3,8 +3,8 @@
 import random
 from collections.abc import Sequence
 
-from benchmarks.trace import Trace, TraceBackend, TraceHost, TraceModel
-from benchmarks.traces.pieces import CARD_MB, GB, bursts, host, in_order, model, requests
+from benchmarks.trace import Trace, TraceBackend, TraceHost, TraceJob, TraceModel
+from benchmarks.traces.pieces import CARD_MB, GB, bursts, host, in_order, model, requests, takes
 
 
 def drawn_models(rng: random.Random, count: int, on: Sequence[str]) -> list[TraceModel]:
@@ -40,6 +40,31 @@ def many_hosts(rng: random.Random) -> Trace:
     per_s = rng.uniform(0.4, 0.8) * cards / usual_s / 8
     jobs = in_order(bursts(rng, models, weights, per_s, 1800, most=15, pause_s=4))[:1500]
     return Trace(hosts=tuple(host(i) for i in range(1, cards + 1)), models=tuple(models), jobs=jobs)
+
+
+def crowd(rng: random.Random, jobs: int) -> Trace:
+    """Fifty models of Zipf popularity on eight cards, asked for at three times what those can do."""
+    names = [f"b{i}" for i in range(1, 9)]
+    models = drawn_models(rng, 50, names)
+    weights = [1 / rank for rank in range(1, len(models) + 1)]
+    usual_s = sum(w * work_s(m) for w, m in zip(weights, models, strict=True)) / sum(weights)
+    until_s = jobs * usual_s / (3 * len(names))
+    asked = [(rng.uniform(0, until_s), rng.choices(models, weights)[0]) for _ in range(jobs)]
+    return Trace(
+        hosts=tuple(host(i) for i in range(1, 9)),
+        models=tuple(models),
+        jobs=in_order(
+            [
+                TraceJob(
+                    at=round(at, 3),
+                    model=m.name,
+                    service_s=takes(rng, m),
+                    user=f"u{rng.randint(1, 50)}",
+                )
+                for at, m in asked
+            ]
+        ),
+    )
 
 
 def bursty_drawn(rng: random.Random) -> Trace:

@@ -1,7 +1,8 @@
 """Makes the traces beside it, the same ones every time: `python -m benchmarks.traces.make`.
 
 `--dir DIR --variants N` makes N others of each kind elsewhere, and of further kinds whose cards,
-models and load are drawn by lot, to see what is luck. Each trace is one situation people are in:
+models and load are drawn by lot, to see what is luck; `--crowd JOBS` makes one of so many jobs for
+50 models on 8 hosts, to see what promises cost. Each trace is one situation people are in:
 cards shared by several models, bursts, a model everybody wants beside ones hardly anybody does,
 more work than the cards can do.
 """
@@ -16,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))  # run as a plain script, too
 
 from benchmarks.trace import Trace
-from benchmarks.traces.drawn import DRAWN
+from benchmarks.traces.drawn import DRAWN, crowd
 from benchmarks.traces.shared import SHARED
 from benchmarks.traces.shipped import TRACES
 
@@ -40,7 +41,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dir", type=Path, default=HERE)
     parser.add_argument("--variants", type=int, default=0)
+    parser.add_argument("--crowd", type=int, metavar="JOBS")
     options = parser.parse_args()
+    if options.crowd:
+        name = f"crowd-{options.crowd}"
+        _write(options.dir, name, crowd(random.Random(name), options.crowd))
+        return
     if not options.variants:
         for name, make in TRACES.items():
             _write(options.dir, name, make(random.Random(name)))
