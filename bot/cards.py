@@ -56,6 +56,7 @@ class Card:
     `changed` asks for an edit at once (a new state, a reason that has ended, a moment that has
     passed), `advanced` as often as its chat and the crowd allow (a step), `moved` when convenient
     (a place in line). `expires` is when the first moment its message names has passed.
+    `drawn` is the last content that was made, after what it was made of.
     `written` is as far as an answer has come; a stopped one stays to be read. `muted`: its message
     was deleted, only its end makes a new one. `rung` is how far a refused result was cut down.
     `telling`: the edit being made was asked for at once. `dropped`: nothing more is to be shown.
@@ -68,6 +69,7 @@ class Card:
     sent_at: float | None = None
     looked_up: bool = False
     shown: Content | None = None
+    drawn: tuple[tuple[object, ...], Content] | None = None
     edited_at: float = -math.inf
     position: int | None = None
     stood: bool = False

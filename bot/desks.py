@@ -161,10 +161,10 @@ class Desks:
         the chat bears it; an `upload` is not waited for by the next turn. Turns do not nest.
         """
         desk, whole = self.at(platform, chat), self._wholes[platform]
-        asked_at = self.now()
+        waited = desk.line.locked()
         async with desk.line:
-            began_at = await self._begin(desk, whole, burst=burst, upload=upload)
-        taken = Taken(waited=began_at > asked_at)
+            began_at, held = await self._begin(desk, whole, burst=burst, upload=upload)
+        taken = Taken(waited=waited or held)
         try:
             yield taken
         finally:
@@ -175,27 +175,36 @@ class Desks:
             whole.answered.set()
             desk.wake.set()
 
-    async def _begin(self, desk: Desk, whole: Whole, *, burst: bool, upload: bool) -> float:
-        """Take a request's place in both budgets at the moment it is sent; return that moment."""
+    async def _begin(
+        self, desk: Desk, whole: Whole, *, burst: bool, upload: bool
+    ) -> tuple[float, bool]:
+        """Take a request's place in both budgets at the moment it is sent.
+
+        Returns that moment, and whether it was waited for.
+        """
 
         def earliest(now: float) -> float:
             return desk.pace.earliest(now, urgent=True, burst=burst)
 
+        waited = False
         while True:
-            await self._until(earliest, desk.answered)
+            waited |= await self._until(earliest, desk.answered) or whole.line.locked()
             async with whole.line:
-                now = await self._until(whole.budget.earliest, whole.answered)
+                waited |= await self._until(whole.budget.earliest, whole.answered)
+                now = self.now()
                 if earliest(now) <= now:  # no penalty came meanwhile
                     desk.pace.begin(now, upload=upload)
                     whole.budget.begin(now, upload=upload)
-                    return now
+                    return now, waited
 
-    async def _until(self, earliest: Callable[[float], float], answered: asyncio.Event) -> float:
-        """Wait for the moment a budget allows a request, and return it."""
+    async def _until(self, earliest: Callable[[float], float], answered: asyncio.Event) -> bool:
+        """Wait for the moment a budget allows a request; return whether it was still to come."""
+        waited = False
         while (at := earliest(now := self.now())) > now:
             answered.clear()
             await wait(answered, at - now)
-        return now
+            waited = True
+        return waited
 
 
 async def wait(event: asyncio.Event, timeout_s: float) -> None:

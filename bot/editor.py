@@ -15,6 +15,7 @@ from bot.busy import BUSY_AFTER_S
 from bot.cards import Card
 from bot.delivery import Courier, Place
 from bot.desks import Desks, Taken
+from bot.inquiry import Inquiry
 from bot.parcels import Packer, Parcel, Rung, last_page
 from bot.people import People
 from bot.platforms.base import ChatPlatform, MessageRef
@@ -49,6 +50,7 @@ class Editor:
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
         desks: Desks,
+        inquiry: Inquiry,
         packer: Packer,
         courier: Courier,
         busy_after_s: float = BUSY_AFTER_S,
@@ -60,11 +62,18 @@ class Editor:
         self._platforms = platforms
         self._clock = clock
         self._desks = desks
+        self._inquiry = inquiry
         self._packer = packer
         self._courier = courier
 
     def draw(self, card: Card, standing: Standing) -> Content:
         """Return what the message of an open job should show."""
+        of = (standing, card.progress, bool(card.written), card.origin)
+        if card.drawn is None or card.drawn[0] != of:  # most looks find that nothing changed
+            card.drawn = of, self._draw(card, standing)
+        return card.drawn[1]
+
+    def _draw(self, card: Card, standing: Standing) -> Content:
         limits = self._platform(card).limits
         content = status.open_message(
             standing, card.progress, card.origin.language, previews=limits.previews
@@ -111,7 +120,7 @@ class Editor:
 
     async def _drawn(self, card: Card) -> Content | None:
         """Return what the message should show now; None where the job ended just now."""
-        standing = (await self._queue.standings([card.job])).get(card.job.id)
+        standing = await self._inquiry.of(card.job)
         if standing is None or standing.job.state.final:
             return None  # that event serves this card again
         card.stand(standing)

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 _REST_S = 1.0
 _HEADS_S = 2.0
-_WHOLE_S = 4.0
+_WHOLE_S = 8.0
 _WHOLE_EACH_S = 0.004  # for each card there is: long lines are read less often
 _NEAR = 2 * HEAD  # who may have become one of the first since the last look
 

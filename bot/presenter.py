@@ -19,6 +19,7 @@ from bot.commands.context import Answer, Placed, Work
 from bot.delivery import Courier
 from bot.desks import Desk, Desks, wait
 from bot.editor import Editor
+from bot.inquiry import Inquiry
 from bot.lookout import Lookout
 from bot.originals import Originals
 from bot.owed import Owed
@@ -64,6 +65,7 @@ class Presenter:
         self._desks = Desks(platforms, clock)
         packer = Packer(queue, rooms or Rooms(), originals or Originals())
         courier = Courier(records, clock)
+        self._inquiry = Inquiry(queue)
         self._editor = Editor(
             queue=queue,
             records=records,
@@ -71,6 +73,7 @@ class Presenter:
             platforms=platforms,
             clock=clock,
             desks=self._desks,
+            inquiry=self._inquiry,
             packer=packer,
             courier=courier,
             busy_after_s=busy_after_s,
@@ -157,6 +160,7 @@ class Presenter:
             self._tasks = tasks
             while self._early:
                 self.answer(*self._early.pop(0))
+            tasks.create_task(self._inquiry.run())
             try:
                 await self._take_up()
                 await self._take_up_debts(tasks)

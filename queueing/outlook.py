@@ -121,8 +121,10 @@ class Outlook:
             return None
         if expected is None:
             return None
-        late_s = max(0.0, now - expected.start_at)  # it can begin no sooner than now
-        return replace(
+        late_s = now - expected.start_at
+        if late_s <= 0:
+            return expected
+        return replace(  # it can begin no sooner than now
             expected, start_at=expected.start_at + late_s, done_at=expected.done_at + late_s
         )
 

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from queueing.calm import Calm, Counts, Expectation
 from queueing.catalog import ModelSpec
@@ -10,7 +11,7 @@ from queueing.fleet import Fleet
 from queueing.forecast import Expected
 from queueing.jobs import Job, JobState
 from queueing.outlook import Outlook
-from queueing.planning.lanes import competing, place
+from queueing.planning.lanes import Lane, competing, place
 from queueing.ports import Clock, Store, Turn
 from queueing.router import Router
 from queueing.standings import BackendStatus, CopyStatus, HostStatus, ModelStatus, Standing
@@ -28,6 +29,33 @@ WAITS_FOR_MEMORY = frozenset(
         Blocked.LOAD_PAUSE,
     }
 )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Line:
+    """What all waiting jobs of a model have in common at one moment."""
+
+    reason: Reason | None
+    ready: bool
+    lanes: Sequence[Lane]
+
+    def shown(self, reason: Reason | None) -> str:
+        """Return how far the model is for a job that waits for this reason."""
+        if self.ready:
+            return "ready"
+        return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
+
+
+class _Times(TypedDict, total=False):
+    """The times of a standing."""
+
+    starts_at: float
+    starts_from: float
+    starts_until: float
+    done_at: float
+    done_from: float
+    done_until: float
+    done_spread_s: float
 
 
 class Reports:
@@ -61,7 +89,7 @@ class Reports:
         jobs = [await self._entered(job) for job in jobs]
         waiting = [job for job in jobs if job.state is JobState.PENDING]
         if not waiting:
-            return {job.id: self._standing(job, None, None) for job in jobs}
+            return {job.id: self._standing(job) for job in jobs}
         ids = [job.id for job in waiting]
         positions = await self._store.positions(ids)
         in_line = [(job, positions[job.id]) for job in waiting if job.id in positions]
@@ -69,8 +97,15 @@ class Reports:
         # From here on nothing is waited for: places, reasons and times are of one moment.
         positions = await self._store.positions(ids)
         turns = await self._store.turns(ids, begun=self._fleet.slots.keys())
+        counts = {job.model: turns[job.id].lanes for job in waiting if job.id in turns}
+        lines = {name: self._line(name, counts) for name in {job.model for job in waiting}}
         return {
-            job.id: self._standing(job, positions.get(job.id), turns.get(job.id)) for job in jobs
+            job.id: self._standing_of_waiting(
+                job, lines[job.model], positions.get(job.id), turns.get(job.id)
+            )
+            if job.state is JobState.PENDING
+            else self._standing(job)
+            for job in jobs
         }
 
     async def _entered(self, job: Job) -> Job:
@@ -79,71 +114,48 @@ class Reports:
             return job
         return await self._store.get(job.id) or job
 
-    def _standing(self, job: Job, in_lane: int | None, turn: Turn | None) -> Standing:
-        if job.state is JobState.PENDING:
-            return self._standing_of_waiting(job, in_lane, turn)
+    def _standing(self, job: Job) -> Standing:
         running = job.state is JobState.PROCESSING
         expected = self._outlook.of_running(job) if running else None
-        return self._timed(Standing(job=job, shown=job.state.value), expected)
+        done = self._told_of(job, "done", None if expected is None else _end(expected))
+        return Standing(job=job, shown=job.state.value, **_moments(None, done, self._clock.now()))
 
-    def _standing_of_waiting(self, job: Job, in_lane: int | None, turn: Turn | None) -> Standing:
-        reason = self._reason(job)
-        expected = None if in_lane is None else self._outlook.of_waiting(job, in_lane)
-        position = self._place(job, turn)
-        back_row = job.seq is None
-        standing = Standing(
-            job=job,
-            shown="pending" if back_row else self._shown(job.model, reason),
-            position=position,
-            overtaken=0 if turn is None or position is None else position - (turn.number or 0),
-            back_row=back_row,
+    def _line(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> _Line:
+        if model in self._fleet.catalog.models:
+            reason = self._current(model)
+        else:  # it left the configuration, or its server
+            reason = Reason(why=Blocked.OFFLINE, model=model)
+        spent = self._router.plan.lane_spent
+        return _Line(
             reason=reason,
-        )
-        return self._timed(standing, expected)
-
-    def _timed(self, standing: Standing, expected: Expected | None) -> Standing:
-        """Return a standing with the times people are shown: only what is still to come."""
-        now, stage = self._clock.now(), (standing.job.id, standing.job.state)
-        start = done = None
-        if expected is not None:
-            if standing.job.state is JobState.PENDING:
-                start = _expectation(expected.start_at, expected.start_spread_s)
-            done = _expectation(expected.done_at, expected.spread_s)
-        start = self._calm.of((*stage, "start"), start, now)
-        done = self._calm.of((*stage, "done"), done, now)
-        if start is not None:
-            reason = standing.reason
-            standing = replace(
-                standing,
-                reason=None if reason is None else replace(reason, turn_at=start.at),
-                starts_at=start.at,
-                starts_from=max(now, start.earliest),
-                starts_until=start.latest,
-            )
-        if done is None:
-            return standing
-        return replace(
-            standing,
-            done_at=done.at,
-            done_from=max(now, done.earliest),
-            done_until=done.latest,
-            done_spread_s=done.latest - done.at,
+            ready=any(c.residency is Residency.READY for c in self._fleet.copies_of(model)),
+            lanes=competing(model, counts.get(model, {}), spent, self._weights),
         )
 
-    def _place(self, job: Job, turn: Turn | None) -> int | None:
-        """Return 1 + how many of its model start before a job, all lanes together."""
-        if turn is None or turn.number is None:
-            return None
-        plan = self._router.plan
-        lanes = competing(job.model, turn.lanes, plan.lane_spent, self._weights)
-        return place(lanes, job.lane, turn.number)
-
-    def _reason(self, job: Job) -> Reason | None:
+    def _standing_of_waiting(
+        self, job: Job, line: _Line, in_lane: int | None, turn: Turn | None
+    ) -> Standing:
+        reason, now = line.reason, self._clock.now()
         if job.id in self._fleet.slots:  # its start is being written down
-            return Reason(why=Blocked.STARTING, model=job.model)
-        if job.model not in self._fleet.catalog.models:  # it left the configuration, or its server
-            return Reason(why=Blocked.OFFLINE, model=job.model)
-        return self._current(job.model)
+            reason = Reason(why=Blocked.STARTING, model=job.model)
+        expected = None if in_lane is None else self._outlook.of_waiting(job, in_lane)
+        start = self._told_of(job, "start", None if expected is None else _start(expected))
+        done = self._told_of(job, "done", None if expected is None else _end(expected))
+        number = None if turn is None else turn.number
+        position = None if number is None else place(line.lanes, job.lane, number)
+        return Standing(
+            job=job,
+            shown="pending" if job.seq is None else line.shown(reason),
+            position=position,
+            overtaken=0 if position is None or number is None else position - number,
+            back_row=job.seq is None,
+            reason=reason if reason is None or start is None else replace(reason, turn_at=start.at),
+            **_moments(start, done, now),
+        )
+
+    def _told_of(self, job: Job, what: str, expected: Expectation | None) -> Expectation | None:
+        """Return when a job starts or ends as people are shown it: only what is still to come."""
+        return self._calm.of((job.id, job.state, what), expected, self._clock.now())
 
     def _current(self, model: str) -> Reason | None:
         """Return the present reason, with its moments as people are shown them."""
@@ -188,11 +200,6 @@ class Reports:
         expected = None if moment is None else _expectation(moment, 0.0)
         told = self._calm.of(key, expected, self._clock.now())
         return None if told is None else told.at
-
-    def _shown(self, model: str, reason: Reason | None) -> str:
-        if any(copy.residency is Residency.READY for copy in self._fleet.copies_of(model)):
-            return "ready"
-        return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
 
     # ------------------------------------------------------------ models, servers, hosts
 
@@ -255,3 +262,23 @@ class Reports:
 
 def _expectation(at: float, spread_s: float) -> Expectation:
     return Expectation(at=at, earliest=at - spread_s, latest=at + spread_s)
+
+
+def _start(expected: Expected) -> Expectation:
+    return _expectation(expected.start_at, expected.start_spread_s)
+
+
+def _end(expected: Expected) -> Expectation:
+    return _expectation(expected.done_at, expected.spread_s)
+
+
+def _moments(start: Expectation | None, done: Expectation | None, now: float) -> _Times:
+    """Return the times of a standing, those that can be said."""
+    times: _Times = {}
+    if start is not None:
+        times["starts_at"], times["starts_until"] = start.at, start.latest
+        times["starts_from"] = max(now, start.earliest)
+    if done is not None:
+        times["done_at"], times["done_until"] = done.at, done.latest
+        times["done_from"], times["done_spread_s"] = max(now, done.earliest), done.latest - done.at
+    return times

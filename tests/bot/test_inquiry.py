@@ -1,0 +1,140 @@
+"""Where many messages are drawn at once, they are drawn from one forecast."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from bot.cards import Card
+from bot.desks import Desks
+from bot.inquiry import Inquiry
+from bot.platforms.content import Content
+from queueing.errors import StoreError
+from queueing.jobqueue import JobQueue
+from queueing.jobs import Job, JobState
+from queueing.standings import Standing
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_house import Bot, play
+from tests.simulation.house import House, host, image_model
+from tests.simulation.loop import run
+
+
+@dataclass
+class Queue:
+    """A queue that says where jobs stand, and how often it was asked for how many."""
+
+    asked: list[int] = field(default_factory=list)
+    error: Exception | None = None
+
+    async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
+        self.asked.append(len(jobs))
+        await asyncio.sleep(1)
+        if self.error is not None:
+            raise self.error
+        return {job.id: Standing(job=job, shown="pending") for job in jobs}
+
+
+def job(number: int, state: JobState = JobState.PENDING) -> Job:
+    made = Job.__new__(Job)
+    for name, value in {"id": number, "state": state}.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+async def asking(queue: Queue, numbers: Sequence[int]) -> list[Standing | BaseException | None]:
+    inquiry = Inquiry(cast("JobQueue", queue))
+    running = asyncio.ensure_future(inquiry.run())
+    asked = [asyncio.ensure_future(inquiry.of(job(number))) for number in numbers]
+    asyncio.get_running_loop().call_later(0.5, asked[0].cancel)
+    late = asyncio.ensure_future(_later(inquiry))
+    found = await asyncio.gather(*asked, late, return_exceptions=True)
+    running.cancel()
+    return found
+
+
+async def _later(inquiry: Inquiry) -> Standing | None:
+    await asyncio.sleep(0.5)
+    return await inquiry.of(job(77))
+
+
+def test_what_is_asked_in_one_turn_is_answered_together() -> None:
+    """Each of fifty requests that come at once would cost a forecast of its own."""
+    queue = Queue()
+    found = run(asking(queue, range(50)))
+    assert queue.asked == [50, 1]
+    assert isinstance(found[0], asyncio.CancelledError)
+    numbers = [each.job.id for each in found[1:] if isinstance(each, Standing)]
+    assert numbers == [*range(1, 50), 77]
+
+
+def test_whoever_asks_hears_of_a_failure() -> None:
+    """A message would never be drawn again after the database could not be read once."""
+    queue = Queue(error=StoreError("the disk is full"))
+    found = run(asking(queue, range(3)))
+    assert all(isinstance(each, StoreError) for each in found[1:])
+
+
+def test_a_running_job_waits_for_no_others() -> None:
+    """Its state is known without a forecast, and without the task that asks for many."""
+
+    async def story() -> None:
+        inquiry = Inquiry(cast("JobQueue", Queue()))
+        assert await inquiry.of(job(1, JobState.PROCESSING)) is not None
+
+    run(story())
+
+
+@dataclass
+class Ticking:
+    """A clock that goes on with every look, as a real one does."""
+
+    at: float = 1000.0
+
+    def now(self) -> float:
+        self.at += 1e-6
+        return self.at
+
+
+def test_a_turn_that_was_free_was_not_waited_for() -> None:
+    """Every message would be drawn twice before it is sent."""
+
+    async def story() -> None:
+        desks = Desks({"fake": FakeChat()}, Ticking())
+        async with desks.turn("fake", "p1") as turn:
+            assert not turn.waited
+            second = asyncio.ensure_future(_waited(desks))
+            await asyncio.sleep(0.1)
+        assert await second
+
+    async def _waited(desks: Desks) -> bool:
+        async with desks.turn("fake", "p1") as turn:
+            return turn.waited
+
+    run(story())
+
+
+def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of messages would be drawn every other second to find out that they are right."""
+    drawn: list[int] = []
+
+    async def story(running: Bot) -> None:
+        editor = running.presenter._editor
+        made = editor._draw
+
+        def counted(card: Card, standing: Standing) -> Content:
+            drawn.append(card.job.id)
+            return made(card, standing)
+
+        monkeypatch.setattr(editor, "_draw", counted)
+        for number in range(5):
+            await running.gate.call(running.chat.call("/image flux cat", chat=f"p{number}"))
+        await asyncio.sleep(20)
+        del drawn[:]
+        await asyncio.sleep(200)
+
+    house = House.of([image_model("flux", "stuck", service_s=3000.0)], [host("gpu", "stuck")])
+    house.servers["stuck"].service_s = 3000.0
+    play(story, house)
+    assert len(drawn) < 30
