@@ -11,7 +11,7 @@ from PIL import Image
 from bot.platforms.base import Door, Invocation, Limits, MessageRef
 from bot.platforms.content import Content
 from queueing.catalog import BackendSpec, ModelSpec
-from queueing.ports import Fetch, Report
+from queueing.ports import Fetch, Recorded, Report, at_once
 from queueing.requests import File, Output, TextToImage, Work
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 
@@ -32,8 +32,15 @@ class Instant(FakeBackend):
         self._drawn = Output(files=(File(name="cat.png", mime="image/png", data=picture()),))
         self._written = Output(text="Air scatters blue light more than red.")
 
-    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:  # noqa: ARG002  it says nothing on the way
-        """Be done with an attempt."""
+    async def run(
+        self,
+        model: ModelSpec,  # noqa: ARG002  all are alike
+        work: Work,
+        report: Report,  # noqa: ARG002  it says nothing on the way
+        recorded: Recorded = at_once,
+    ) -> Fetch:
+        """Be done with an attempt as soon as its start is written down."""
+        await recorded()
         if self._stuck:
             await asyncio.get_running_loop().create_future()
         made = self._drawn if isinstance(work.request, TextToImage) else self._written
