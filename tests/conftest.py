@@ -35,6 +35,7 @@ LONG = (
     "security/test_secrets.py",
     "test_tasks.py",
     "simulation/test_soak.py",
+    "bot/test_edits.py",
     "queueing/test_schedule.py",
 )
 TESTS = Path(__file__).parent
