@@ -46,6 +46,7 @@ class Loader:
         self._loaded = loaded
         self._write_down = write_down
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
         self._waiters: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
 
     # ------------------------------------------------------------ loading
@@ -59,7 +60,8 @@ class Loader:
         self._spawn(self._load(spec, load), f"load {load.model} on {load.backend}", work)
 
     def stop(self) -> None:
-        """Stop loads and unloads that are under way."""
+        """Stop loads and unloads that are under way, and begin none from now on."""
+        self._stopped = True
         for task in self._tasks:
             task.cancel()
 
@@ -210,8 +212,11 @@ class Loader:
     async def leave(self, victim: Evict) -> None:
         """Unload an idle copy, and what its server frees with it. Idempotent.
 
-        Never fails: a server that cannot unload is noted as down.
+        Never fails: a server that cannot unload is noted as down. Does nothing once stopped: what seems
+        idle then may be running on, for the next start to find.
         """
+        if self._stopped:
+            return
         self._fleet.leaving(victim.model, victim.backend)
         copy = self._fleet.copy(victim.model, victim.backend)
         together = () if copy is None else self._fleet.leaving_with(copy)

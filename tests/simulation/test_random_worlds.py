@@ -18,7 +18,8 @@ def test_every_job_ends_once_whatever_happens(seed: int, tmp_path: Path) -> None
     run(Chaos(seed=seed, folder=tmp_path).run())
 
 
-@pytest.mark.parametrize("seed", range(200, 208))
+# In the last two an orderly stop finds an admin's drain waiting for a picture that is left to run.
+@pytest.mark.parametrize("seed", [*range(200, 208), 1003, 1058])
 def test_admins_may_stop_and_move_what_they_like(seed: int, tmp_path: Path) -> None:
     """If this fails a pause, a drain or a moved job loses work or leaves the queue stuck."""
     print(f"seed {seed}")
