@@ -83,6 +83,7 @@ class Talking:
         last: Job | None = None
         waited_s = 0.0
         for turn in range(1, TURNS + 1):
+            await until(self._idle)  # a cancelled answer leaves its server a moment later
             other = await self._occupy() if turn < TURNS else None
             said.append(ChatMessage(role="user", text=_words(lots, self._chars // TURNS)))
             by = last.backend if last is not None and remembered else None
@@ -98,6 +99,11 @@ class Talking:
                 await self._house.queue.cancel(other.id)
                 await self._house.ends.of([other])
         return waited_s, last.backend if last else None
+
+    def _idle(self) -> bool:
+        """Return whether both servers are free."""
+        (model,) = self._house.queue.models()
+        return not any(copy.running for copy in model.copies)
 
     async def _occupy(self) -> Job:
         """Keep the first server busy with somebody else's endless question."""
