@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import ClassVar
 from uuid import UUID, uuid4
 
-from backends.comfyui_answers import Ended, Prompt, Stage
+from backends.comfyui_answers import Ended, ServerPrompt, Stage
 from backends.comfyui_attempts import Attempts
 from backends.comfyui_errors import MISCONFIGURED, failure, is_loader, raise_if_failed
 from backends.comfyui_models import (
@@ -26,12 +26,12 @@ from backends.comfyui_models import (
 )
 from backends.comfyui_pictures import as_upload, blank
 from backends.comfyui_results import collected
-from backends.comfyui_server import Server
+from backends.comfyui_server import ComfyUIServer
 from backends.http import Http
 from backends.options import read_options
 from backends.workflow import Workflow
 from backends.workflow_fill import TINY, fill, fit_size, warm_up
-from backends.workflow_limits import Limits, common, inputs_of, limits_in
+from backends.workflow_limits import NumberRange, common, inputs_of, limits_in
 from queueing.catalog import BackendSpec, ModelSpec
 from queueing.errors import BadModel, OutOfMemory, Rejected, Unavailable
 from queueing.ports import Fetch, Recorded, Report, ServerInfo, at_once
@@ -78,11 +78,11 @@ class ComfyUI:
         token = self._options.token
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = Http(spec.url, headers=headers)
-        self._server = Server(self._http)
+        self._server = ComfyUIServer(self._http)
         socket_url = f"ws{spec.url.removeprefix('http').rstrip('/')}/ws"
         self._attempts = Attempts(self._server, socket_url, headers, name=spec.name)
         self._known: dict[str, tuple[ModelSpec, Templates]] = {}
-        self._allowed: dict[tuple[str, str], Limits] = {}  # by type of node and input
+        self._allowed: dict[tuple[str, str], NumberRange] = {}  # by type of node and input
         self._freed_after: str | None = None  # the prompt after which the memory was freed
 
     # ---------------------------------------------------------------- what it is and has
@@ -299,7 +299,7 @@ class ComfyUI:
             return True
         return (await self._server.stats()).held_mb > FREED_MB
 
-    def _using(self, prompt: Prompt, models: Sequence[ModelSpec]) -> frozenset[str]:
+    def _using(self, prompt: ServerPrompt, models: Sequence[ModelSpec]) -> frozenset[str]:
         return frozenset(
             model.name
             for model in models
@@ -308,13 +308,13 @@ class ComfyUI:
 
     # ---------------------------------------------------------------- requests and templates
 
-    async def _limits(self, workflow: Workflow, word: str) -> Limits:
+    async def _limits(self, workflow: Workflow, word: str) -> NumberRange:
         """Return what the server allows for the placeholder of a word, asked once per load."""
         places = list(inputs_of(workflow.nodes, word))
         for place in places:
             if place not in self._allowed:
                 offered = await self._server.node_type(place[0])
-                self._allowed[place] = limits_in(input_of(offered, *place)) or Limits()
+                self._allowed[place] = limits_in(input_of(offered, *place)) or NumberRange()
         return common(self._allowed[place] for place in places)
 
     def _templates(self, model: ModelSpec) -> Templates:

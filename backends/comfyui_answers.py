@@ -54,7 +54,7 @@ class Ended:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prompt:
+class ServerPrompt:
     """A prompt the server ran or runs: its id, and all marks of its graph."""
 
     id: str
@@ -164,7 +164,7 @@ def read_ahead(body: JsonValue, key: str) -> int:
     return len(queue.queue_running) + len(before)
 
 
-def read_running(body: JsonValue) -> Prompt | None:
+def read_running(body: JsonValue) -> ServerPrompt | None:
     """Return what /queue says is running now."""
     for item in _read(_QUEUES, body).queue_running:
         return _prompt(item)
@@ -177,7 +177,7 @@ def read_ended(body: JsonValue, key: str) -> Ended | None:
     return _ended(entry) if entry else None
 
 
-def read_newest(body: JsonValue) -> list[tuple[Prompt, Ended]]:
+def read_newest(body: JsonValue) -> list[tuple[ServerPrompt, Ended]]:
     """Return the prompts that ended last, the very last first, by the answer of /history."""
     entries = reversed(_read(_HISTORIES, body).values())
     return [(_prompt(entry.prompt), _ended(entry)) for entry in entries]
@@ -217,12 +217,12 @@ def _files(outputs: Mapping[str, Mapping[str, Any]]) -> tuple[ServerFile, ...]:
     return tuple(file for file in files if file.type == "output")
 
 
-def _prompt(item: list[Any]) -> Prompt:
+def _prompt(item: list[Any]) -> ServerPrompt:
     try:
         key, graph = str(item[1]), _GRAPHS.validate_python(item[2])
     except (IndexError, ValidationError):
         raise Unavailable("the server's queue cannot be understood") from None
-    return Prompt(
+    return ServerPrompt(
         id=key,
         marks=all_marks(
             {k: Node(class_type=node.class_type, inputs=node.inputs) for k, node in graph.items()}

@@ -14,7 +14,7 @@ import aiohttp
 
 from backends.comfyui_answers import Ended, Stage
 from backends.comfyui_errors import accepted_in_part, raise_if_failed, refusal, refused_prompt
-from backends.comfyui_server import Server
+from backends.comfyui_server import ComfyUIServer
 from backends.comfyui_watch import Watch, listener
 from backends.http import HttpRefused
 from backends.workflow import Workflow
@@ -37,7 +37,7 @@ class Attempts:
     """The attempts at one server, by their keys; remembers those that were stopped."""
 
     def __init__(
-        self, server: Server, socket_url: str, headers: Mapping[str, str], *, name: str
+        self, server: ComfyUIServer, socket_url: str, headers: Mapping[str, str], *, name: str
     ) -> None:
         self._server = server
         self._socket_url = socket_url

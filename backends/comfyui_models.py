@@ -14,7 +14,7 @@ from backends.naming import catalog_names
 from backends.options import read_options
 from backends.workflow import Workflow, parse_workflow, prepare
 from backends.workflow_graph import Graph, substituted, words_in
-from backends.workflow_limits import Limits, limits_in
+from backends.workflow_limits import NumberRange, limits_in
 from queueing.catalog import ModelSpec
 from queueing.errors import BadModel, Rejected
 from queueing.near import near
@@ -240,7 +240,7 @@ def _check_choice(where: str, value: str, choices: list[str]) -> None:
     raise BadModel(f"{where}: the server does not have {value}; it has: {listed or 'none'}")
 
 
-def _check_number(where: str, value: float, limits: Limits) -> None:
+def _check_number(where: str, value: float, limits: NumberRange) -> None:
     if value < limits.least:
         raise BadModel(f"{where}: {value} is less than {limits.least}, the least it takes")
     if value > limits.most:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from backends.comfyui_answers import ServerFile
-from backends.comfyui_server import Server
+from backends.comfyui_server import ComfyUIServer
 from backends.metadata.kinds import mime_of
 from backends.results import KeptBack, bare
 from queueing.errors import Rejected, Unavailable
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 async def collected(
-    server: Server, files: Sequence[ServerFile], model: str, *, keep_metadata: bool
+    server: ComfyUIServer, files: Sequence[ServerFile], model: str, *, keep_metadata: bool
 ) -> Output:
     """Return all an attempt has made; with `keep_metadata`, with the workflow inside.
 
@@ -36,7 +36,9 @@ async def collected(
     return Output(files=tuple(given), missing="" if len(given) == len(files) else KEPT_BACK.code())
 
 
-async def _download(server: Server, file: ServerFile, name: str, keep_metadata: bool) -> File:
+async def _download(
+    server: ComfyUIServer, file: ServerFile, name: str, keep_metadata: bool
+) -> File:
     data, mime = await server.download(file)
     ending = re.search(r"\.([a-z0-9]{1,8})$", file.filename.lower(), re.ASCII)
     suffix = ending[1] if ending else "bin"  # nothing else of the server's name is taken

@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from backends.comfyui_answers import (
     Ended,
-    Prompt,
     ServerFile,
+    ServerPrompt,
     Stage,
     Stats,
     read_ahead,
@@ -37,7 +37,7 @@ NEWEST = (1, 8, 64, 512)  # prompts of the history to look through, as far as it
 PREVIEWS = "latent2rgb"  # costs the card nothing; the server's own default is none
 
 
-class Server:
+class ComfyUIServer:
     """Speaks to one server; holds nothing but what the server's version can do."""
 
     def __init__(self, http: Http) -> None:
@@ -98,11 +98,11 @@ class Server:
         """Return how many prompts come before one that waits."""
         return read_ahead(await self._get("/queue"), key)
 
-    async def running(self) -> Prompt | None:
+    async def running(self) -> ServerPrompt | None:
         """Return the prompt that runs now, whoever sent it."""
         return read_running(await self._get("/queue"))
 
-    async def newest(self) -> tuple[Prompt, Ended] | None:
+    async def newest(self) -> tuple[ServerPrompt, Ended] | None:
         """Return the prompt that ended last, or None since the server's start.
 
         Those that load nothing are passed over.

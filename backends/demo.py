@@ -43,7 +43,7 @@ TAKES = frozenset(
 DRAWS = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
 
 
-class DemoOptions(Record):
+class DemoBackendOptions(Record):
     """What the demo pretends. A model's options go before its backend's.
 
     Times are seconds; None takes the model's own `load_s` and `service_s`. `step_s` is for one
@@ -76,7 +76,7 @@ class Demo:
         self._loaded: set[str] = set()
         self._locks: dict[str, asyncio.Lock] = {}
         self._loads = 0
-        read_options(DemoOptions, spec.options, f"backends.{spec.name}")
+        read_options(DemoBackendOptions, spec.options, f"backends.{spec.name}")
 
     def check(self, model: ModelSpec) -> None:
         """Refuse unknown options and values out of range."""
@@ -172,9 +172,9 @@ class Demo:
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
 
-    def _options(self, model: ModelSpec) -> DemoOptions:
+    def _options(self, model: ModelSpec) -> DemoBackendOptions:
         options = {**self._spec.options, **model.options}
-        return read_options(DemoOptions, options, f"models.{model.name}")
+        return read_options(DemoBackendOptions, options, f"models.{model.name}")
 
     async def _draw(
         self, model: ModelSpec, request: TextToImage, work: Work, report: Report

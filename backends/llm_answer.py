@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from backends.http import Http, HttpFailed, HttpRefused
 from backends.llm_errors import NO_MODEL, classify
-from backends.llm_flavour import Flavour, Names, Served, plain
+from backends.llm_flavour import Flavour, ModelNames, Served, plain
 from backends.llm_stream import AnswerReader, Garbage, StreamError
 from queueing.catalog import Timeouts
 from queueing.errors import BackendError, BadModel, NotLoaded, Rejected, Unavailable
@@ -105,7 +105,7 @@ async def _same(flavour: Flavour, question: Question, answers: str) -> None:
     if not flavour.exact or plain(answers) == plain(question.model_id):
         return
     served = await question.look_up()
-    if Names([served]).find(answers):  # under another of its names
+    if ModelNames([served]).find(answers):  # under another of its names
         return
     cause = f"asked {question.model_id}, but {answers} answered"
     raise NotLoaded(cause) if served.loaded is False else BadModel(cause, problem=NO_MODEL)

@@ -36,7 +36,7 @@ class Served:
     instances: tuple[str, ...] = ()
 
 
-class Names:
+class ModelNames:
     """Finds a listed model by a name: exactly, else without what does not tell models apart."""
 
     def __init__(self, listed: Iterable[Served]) -> None:

@@ -8,16 +8,16 @@ from pydantic import JsonValue
 from backends.http import Http
 from backends.llm_flavour import Generic, Served
 from backends.llm_replies import Listed, Listing, ask, in_mb, listing, post_settled, read
-from backends.llm_stream import Reply
+from backends.llm_stream import ServerReply
 
 
-class Props(Reply):
+class Props(ServerReply):
     """GET /props of llama.cpp; `role` is "router" where one process serves many models.
 
     A router keeps `max_instances` of them at once, any number with 0.
     """
 
-    class Modalities(Reply):
+    class Modalities(ServerReply):
         """What goes in besides text."""
 
         vision: bool = False

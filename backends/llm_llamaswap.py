@@ -6,13 +6,13 @@ from urllib.parse import quote
 from backends.http import Http
 from backends.llm_flavour import Generic, Served
 from backends.llm_replies import ask, listing, post_settled, read
-from backends.llm_stream import Reply
+from backends.llm_stream import ServerReply
 
 
-class Running(Reply):
+class Running(ServerReply):
     """GET /running of llama-swap."""
 
-    class Process(Reply):
+    class Process(ServerReply):
         """One upstream; its command is never shown, it holds paths."""
 
         model: str

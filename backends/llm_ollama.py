@@ -8,17 +8,17 @@ from pydantic import JsonValue
 from backends.http import Http
 from backends.llm_flavour import Generic, Served
 from backends.llm_replies import ask, in_mb, read
-from backends.llm_stream import Reply
+from backends.llm_stream import ServerReply
 
 
-class Version(Reply):
+class OllamaVersion(ServerReply):
     """GET /api/version; llama-swap answers there too, and adds `build_date`."""
 
     version: str
     build_date: str | None = None
 
 
-class OllamaModel(Reply):
+class OllamaModel(ServerReply):
     """An entry of /api/tags and /api/ps (which tells the context); sizes in bytes."""
 
     name: str
@@ -28,19 +28,19 @@ class OllamaModel(Reply):
     context_length: int | None = None
 
 
-class OllamaModels(Reply):
+class OllamaModels(ServerReply):
     """GET /api/tags and /api/ps."""
 
     models: tuple[OllamaModel, ...]
 
 
-class OllamaShow(Reply):
+class OllamaShow(ServerReply):
     """POST /api/show."""
 
     capabilities: tuple[str, ...] = ()
 
 
-class Abilities(TypedDict):
+class OllamaAbilities(TypedDict):
     """The part of `Served` that says what a model can do."""
 
     vision: bool | None
@@ -60,7 +60,7 @@ class Ollama(Generic):
 
     async def describe(self, http: Http) -> str | None:
         """Know it by /api/version; llama-swap answers there too, with a build date."""
-        answer = await ask(http, "/api/version", Version)
+        answer = await ask(http, "/api/version", OllamaVersion)
         return f"Ollama {answer.version}" if answer and answer.build_date is None else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:
@@ -97,7 +97,7 @@ class Ollama(Generic):
         await http.post_json("/api/generate", _keep(served, 0), timeout_s=60.0)
 
 
-def _abilities(able: tuple[str, ...]) -> Abilities:
+def _abilities(able: tuple[str, ...]) -> OllamaAbilities:
     """Read Ollama's capabilities; versions that tell none serve models that write."""
     if not able:
         return {"vision": None, "chats": True}

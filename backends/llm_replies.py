@@ -10,30 +10,30 @@ from pydantic import JsonValue, ValidationError
 
 from backends.http import ERROR_LIMIT, JSON_LIMIT, Http, HttpFailed, HttpRefused
 from backends.llm_errors import classify, wants_token
-from backends.llm_stream import Reply
+from backends.llm_stream import ServerReply
 from queueing.errors import Unavailable
 
 MB = 1024 * 1024
 BUSY = {408, 429, 502, 503, 504}  # says nothing of what the server is
-Answer = TypeVar("Answer", bound=Reply)
+Answer = TypeVar("Answer", bound=ServerReply)
 
 
-class Listed(Reply):
+class Listed(ServerReply):
     """An entry of /v1/models, with llama.cpp's additions."""
 
-    class Status(Reply):
+    class Status(ServerReply):
         """llama.cpp's router and llama-swap: unloaded, loading, loaded, sleeping."""
 
         value: str = ""
         failed: bool = False
         exit_code: int | None = None
 
-    class Architecture(Reply):
+    class Architecture(ServerReply):
         """llama.cpp's router: what goes in."""
 
         input_modalities: tuple[str, ...] = ()
 
-    class Meta(Reply):
+    class Meta(ServerReply):
         """llama.cpp: `size` of the weights in bytes, `n_ctx` the context of each slot."""
 
         size: int | None = None
@@ -48,7 +48,7 @@ class Listed(Reply):
     max_model_len: int | None = None  # vLLM's context
 
 
-class Listing(Reply):
+class Listing(ServerReply):
     """GET /v1/models."""
 
     data: tuple[Listed, ...]

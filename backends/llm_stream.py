@@ -13,13 +13,13 @@ PLAIN_LIMIT = 1_000_000  # characters of an answer that is no event stream
 THINK, THOUGHT = "<think>", "</think>"
 
 
-class Reply(BaseModel):
+class ServerReply(BaseModel):
     """Base of what servers answer: unknown keys are theirs to add."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Piece(Reply):
+class Piece(ServerReply):
     """The newest piece of an answer, or a whole one; reasoning has two names."""
 
     content: JsonValue = None
@@ -37,7 +37,7 @@ class Piece(Reply):
         return bool(self.reasoning_content or self.reasoning)
 
 
-class Choice(Reply):
+class Choice(ServerReply):
     """One alternative; only the first is asked for."""
 
     delta: Piece | None = None
@@ -45,7 +45,7 @@ class Choice(Reply):
     finish_reason: str | None = None
 
 
-class Chunk(Reply):
+class Chunk(ServerReply):
     """One event of a stream, or a whole answer to a request that was not streamed."""
 
     model: str | None = None

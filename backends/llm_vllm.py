@@ -5,12 +5,12 @@ from typing import ClassVar
 from backends.http import Http
 from backends.llm_flavour import Generic, Served
 from backends.llm_replies import ask, listing
-from backends.llm_stream import Reply
+from backends.llm_stream import ServerReply
 
 BATCH = 4  # it does not tell how many answers it writes at once, but it is made for many
 
 
-class Version(Reply):
+class VllmVersion(ServerReply):
     """GET /version."""
 
     version: str
@@ -27,7 +27,7 @@ class VLlm(Generic):
 
     async def describe(self, http: Http) -> str | None:
         """Know it by /version."""
-        answer = await ask(http, "/version", Version)
+        answer = await ask(http, "/version", VllmVersion)
         return f"vLLM {answer.version}" if answer else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:

@@ -12,7 +12,7 @@ from pydantic import JsonValue, SecretStr
 from backends.http import Http
 from backends.llm_flavour import Generic, Served
 from backends.llm_replies import ask, in_mb, read
-from backends.llm_stream import Chunk, Reply
+from backends.llm_stream import Chunk, ServerReply
 from backends.openai import OpenAI
 from backends.options import read_options
 from queueing.catalog import BackendSpec
@@ -41,10 +41,10 @@ class LMStudio(OpenAI):
 # ---------------------------------------------------------------- what LM Studio answers
 
 
-class Instance(Reply):
+class Instance(ServerReply):
     """A copy in memory; `parallel` answers at once."""
 
-    class Settings(Reply):
+    class Settings(ServerReply):
         """How it was loaded."""
 
         context_length: int | None = None
@@ -54,10 +54,10 @@ class Instance(Reply):
     config: Settings = Settings()
 
 
-class Downloaded(Reply):
+class Downloaded(ServerReply):
     """An entry of /api/v1/models; loaded exactly when it has instances."""
 
-    class Abilities(Reply):
+    class Abilities(ServerReply):
         """What goes in besides text."""
 
         vision: bool = False
@@ -70,13 +70,13 @@ class Downloaded(Reply):
     variants: tuple[str, ...] | None = None
 
 
-class Library(Reply):
+class Library(ServerReply):
     """GET /api/v1/models."""
 
     models: tuple[Downloaded, ...]
 
 
-class OldEntry(Reply):
+class OldEntry(ServerReply):
     """An entry of /api/v0/models; vision models have the type "vlm"."""
 
     id: str
@@ -84,13 +84,13 @@ class OldEntry(Reply):
     state: str
 
 
-class OldLibrary(Reply):
+class OldLibrary(ServerReply):
     """GET /api/v0/models."""
 
     data: tuple[OldEntry, ...]
 
 
-class LoadedAs(Reply):
+class LoadedAs(ServerReply):
     """POST /api/v1/models/load."""
 
     instance_id: str

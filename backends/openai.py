@@ -16,7 +16,7 @@ from backends.flavours import FLAVOURS
 from backends.http import Http
 from backends.llm_answer import Question, classified, stream_answer
 from backends.llm_errors import NO_MODEL
-from backends.llm_flavour import Flavour, Names, Served
+from backends.llm_flavour import Flavour, ModelNames, Served
 from backends.llm_replies import TokenRefused
 from backends.llm_request import TextOptions, chat_body
 from backends.naming import catalog_names
@@ -133,7 +133,7 @@ class OpenAI:
             listed = [await flavour.details(self._http, each) for each in await self._listed()]
         offered = [served for served in listed if served.chats]
         named = zip(catalog_names([served.id for served in offered]), offered, strict=True)
-        names = Names(listed)
+        names = ModelNames(listed)
         taken = {served.id for model in known if (served := names.find(_id(model)))}
         return tuple(self._offer(name, served) for name, served in named if served.id not in taken)
 
@@ -147,7 +147,7 @@ class OpenAI:
             listed = await self._listed()
         if any(served.loaded is None for served in listed):
             return None
-        names = Names(listed)
+        names = ModelNames(listed)
         found = ((model, names.find(_id(model))) for model in models)
         return frozenset(model.name for model, served in found if served and served.loaded)
 
@@ -165,7 +165,7 @@ class OpenAI:
         with classified():
             flavour = await self._known()
             async with self._lock(model):
-                served = Names(await self._listed()).find(_id(model))
+                served = ModelNames(await self._listed()).find(_id(model))
                 if served is None or served.loaded is False:
                     return
                 if not flavour.can_unload:
@@ -235,7 +235,7 @@ class OpenAI:
 
     async def _find(self, model: ModelSpec) -> Served:
         listed = await self._listed()
-        if served := Names(listed).find(wanted := _id(model)):
+        if served := ModelNames(listed).find(wanted := _id(model)):
             return served
         offered = ", ".join(sorted(each.id for each in listed)[:NAMES_TOLD]) or "nothing"
         raise BadModel(

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from backends.workflow import WORDS, Workflow
 from backends.workflow_graph import Graph, Node, bypass, link_of, names_in, substituted
-from backends.workflow_limits import Limits
+from backends.workflow_limits import NumberRange
 from queueing.errors import Rejected
 from queueing.problems import What, problem
 from queueing.requests import TextToImage
@@ -39,14 +39,14 @@ def fill(
 
 
 def warm_up(
-    workflow: Workflow, *, seed: int, picture: str | None = None, limits: Mapping[str, Limits]
+    workflow: Workflow, *, seed: int, picture: str | None = None, limits: Mapping[str, NumberRange]
 ) -> Graph:
     """Return the cheapest graph that loads everything the template uses and keeps no file.
 
     A new `seed` each time: an identical graph is answered from the server's cache and loads
     nothing. `limits` are what the server allows, by word.
     """
-    tiny = {word: limits.get(word, Limits()).nearest(least) for word, least in TINY.items()}
+    tiny = {word: limits.get(word, NumberRange()).nearest(least) for word, least in TINY.items()}
     for side in ("width", "height"):
         tiny[side] = -(-tiny[side] // workflow.grid) * workflow.grid
     request = TextToImage.model_validate(

@@ -10,7 +10,7 @@ from backends.workflow_graph import Graph, whole_placeholder
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class NumberRange:
     """The least and the greatest value an input takes."""
 
     least: float = -inf
@@ -30,22 +30,22 @@ class Limits:
         return least + seed % (int(self.most) - least + 1)
 
 
-def common(limits: Iterable[Limits]) -> Limits:
+def common(limits: Iterable[NumberRange]) -> NumberRange:
     """Return what all of them allow; `least` is above `most` where that is nothing."""
     found = list(limits)
-    return Limits(
+    return NumberRange(
         max((each.least for each in found), default=-inf),
         min((each.most for each in found), default=inf),
     )
 
 
-def limits_in(kind: JsonValue) -> Limits | None:
+def limits_in(kind: JsonValue) -> NumberRange | None:
     """Return the limits of an input as a server describes it; None for one that takes no number."""
     match kind:
         case ["INT" | "FLOAT", {**told}, *_]:
-            return Limits(_number(told.get("min"), -inf), _number(told.get("max"), inf))
+            return NumberRange(_number(told.get("min"), -inf), _number(told.get("max"), inf))
         case ["INT" | "FLOAT"]:
-            return Limits()
+            return NumberRange()
         case _:
             return None
 

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plai
 
 import httpx
 
-from backends import connect
+from backends.registry import connect
 from queueing.catalog import BackendSpec, HostSpec, ModelSpec
 from queueing.events import Event, JobChanged, Progressed
 from queueing.jobs import Job, JobState, NewJob

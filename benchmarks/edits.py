@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plai
 
 from benchmarks.chats import StrictChat, StrictDiscord, StrictTelegram
 from benchmarks.places import Places
-from bot.access import Limits
+from bot.access import PersonLimits
 from queueing.events import Event, JobChanged
 from queueing.jobs import JobEvent
 from queueing.ports import Report
@@ -38,7 +38,7 @@ PRIVATE_PEOPLE, GROUPS, GROUP_PEOPLE, GROUP_SHARE = 180, 4, 20, 0.05
 FILL_S = 100.0  # the first jobs arrive over that time
 SETTLE_S = 60.0  # between the last of them and the counting; again at the end, for the last results
 STEPS = 24
-NO_LIMITS = Limits(open_per_person=WAITING, in_line_per_person=WAITING)
+NO_LIMITS = PersonLimits(open_per_person=WAITING, in_line_per_person=WAITING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plai
 import httpx
 from PIL import Image
 
-from backends import connect
+from backends.registry import connect
 from bot.clock import SystemClock
 from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.events import Event, JobChanged

@@ -26,7 +26,8 @@ from pathlib import Path
 
 import aiohttp
 
-from bot.records import MIGRATIONS, Origin
+from bot.origin import Origin
+from bot.records import MIGRATIONS
 from queueing.requests import TextToImage
 from queueing.store import open_database
 from tests.bot.web_client import Tab

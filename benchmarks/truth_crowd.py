@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from benchmarks.chats import StrictChat, StrictDiscord, StrictTelegram, Window
-from bot.access import Limits
+from bot.access import PersonLimits
 from bot.platforms.web import Web
 from queueing.errors import OutOfMemory
 from queueing.requests import Work
@@ -24,7 +24,7 @@ MODELS = {  # name: (backends, MB, seconds for a load, for a picture, how often 
     "sd3": ("attic", 14000, 9.0, 7.0, 2),
 }
 LANES = ("vip", "relaxed", "normal", "normal", "normal")  # of people, in turn
-NO_LIMITS = Limits(open_per_person=50, in_line_per_person=50)
+NO_LIMITS = PersonLimits(open_per_person=50, in_line_per_person=50)
 
 _WANDERS = 0.15  # of the times of loads and pictures
 _FAULTY = 0.01  # of pictures, and twice as many loads

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from PIL import Image
 
-from bot.platforms.base import Door, Invocation, Limits, MessageRef
+from bot.platforms.base import ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.platforms.content import Content
 from queueing.catalog import BackendSpec, ModelSpec
 from queueing.ports import Fetch, Recorded, Report, at_once
@@ -65,7 +65,7 @@ class Chat:
     """A chat that takes whatever comes at once. Implements `ChatPlatform`."""
 
     name = "free"
-    limits = Limits(
+    limits = ChatLimits(
         text=100_000,
         caption=100_000,
         upload=1_000_000_000,
@@ -83,9 +83,9 @@ class Chat:
         self._numbers = itertools.count(1)
         self._asked: dict[str, Asked] = {}
         self.requests = 0
-        self._door: asyncio.Future[Door] = asyncio.get_running_loop().create_future()
+        self._door: asyncio.Future[CommandHandler] = asyncio.get_running_loop().create_future()
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: CommandHandler) -> None:
         """Give the door to those who ask."""
         self._door.set_result(door)
         await asyncio.get_running_loop().create_future()

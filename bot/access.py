@@ -8,7 +8,7 @@ from queueing.jobs import Job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class PersonLimits:
     """How much one person may ask for; None for no limit.
 
     `open_per_person` open jobs, of which `in_line_per_person` stand in line at once and the rest
@@ -30,7 +30,7 @@ class Role:
     """
 
     name: str
-    limits: Limits
+    limits: PersonLimits
     members: frozenset[str] = frozenset()
 
 
@@ -44,7 +44,7 @@ class Access:
     def __init__(
         self,
         admins: Collection[str],
-        limits: Limits,
+        limits: PersonLimits,
         roles: Sequence[Role] = (),
         allowed: Mapping[str, Collection[str]] | None = None,
         allowed_roles: Mapping[str, Collection[str]] | None = None,
@@ -106,14 +106,14 @@ class Access:
         """Return whether that person may cancel, repeat or see a job."""
         return user == job.owner or self.is_admin(user, rights)
 
-    def limits_of(self, person: Person, rights: Collection[str]) -> Limits:
+    def limits_of(self, person: Person, rights: Collection[str]) -> PersonLimits:
         """Return a person's limits: of the first role they have, as admins changed them."""
         limits = self._limits
         for role in self._roles:
             if person.user in role.members or not role.members.isdisjoint(rights):
                 limits = role.limits
                 break
-        return Limits(
+        return PersonLimits(
             open_per_person=limits.open_per_person if person.max_open is None else person.max_open,
             in_line_per_person=limits.in_line_per_person,
             per_hour=_own(person.per_hour, limits.per_hour),

@@ -5,15 +5,15 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 
-from bot.commands.context import Answer, Asked, Placed, Removed, Reply, Shown, Working
-from bot.delivery import Again, Courier
+from bot.commands.answer import Answer, Asked, Placed, Removed, Reply, ShownAgain, Working
+from bot.delivery import Again, ExtraMessages
 from bot.owed import Owed
-from bot.parcels import Packer, first_page, in_words
+from bot.parcels import ResultRenderer, first_page, in_words
 from bot.patience import Patience, Terms
 from bot.platforms.base import ChatPlatform, Invocation, MessageRef, ShowForm
 from bot.platforms.content import Content, Form
 from bot.platforms.errors import ChatError, ChatGone, ContentRefused, TooLarge
-from bot.records import Prompt, Records
+from bot.records import MessageRecords, ReplyPrompt
 from bot.texts import language_of, say
 
 log = logging.getLogger(__name__)
@@ -22,17 +22,17 @@ _NOTING_S = 2.0
 _FORM_PATIENCE_S = 2.0
 
 
-class Answers:
+class Replies:
     """One for all platforms."""
 
     def __init__(
         self,
         *,
         platforms: Mapping[str, ChatPlatform],
-        records: Records,
+        records: MessageRecords,
         patience: Patience,
-        packer: Packer,
-        courier: Courier,
+        packer: ResultRenderer,
+        courier: ExtraMessages,
         owed: Owed,
     ) -> None:
         self._platforms = platforms
@@ -60,7 +60,7 @@ class Answers:
             match answer:
                 case Reply(content=content, private=private):
                     await self._respond(call, content, private=private)
-                case Shown():
+                case ShownAgain():
                     await self._show_again(call, answer)
                 case Working():
                     respond = partial(self._respond, call, private=False)
@@ -95,7 +95,7 @@ class Answers:
                 log.warning("the answer to call %s was refused: %s", call.key, refusal)
         return None
 
-    async def _show_again(self, call: Invocation, shown: Shown) -> None:
+    async def _show_again(self, call: Invocation, shown: ShownAgain) -> None:
         limits = self._platforms[call.platform].limits.in_chat(call.chat)
         parcel = await self._packer.pack(shown.job, shown.origin, limits)
         respond = partial(self._respond, call, private=False)
@@ -133,7 +133,7 @@ class Answers:
         try:
             ref = await self._respond(call, asked.content, private=False)
             if ref is not None:
-                prompt = Prompt(command=form.command, job_id=form.job_id)
+                prompt = ReplyPrompt(command=form.command, job_id=form.job_id)
                 await self._records.note_prompt(ref, prompt)
         finally:
             noted.set()

@@ -13,19 +13,19 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from backends import connect
 from backends.memory import NvmlProbe
+from backends.registry import connect
 from bot.audit import AuditLog
 from bot.chat_log import SqliteLog
 from bot.clock import SystemClock
 from bot.commands.context import Context, Defaults
 from bot.commands.registry import COMMANDS, work
 from bot.config import Config
-from bot.door import Gate
+from bot.door import Dispatcher
 from bot.enhance import Enhancer
 from bot.invites import Invites
 from bot.links import Links
-from bot.originals import Originals
+from bot.originals import OriginalHints
 from bot.overview import overview
 from bot.past_pictures import ResultPictures
 from bot.people import People
@@ -33,9 +33,9 @@ from bot.platforms.base import ChatPlatform
 from bot.platforms.registry import Fittings, platforms
 from bot.presenter import Presenter
 from bot.received import Received
-from bot.records import MIGRATIONS, Records
+from bot.records import MIGRATIONS, MessageRecords
 from bot.retention import most_mb
-from bot.rooms import Rooms
+from bot.rooms import ChatSettingsTable
 from bot.services import discover, keep_all_up, tidy
 from queueing.catalog import Catalog
 from queueing.jobqueue import JobQueue
@@ -49,16 +49,16 @@ _SETTLE_S = 1.5  # then for their last messages; what is not delivered is kept
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Parts:
+class BotParts:
     """A running bot's parts, for those who look inside: the demo and tests."""
 
     queue: JobQueue
     database: Database
     store: SqliteStore
-    gate: Gate
+    gate: Dispatcher
     presenter: Presenter
     enhancer: Enhancer
-    records: Records
+    records: MessageRecords
     chat_log: SqliteLog
     platforms: Sequence[ChatPlatform]
     backends: Mapping[str, Backend]
@@ -68,7 +68,7 @@ class Parts:
 class _Books:
     """What the bot itself keeps in the database."""
 
-    records: Records
+    records: MessageRecords
     people: People
     audit: AuditLog
     chat_log: SqliteLog
@@ -111,7 +111,7 @@ class App:
             await parts.queue.run()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Parts]:
+    async def running(self) -> AsyncIterator[BotParts]:
         """Provide the parts with chats and presenter at work; the caller runs the queue."""
         async with AsyncExitStack() as stack:
             parts = await self._open(stack)
@@ -135,7 +135,7 @@ class App:
                     parts.gate.close()
                     await parts.presenter.settle(_SETTLE_S)
 
-    async def _open(self, stack: AsyncExitStack) -> Parts:
+    async def _open(self, stack: AsyncExitStack) -> BotParts:
         database = await open_database(
             self._database_url,
             migrations=(MIGRATIONS,),
@@ -149,7 +149,9 @@ class App:
         backends = self._connect(catalog, stack)
         queue = self._make_queue(store, catalog, backends, stack)
         made = self._make_platforms(self._fittings(queue, books))
-        rooms = Rooms(by_key={name: room.room() for name, room in self._config.rooms.items()})
+        rooms = ChatSettingsTable(
+            by_key={name: room.room() for name, room in self._config.rooms.items()}
+        )
         context = self._context(queue, books, rooms)
         presenter = Presenter(
             queue=queue,
@@ -159,17 +161,17 @@ class App:
             clock=self._clock,
             work=partial(work, context),
             rooms=rooms,
-            originals=Originals(books.links, on_page=self._config.chats.web is not None),
+            originals=OriginalHints(books.links, on_page=self._config.chats.web is not None),
             busy_after_s=self._config.limits.busy_after_s,
         )
         enhancer = Enhancer(queue, self._clock, rooms)
         queue.subscribe(presenter.notice)
         queue.subscribe(enhancer.notice)
-        return Parts(
+        return BotParts(
             queue=queue,
             database=database,
             store=store,
-            gate=Gate(context, presenter),
+            gate=Dispatcher(context, presenter),
             presenter=presenter,
             enhancer=enhancer,
             records=books.records,
@@ -189,7 +191,7 @@ class App:
             days=self._config.retention.days,
         )
         return _Books(
-            records=Records(database),
+            records=MessageRecords(database),
             people=people,
             audit=AuditLog(database),
             chat_log=SqliteLog(database),
@@ -241,7 +243,7 @@ class App:
             files_per_hour_mb=self._config.limits.files_per_hour_mb,
         )
 
-    def _context(self, queue: JobQueue, books: _Books, rooms: Rooms) -> Context:
+    def _context(self, queue: JobQueue, books: _Books, rooms: ChatSettingsTable) -> Context:
         defaults = self._config.defaults
         return Context(
             queue=queue,

@@ -5,8 +5,8 @@ Every button carries its job's id and nothing else, so it works on every old mes
 
 from dataclasses import dataclass
 
+from bot.origin import Origin
 from bot.platforms.content import Button
-from bot.records import Origin
 from bot.texts import word
 from queueing.catalog import Catalog
 from queueing.jobs import Job

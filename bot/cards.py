@@ -6,11 +6,11 @@ Nothing here sends.
 import math
 from dataclasses import dataclass, replace
 
-from bot.pacer import Pace, stretch
-from bot.parcels import Rung
+from bot.origin import Origin
+from bot.pacer import RateLimit, stretch
+from bot.parcels import Fallback
 from bot.platforms.base import MessageRef, Respond
 from bot.platforms.content import Content, Moment
-from bot.records import Origin
 from queueing.calm import PASSES_S
 from queueing.jobs import Job
 from queueing.requests import Progress
@@ -50,7 +50,7 @@ def _expires(content: Content, now: float) -> float:
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
-class Card:
+class StatusMessage:
     """One job's status message. Mutable, and touched by the presenter alone.
 
     `changed` asks for an edit at once (a new state, a reason that has ended, a moment that has
@@ -85,7 +85,7 @@ class Card:
     dropped: bool = False
     forgotten: bool = False  # its job is deleted
     telling: bool = False
-    rung: Rung = Rung.WHOLE
+    rung: Fallback = Fallback.WHOLE
     hold_until: float = 0.0
     failures: int = 0
 
@@ -108,12 +108,12 @@ class Card:
         """Whether the message may no longer show what is true."""
         return self.changed or ((self.advanced or self.moved) and not self.job.state.final)
 
-    def free(self, pace: Pace) -> bool:
+    def free(self, pace: RateLimit) -> bool:
         """Tell whether the next request for this card is on nobody's account."""
         answers = self.ref is None and self.respond is not None and pace.free_answers
         return answers and self.origin.request is None  # a message is answered by a message
 
-    def due(self, now: float, pace: Pace, turn_s: float, crowd: int) -> float:
+    def due(self, now: float, pace: RateLimit, turn_s: float, crowd: int) -> float:
         """Return when this card may be served next.
 
         `turn_s` is its share of the chat's budget, `crowd` how many jobs are open everywhere.
@@ -129,7 +129,7 @@ class Card:
             return max(at, self.edited_at + pace.news_gap_s(age))
         return max(at, self.edited_at + self._gap_s(pace, age, turn_s, crowd))
 
-    def _gap_s(self, pace: Pace, age: float | None, turn_s: float, crowd: int) -> float:
+    def _gap_s(self, pace: RateLimit, age: float | None, turn_s: float, crowd: int) -> float:
         """Return the time between two edits; an answer that is being written is read along."""
         least_s = pace.edit_gap_s(age)
         if not self.advanced:
@@ -159,7 +159,7 @@ class Card:
         self.progress, self.advanced = progress, True
         self.written = progress.text or self.written
 
-    def urgency(self, pace: Pace, crowd: int) -> tuple[int, float]:
+    def urgency(self, pace: RateLimit, crowd: int) -> tuple[int, float]:
         """Order cards of a chat: calls, ends, first messages, news, then the longest overdue.
 
         A call that is not answered within seconds is lost on some platforms, so it comes first.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
 
-from bot.platforms.web_log import Entry, FileHead, Shown
+from bot.platforms.web_log import Entry, FileHead, ShownMessage
 from queueing.requests import File
 from queueing.store import Database, bytes_of
 
@@ -32,7 +32,7 @@ class SqliteLog:
         self._keep = keep
 
     async def put(
-        self, chat: str, message: str, at: float, shown: Shown, files: Sequence[File]
+        self, chat: str, message: str, at: float, shown: ShownMessage, files: Sequence[File]
     ) -> Entry:
         """Add a message unless it is there."""
 
@@ -54,7 +54,7 @@ class SqliteLog:
         return await self._database.write(change)
 
     async def edit(
-        self, chat: str, message: str, shown: Shown, files: Sequence[File]
+        self, chat: str, message: str, shown: ShownMessage, files: Sequence[File]
     ) -> Entry | None:
         """Make a message show this."""
 
@@ -191,7 +191,7 @@ class SqliteLog:
 
 
 def _read(row: tuple[str, str, int, int, float, str | None]) -> Entry:
-    shown = None if row[5] is None else Shown.model_validate_json(row[5])
+    shown = None if row[5] is None else ShownMessage.model_validate_json(row[5])
     return Entry(chat=row[0], message=row[1], number=row[2], place=row[3], at=row[4], shown=shown)
 
 
@@ -249,7 +249,11 @@ def _renumber(connection: sqlite3.Connection, chat: str, message: str, shown: st
 
 
 def _put_files(
-    connection: sqlite3.Connection, chat: str, message: str, shown: Shown, files: Sequence[File]
+    connection: sqlite3.Connection,
+    chat: str,
+    message: str,
+    shown: ShownMessage,
+    files: Sequence[File],
 ) -> None:
     connection.execute("DELETE FROM web_files WHERE chat = ? AND message = ?", (chat, message))
     connection.executemany(

@@ -12,8 +12,9 @@ from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from backends import connect, films
+from backends import films
 from backends.memory import NvmlProbe
+from backends.registry import connect
 from bot import heartbeat
 from bot.clock import SystemClock
 from bot.config_checks import USUAL_FOR
@@ -23,7 +24,7 @@ from bot.logs import Redactor, harmless
 from bot.platforms.base import ChatPlatform
 from bot.platforms.errors import ChatError
 from bot.platforms.registry import Fittings, platforms
-from bot.records import MIGRATIONS, Records
+from bot.records import MIGRATIONS, MessageRecords
 from queueing.catalog import Catalog, HostSpec, ModelSpec
 from queueing.errors import BackendError, StoreError, Unavailable
 from queueing.ports import Backend, ServerInfo
@@ -272,7 +273,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
     database = await open_database("sqlite://", migrations=(MIGRATIONS,))
     try:
         fittings = Fittings(
-            records=Records(database),
+            records=MessageRecords(database),
             access=config.access(),
             clock=SystemClock(),
             chat_log=None,

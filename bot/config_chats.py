@@ -17,7 +17,7 @@ from bot.config_values import (
     Url,
     long_enough,
 )
-from bot.naming import Form, Names
+from bot.naming import IdForm, NameForms
 
 
 class ChatConfig(Section):
@@ -26,7 +26,7 @@ class ChatConfig(Section):
     `naming` says how its people are named, and the rights it reports with a call.
     """
 
-    naming: ClassVar[Names]
+    naming: ClassVar[NameForms]
 
 
 class DiscordConfig(ChatConfig):
@@ -35,11 +35,11 @@ class DiscordConfig(ChatConfig):
     With `allow_roles`, only people with one of these rights may use it.
     """
 
-    naming = Names(
-        person=Form(pattern=r"discord:[0-9]{1,20}", example="discord:80351110224678912"),
+    naming = NameForms(
+        person=IdForm(pattern=r"discord:[0-9]{1,20}", example="discord:80351110224678912"),
         rights=(
-            Form(pattern=r"discord-role:[0-9]{1,20}", example="discord-role:165511591545143296"),
-            Form(
+            IdForm(pattern=r"discord-role:[0-9]{1,20}", example="discord-role:165511591545143296"),
+            IdForm(
                 pattern=r"discord:(administrator|manage-guild|kick-members|ban-members"
                 r"|moderate-members)@[0-9]{1,20}",
                 example="discord:manage-guild@41771983423143937",
@@ -59,15 +59,17 @@ class TelegramConfig(ChatConfig):
     with one of these rights may use it.
     """
 
-    naming = Names(
-        person=Form(pattern=r"telegram:[0-9]{1,16}", example="telegram:42"),
+    naming = NameForms(
+        person=IdForm(pattern=r"telegram:[0-9]{1,16}", example="telegram:42"),
         rights=(
-            Form(
+            IdForm(
                 pattern=r"telegram:group-admins@-[0-9]{1,20}",
                 example="telegram:group-admins@-1001234567890",
             ),
         ),
-        shared=Form(pattern=r"telegram:anonymous-?[0-9]{1,20}", example="telegram:anonymous-1001"),
+        shared=IdForm(
+            pattern=r"telegram:anonymous-?[0-9]{1,20}", example="telegram:anonymous-1001"
+        ),
     )
 
     token: Token = Field(min_length=1)
@@ -83,7 +85,7 @@ class WebConfig(ChatConfig):
     `proxies` are the proxies before it that are believed about where a request comes from.
     """
 
-    naming = Names(person=Form(pattern=r"web:[a-z0-9][a-z0-9-]{0,63}", example="web:local"))
+    naming = NameForms(person=IdForm(pattern=r"web:[a-z0-9][a-z0-9-]{0,63}", example="web:local"))
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
@@ -125,7 +127,7 @@ class ChatsConfig(Section):
         return {name: value for name, value in found if value}
 
     @classmethod
-    def naming(cls) -> dict[str, Names]:
+    def naming(cls) -> dict[str, NameForms]:
         """Return the names on every platform there is, configured or not."""
         kinds = ((name, get_args(field.annotation)) for name, field in cls.model_fields.items())
         return {

@@ -6,14 +6,14 @@ Opens no connection; the kinds of backends read no more than the workflow files 
 import re
 from collections.abc import Iterator
 
-from backends import KINDS, connect
-from bot.access import Limits
+from backends.registry import KINDS, connect
+from bot.access import PersonLimits
+from bot.config_addresses import is_loopback
 from bot.config_records import BackendConfig, ModelConfig
 from bot.config_twins import twins_of_models, twins_of_servers
 from bot.config_values import Section
 from bot.config_whole import Config
 from bot.config_yaml import Path, Problem, nearest, no_setting
-from bot.platforms.web_guard import is_loopback
 from queueing.catalog import Catalog, HostSpec, ModelSpec
 from queueing.errors import BadModel
 from queueing.requests import Capability
@@ -266,7 +266,7 @@ def _chat_problems(config: Config) -> Iterator[Problem]:
     yield from _room_problems(config)
     yield from _people_problems(config)
     usual = config.limits.limits()
-    groups: dict[Path, Limits] = {("limits",): usual}
+    groups: dict[Path, PersonLimits] = {("limits",): usual}
     for name, role in config.roles.items():
         groups["roles", name] = role.role(name, usual).limits
     for path, limits in groups.items():

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 from bot.commands.parse import size
 from bot.config_values import Section
-from bot.rooms import Room
+from bot.rooms import ChatSettings
 from bot.styles import PLACE, Style
 
 _OPTIONS = ("steps", "count", "guidance", "strength", "lora")
@@ -50,6 +50,6 @@ class RoomConfig(Section):
     words: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = ()
     spoiler: bool = False
 
-    def room(self) -> Room:
+    def room(self) -> ChatSettings:
         """Return the chat's settings."""
-        return Room(system=self.system, words=self.words, spoiler=self.spoiler)
+        return ChatSettings(system=self.system, words=self.words, spoiler=self.spoiler)

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from bot.access import Limits, Role
+from bot.access import PersonLimits, Role
 from bot.busy import BUSY_AFTER_S
 from bot.config_values import (
     Duration,
@@ -44,7 +44,7 @@ _MODEL = ModelSpec(name="", backends=(), capabilities=frozenset())
 _HOST = HostSpec(name="", vram_mb=0, backends=())
 _TIMEOUTS = Timeouts()
 _RULES = Rules()
-_LIMITS = Limits()
+_LIMITS = PersonLimits()
 LaneName = Literal["vip", "normal", "relaxed"]
 _HELD = ("role", "member")
 _WORKFLOWS = ("workflow", "picture_workflow")  # options that name files
@@ -144,9 +144,9 @@ class LimitsConfig(Section):
     files_per_hour_mb: Room = Field(default=1024, alias="files_per_hour")
     busy_after_s: Annotated[float, Field(ge=0)] = BUSY_AFTER_S
 
-    def limits(self) -> Limits:
+    def limits(self) -> PersonLimits:
         """Return everybody's limits."""
-        return Limits(**self.model_dump(exclude={"busy_after_s", "files_per_hour_mb"}))
+        return PersonLimits(**self.model_dump(exclude={"busy_after_s", "files_per_hour_mb"}))
 
 
 class RoleConfig(Section):
@@ -159,7 +159,7 @@ class RoleConfig(Section):
     per_hour: Quota = None
     lane: LaneName | None = None
 
-    def role(self, name: str, usual: Limits) -> Role:
+    def role(self, name: str, usual: PersonLimits) -> Role:
         """Return the role; `usual` are everybody's limits."""
         own = self.model_dump(include=self.model_fields_set - {"members", "discord_roles"})
         # The role of everybody on a server has the server's id, and comes as membership.

@@ -7,10 +7,10 @@ one name would be taken from a job that runs under the other.
 from collections.abc import Hashable, Iterator
 from urllib.parse import urlsplit
 
-from backends import connect
+from backends.registry import connect
+from bot.config_addresses import is_loopback
 from bot.config_whole import Config
 from bot.config_yaml import Path, Problem
-from bot.platforms.web_guard import is_loopback
 from queueing.catalog import Catalog
 
 

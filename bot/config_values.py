@@ -18,8 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from bot.platforms.web_guesses import is_weak
-from bot.platforms.web_people import LEAST_TOKEN
+from bot.platforms.web_people import LEAST_TOKEN, is_weak
 
 
 def _megabytes(value: object) -> object:

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
 
-from backends import KINDS, connect
+from backends.registry import KINDS, connect
 from bot.access import Access
 from bot.config_chats import ChatsConfig
 from bot.config_presets import RoomConfig, StyleConfig

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
+from bot.commands.answer import Task
 from bot.platforms.base import MessageRef
 from bot.platforms.content import Body
-from queueing.requests import Record
 from queueing.store import Database
 
 _BODY: TypeAdapter[Body] = TypeAdapter(Body)
@@ -17,15 +17,6 @@ _INSERT = f"""
 INSERT INTO owed (platform, chat, message, request, language, task, since)
 VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}
 """  # noqa: S608  our own words
-
-
-class Task(Record):
-    """Work of a command that outlasts its call; safe to be done twice."""
-
-    command: str
-    language: str
-    model: str | None = None
-    host: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

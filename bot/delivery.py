@@ -9,11 +9,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bot.parcels import Parcel, in_words
+from bot.origin import Origin
+from bot.parcels import RenderedResult, in_words
 from bot.platforms.base import ChatPlatform, MessageRef
 from bot.platforms.content import Content
 from bot.platforms.errors import ChatError, ChatUnavailable, ContentRefused, TooLarge
-from bot.records import Origin, Records
+from bot.records import MessageRecords
 from bot.texts import status
 from queueing.jobs import Job, JobState
 from queueing.ports import Clock
@@ -24,7 +25,7 @@ _PING = "ping"
 _PING_AFTER_S = 60.0
 
 
-class Turn(Protocol):
+class SendTurn(Protocol):
     """Waits until the chat's budget has room for one more request, which the block sends."""
 
     def __call__(
@@ -34,15 +35,15 @@ class Turn(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class Below:
     """Where further messages go: beneath a status message."""
 
     platform: ChatPlatform
     ref: MessageRef
-    turn: Turn
+    turn: SendTurn
 
 
-class Reply(Protocol):
+class AnswerCall(Protocol):
     """Answers a call with a message; None where the message cannot be edited."""
 
     async def __call__(self, content: Content) -> MessageRef | None:
@@ -60,19 +61,19 @@ class Post(Protocol):
 class Again:
     """How an ended job is brought back where somebody asked for it."""
 
-    respond: Reply
+    respond: AnswerCall
     send: Post
     edit: Callable[[MessageRef, Content], Awaitable[None]]
 
 
-class Courier:
+class ExtraMessages:
     """Sends further parts, each once."""
 
-    def __init__(self, records: Records, clock: Clock) -> None:
+    def __init__(self, records: MessageRecords, clock: Clock) -> None:
         self._records = records
         self._clock = clock
 
-    async def send_rest(self, place: Place, job: Job, parcel: Parcel) -> bool:
+    async def send_rest(self, place: Below, job: Job, parcel: RenderedResult) -> bool:
         """Send the further parts; return whether each is known to be there.
 
         False when a part may or may not have been sent, now or before a crash. Raises `ChatError`
@@ -82,7 +83,7 @@ class Courier:
             await self._send_once(place, job, f"part-{number}", content)
         return not (await self._records.unclear_parts(job.id) - {_PING})
 
-    async def send_again(self, place: Again, parcel: Parcel, job: Job) -> None:
+    async def send_again(self, place: Again, parcel: RenderedResult, job: Job) -> None:
         """Answer a call with an ended job: fresh messages with its result and buttons.
 
         Raises `ChatError`; what has been sent by then stays.
@@ -97,7 +98,7 @@ class Courier:
         for content in parcel.rest:
             await place.send(content, ref)
 
-    async def ping(self, place: Place, job: Job, origin: Origin) -> None:
+    async def ping(self, place: Below, job: Job, origin: Origin) -> None:
         """Tell a person who waited long that the job has ended; a lost ping is not repeated."""
         waited = (job.finished_at or job.queued_at) - job.queued_at
         if waited < _PING_AFTER_S or job.state is JobState.CANCELLED:
@@ -109,7 +110,7 @@ class Courier:
         except ChatError as error:
             log.info("job %s: no ping: %s", job.id, error)
 
-    async def _send_once(self, place: Place, job: Job, part: str, content: Content) -> None:
+    async def _send_once(self, place: Below, job: Job, part: str, content: Content) -> None:
         """Send a part; one that is refused goes as bare words, or not at all where it has none.
 
         It belongs to what was just shown, so it follows at once where the chat bears it.
@@ -126,7 +127,7 @@ class Courier:
             await self._end(job, part, None)
 
     async def _attempt(
-        self, place: Place, job: Job, part: str, content: Content, *, nonce: str = ""
+        self, place: Below, job: Job, part: str, content: Content, *, nonce: str = ""
     ) -> bool:
         """Send a part and note what came of it; return whether it was refused."""
         try:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from bot import config as configuration
 from bot import logs
-from bot.app import Parts, build
+from bot.app import BotParts, build
 from bot.config import Config
 from bot.demo_crowd import Crowd
 from bot.demo_database import database_of, kept_path
@@ -143,7 +143,7 @@ async def _page(options: DemoOptions, url: str, *, kept: bool) -> None:
         said.cancel()
 
 
-async def _announce(parts: Parts, *, kept: bool) -> None:
+async def _announce(parts: BotParts, *, kept: bool) -> None:
     for platform in parts.platforms:
         if isinstance(platform, Web):
             await platform.connected.wait()

@@ -8,7 +8,7 @@ import itertools
 import random
 from uuid import uuid4
 
-from bot.platforms.base import Door, Invocation, Limits, MessageRef
+from bot.platforms.base import ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.platforms.content import Content
 
 _PAUSE_S = 45.0  # between two requests of one person, on average
@@ -28,7 +28,7 @@ class Crowd:
     """As many people as asked for, each in a chat of their own. Implements `ChatPlatform`."""
 
     name = "crowd"
-    limits = Limits(
+    limits = ChatLimits(
         text=100_000,
         caption=100_000,
         upload=1_000_000_000,
@@ -48,13 +48,13 @@ class Crowd:
         self._random = random.Random(seed)  # noqa: S311  a crowd needs no secrets
         self._numbers = itertools.count(1)
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: CommandHandler) -> None:
         """Let everybody ask for something again and again until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(1, self._people + 1):
                 group.create_task(self._live(number, door))
 
-    async def _live(self, number: int, door: Door) -> None:
+    async def _live(self, number: int, door: CommandHandler) -> None:
         pause_s = self._random.uniform(0, _PAUSE_S / 3)
         while True:
             await asyncio.sleep(pause_s / self._speed)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from bot.platforms.base import Door, Invocation, Limits, MessageRef
+from bot.platforms.base import ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.platforms.content import Content
 from bot.platforms.web_content import split_command
 from bot.texts import plain
@@ -21,7 +21,7 @@ class Transcript:
     """A chat of one scripted person. Implements `ChatPlatform`."""
 
     name = "demo"
-    limits = Limits(
+    limits = ChatLimits(
         text=100_000,
         caption=100_000,
         upload=1_000_000_000,
@@ -42,7 +42,7 @@ class Transcript:
         self._last: dict[str, str] = {}
         self.all_said = asyncio.Event()
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: CommandHandler) -> None:
         """Say every line, each after the one before was answered, then stay."""
         for number, line in enumerate(self._lines, start=1):
             _print(f"> {line}")

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from bot.cards import Card
-from bot.pacer import Overall, Pace
+from bot.cards import StatusMessage
+from bot.pacer import Overall, RateLimit
 from bot.platforms.base import ChatPlatform
 from queueing.ports import Clock
 
@@ -29,15 +29,15 @@ def paused_until(since: float, tries: int) -> float:
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
-class Desk:
+class Channel:
     """The cards of one chat and their common budget.
 
     A chat that cannot be reached is tried with one card at a time, at growing pauses. `line` is for
     everybody who wants to send there, first come, first served.
     """
 
-    pace: Pace
-    cards: dict[int, Card] = field(default_factory=dict)
+    pace: RateLimit
+    cards: dict[int, StatusMessage] = field(default_factory=dict)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     line: asyncio.Lock = field(default_factory=asyncio.Lock)
     answered: asyncio.Event = field(default_factory=asyncio.Event)
@@ -45,7 +45,7 @@ class Desk:
     failures: int = 0
     paused_until: float = 0.0
 
-    def next_card(self, now: float, crowd: int) -> tuple[Card, float] | None:
+    def next_card(self, now: float, crowd: int) -> tuple[StatusMessage, float] | None:
         """Return the card to serve next and when; None when every message is up to date.
 
         `crowd` is the number of open jobs in all chats.
@@ -62,7 +62,7 @@ class Desk:
             return min(due_now, key=lambda card: card.urgency(self.pace, crowd)), now
         return min(waiting, key=lambda each: each[1])
 
-    def _stale(self) -> Iterable[Card]:
+    def _stale(self) -> Iterable[StatusMessage]:
         return (card for card in self.cards.values() if card.out_of_date)
 
     def unreachable(self, now: float, longest_s: float) -> float:
@@ -104,13 +104,13 @@ class Taken:
     used: bool = True
 
 
-class Desks:
+class Channels:
     """All chats, and the budget of each platform's bot as a whole."""
 
     def __init__(self, platforms: Mapping[str, ChatPlatform], clock: Clock) -> None:
         self._platforms = platforms
         self._clock = clock
-        self._desks: dict[tuple[str, str], Desk] = {}
+        self._desks: dict[tuple[str, str], Channel] = {}
         self._most = _MOST
         self._wholes = {
             name: Whole(Overall(platform.limits.overall_per_s))
@@ -121,20 +121,20 @@ class Desks:
         """Return UNIX seconds."""
         return self._clock.now()
 
-    def find(self, platform: str, chat: str) -> Desk | None:
+    def find(self, platform: str, chat: str) -> Channel | None:
         """Return a chat's desk where there is one."""
         return self._desks.get((platform, chat))
 
-    def at(self, platform: str, chat: str) -> Desk:
+    def at(self, platform: str, chat: str) -> Channel:
         """Return a chat's desk, made at its first use."""
         place = (platform, chat)
         if place not in self._desks:
             self._put_away()
             chats = self._platforms[platform]
-            self._desks[place] = Desk(pace=Pace(chats.limits, group=chats.is_group(chat)))
+            self._desks[place] = Channel(pace=RateLimit(chats.limits, group=chats.is_group(chat)))
         return self._desks[place]
 
-    def of(self, card: Card) -> Desk:
+    def of(self, card: StatusMessage) -> Channel:
         """Return the desk of a card's chat."""
         return self.at(card.origin.platform, card.origin.chat)
 
@@ -176,7 +176,7 @@ class Desks:
             desk.wake.set()
 
     async def _begin(
-        self, desk: Desk, whole: Whole, *, burst: bool, upload: bool
+        self, desk: Channel, whole: Whole, *, burst: bool, upload: bool
     ) -> tuple[float, bool]:
         """Take a request's place in both budgets at the moment it is sent.
 

@@ -12,15 +12,8 @@ from dataclasses import replace
 
 from bot.arrivals import Arrival, Arrivals
 from bot.commands import attached, late
-from bot.commands.context import (
-    Answer,
-    Call,
-    CallRefused,
-    Context,
-    Reply,
-    reply,
-    unknown_command,
-)
+from bot.commands.answer import Answer, Reply
+from bot.commands.context import Call, CallRefused, Context, reply, unknown_command
 from bot.commands.meant import meant
 from bot.commands.parse import SHAPES, Args, BadCall, check, options, parse, usage
 from bot.commands.registry import HANDLERS
@@ -71,7 +64,7 @@ _SAYS_ENOUGH = frozenset(
 )
 
 
-class Gate:
+class Dispatcher:
     """Carries out calls from every platform. Implements `Door`."""
 
     def __init__(self, context: Context, presenter: Presenter) -> None:

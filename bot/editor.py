@@ -12,11 +12,11 @@ from functools import partial
 
 from bot import busy
 from bot.busy import BUSY_AFTER_S
-from bot.cards import Card
-from bot.delivery import Courier, Place
-from bot.desks import Desks, Taken
+from bot.cards import StatusMessage
+from bot.delivery import Below, ExtraMessages
+from bot.desks import Channels, Taken
 from bot.inquiry import Inquiry
-from bot.parcels import Packer, Parcel, Rung, last_page
+from bot.parcels import Fallback, RenderedResult, ResultRenderer, last_page
 from bot.people import People
 from bot.platforms.base import ChatPlatform, MessageRef
 from bot.platforms.content import Body, Button, Content, Markdown
@@ -28,7 +28,7 @@ from bot.platforms.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.records import Records
+from bot.records import MessageRecords
 from bot.texts import join, plain, status, word
 from queueing.jobqueue import JobQueue
 from queueing.jobs import JobState
@@ -45,14 +45,14 @@ class Editor:
         self,
         *,
         queue: JobQueue,
-        records: Records,
+        records: MessageRecords,
         people: People,
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
-        desks: Desks,
+        desks: Channels,
         inquiry: Inquiry,
-        packer: Packer,
-        courier: Courier,
+        packer: ResultRenderer,
+        courier: ExtraMessages,
         busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
         self._busy_after_s = busy_after_s
@@ -66,14 +66,14 @@ class Editor:
         self._packer = packer
         self._courier = courier
 
-    def draw(self, card: Card, standing: Standing) -> Content:
+    def draw(self, card: StatusMessage, standing: Standing) -> Content:
         """Return what the message of an open job should show."""
         of = (standing, card.progress, bool(card.written), card.origin)
         if card.drawn is None or card.drawn[0] != of:  # most looks find that nothing changed
             card.drawn = of, self._draw(card, standing)
         return card.drawn[1]
 
-    def _draw(self, card: Card, standing: Standing) -> Content:
+    def _draw(self, card: StatusMessage, standing: Standing) -> Content:
         limits = self._platform(card).limits
         content = status.open_message(
             standing, card.progress, card.origin.language, previews=limits.previews
@@ -83,7 +83,7 @@ class Editor:
             content = replace(content, body=join((*content.body, *hint)))
         return self._packer.hidden(card.job, card.origin, last_page(content, limits))
 
-    async def refresh(self, card: Card) -> bool:
+    async def refresh(self, card: StatusMessage) -> bool:
         """Make a card's message show its job as it is now; return whether all has been shown.
 
         Raises `ChatError`, `StoreError`.
@@ -94,7 +94,7 @@ class Editor:
             await self._update(card)
         return False
 
-    async def look_up(self, card: Card) -> None:
+    async def look_up(self, card: StatusMessage) -> None:
         """Find the message an earlier run may have sent. Idempotent."""
         if card.looked_up:
             return
@@ -103,12 +103,12 @@ class Editor:
             card.ref, card.sent_at = sent.ref, sent.sent_at
         card.looked_up = True
 
-    def _platform(self, card: Card) -> ChatPlatform:
+    def _platform(self, card: StatusMessage) -> ChatPlatform:
         return self._platforms[card.origin.platform]
 
     # ------------------------------------------------------------ open jobs
 
-    async def _update(self, card: Card) -> None:
+    async def _update(self, card: StatusMessage) -> None:
         content = await self._drawn(card)
         if content is None:
             return
@@ -118,7 +118,7 @@ class Editor:
             log.warning("job %s: a passing state was refused: %s", card.job.id, refusal)
             card.show(content, card.kind, self._clock.now())  # not again; the next state may do
 
-    async def _drawn(self, card: Card) -> Content | None:
+    async def _drawn(self, card: StatusMessage) -> Content | None:
         """Return what the message should show now; None where the job ended just now."""
         standing = await self._inquiry.of(card.job)
         if standing is None or standing.job.state.final:
@@ -129,7 +129,7 @@ class Editor:
             content = replace(content, body=join((*self._busy(card, standing), *content.body)))
         return content
 
-    def _busy(self, card: Card, standing: Standing) -> Body:
+    def _busy(self, card: StatusMessage, standing: Standing) -> Body:
         """Return what comes first in the answer to a request whose line is long."""
         wait_s = 0.0 if standing.done_at is None else standing.done_at - self._clock.now()
         if wait_s <= self._busy_after_s:
@@ -140,7 +140,7 @@ class Editor:
 
     async def _show(
         self,
-        card: Card,
+        card: StatusMessage,
         content: Content,
         *,
         again: Callable[[], Awaitable[Content | None]] | None = None,
@@ -168,14 +168,14 @@ class Editor:
                 await self._platform(card).edit(card.ref, drawn)
         card.show(drawn, kind, self._clock.now())
 
-    def _turn(self, card: Card, content: Content) -> AbstractAsyncContextManager[Taken]:
+    def _turn(self, card: StatusMessage, content: Content) -> AbstractAsyncContextManager[Taken]:
         """Return the turn of the card's next request, which may need none."""
         if card.free(self._desks.of(card).pace):
             return nullcontext(Taken(waited=False))
         upload = bool(content.files)
         return self._desks.turn(card.origin.platform, card.origin.chat, upload=upload)
 
-    async def _put(self, card: Card, content: Content) -> Content:
+    async def _put(self, card: StatusMessage, content: Content) -> Content:
         """Make one request that shows a content or its beginning, and return what it showed."""
         if card.ref is not None:
             await self._platform(card).edit(card.ref, content)
@@ -192,7 +192,7 @@ class Editor:
             card.ref, card.sent_at = ref, now
         return first
 
-    async def _send(self, card: Card, content: Content) -> MessageRef:
+    async def _send(self, card: StatusMessage, content: Content) -> MessageRef:
         return await self._platform(card).send(
             card.origin.chat,
             content,
@@ -200,7 +200,7 @@ class Editor:
             nonce=card.origin.key + ("" if card.sent_at is None else " afresh"),
         )
 
-    async def _answer(self, card: Card, content: Content) -> MessageRef | None:
+    async def _answer(self, card: StatusMessage, content: Content) -> MessageRef | None:
         """Answer the call; None where that cannot be done, or not any more.
 
         What was surely not answered can still be: then the call is kept for the next try.
@@ -222,7 +222,7 @@ class Editor:
 
     # ------------------------------------------------------------ ended jobs
 
-    async def _finish(self, card: Card) -> bool:
+    async def _finish(self, card: StatusMessage) -> bool:
         """Turn the message into the job's end, send what does not fit in it, acknowledge."""
         if card.job.state is JobState.FAILED:
             await self._people.give_back(card.job.id)
@@ -231,7 +231,7 @@ class Editor:
             return False
         platform, chat = card.origin.platform, card.origin.chat
         turn = partial(self._desks.turn, platform, chat)
-        place = Place(platform=self._platform(card), ref=card.ref, turn=turn)
+        place = Below(platform=self._platform(card), ref=card.ref, turn=turn)
         if not await self._courier.send_rest(place, card.job, parcel):
             await self._show(card, _with_send_again(card, parcel.content))
         await self._queue.acknowledge(card.job)
@@ -239,7 +239,7 @@ class Editor:
             await self._courier.ping(place, card.job, card.origin)
         return True
 
-    async def _show_end(self, card: Card) -> Parcel:
+    async def _show_end(self, card: StatusMessage) -> RenderedResult:
         """Show the result, or as much of it as the chat takes."""
         limits = self._platform(card).limits.in_chat(card.origin.chat)
         while True:
@@ -256,15 +256,15 @@ class Editor:
                 card.rung = below
             except ChatGone:
                 if not parcel.content.files:
-                    card.rung = Rung.WHOLE
+                    card.rung = Fallback.WHOLE
                     raise
                 # Where we may write but send no pictures, the refusal looks the same.
-                card.rung = Rung.WORDS
+                card.rung = Fallback.WORDS
             else:
                 return parcel
 
 
-def _beginning(card: Card, content: Content) -> Content:
+def _beginning(card: StatusMessage, content: Content) -> Content:
     """Return what a message begins with; a result then comes as an edit, which may be repeated."""
     first = _announced(content) if card.job.state is JobState.COMPLETED else content
     return replace(first, files=())
@@ -282,7 +282,7 @@ def _announced(content: Content) -> Content:
     return replace(content, body=facts) if plain(facts).strip() else content
 
 
-def _with_send_again(card: Card, content: Content) -> Content:
+def _with_send_again(card: StatusMessage, content: Content) -> Content:
     label = word(card.origin.language, "button.send_again")
     button = Button(command="show", job_id=card.job.id, label=label)
     return replace(content, buttons=(*content.buttons, (button,)))

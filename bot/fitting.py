@@ -9,7 +9,7 @@ from PIL import Image
 from backends import films
 from backends.metadata.kinds import MOVING, is_film, is_picture, is_sound, mime_of
 from bot import pictures
-from bot.platforms.base import Limits
+from bot.platforms.base import ChatLimits
 from queueing.requests import File
 
 _log = logging.getLogger(__name__)
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 _CODECS = frozenset({"h264", "vp8", "vp9"})  # of films; others are a still picture with sound
 
 
-async def fitted(file: File, limits: Limits) -> File | None:
+async def fitted(file: File, limits: ChatLimits) -> File | None:
     """Return a result as a chat takes it: itself, or encoded again; None when that is hopeless.
 
     A film or a sound that cannot be encoded again goes as it is where it is small enough.
@@ -46,7 +46,7 @@ async def _plays(file: File) -> bool:
         return True  # nothing better can be made of it
 
 
-async def _moves(file: File, limits: Limits) -> bool:
+async def _moves(file: File, limits: ChatLimits) -> bool:
     """Return whether a picture moves and the chat cannot show that as it is."""
     if mime_of(file.data) == "image/gif" and len(file.data) <= limits.upload:
         return False  # moves everywhere

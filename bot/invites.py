@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bot.platforms.web_people import LOCAL, Person
+from bot.platforms.web_people import LOCAL, WebPerson
 from queueing.store import Database
 
 _TOKEN_BYTES = 24
@@ -26,7 +26,7 @@ class Invitation:
     `renewed` tells that they were in before: their earlier link has ended.
     """
 
-    person: Person
+    person: WebPerson
     link: str
     renewed: bool
 
@@ -37,7 +37,7 @@ class Invites:
     `page` is the page's address as people reach it.
     """
 
-    def __init__(self, database: Database, page: str, known: Mapping[bytes, Person]) -> None:
+    def __init__(self, database: Database, page: str, known: Mapping[bytes, WebPerson]) -> None:
         self._database = database
         self._page = page
         self._known = dict(known)
@@ -46,28 +46,28 @@ class Invites:
     async def read(cls, database: Database, page: str) -> "Invites":
         """Return the people invited so far. Raises `StoreError`."""
 
-        def query(connection: sqlite3.Connection) -> dict[bytes, Person]:
+        def query(connection: sqlite3.Connection) -> dict[bytes, WebPerson]:
             rows = connection.execute(
                 "SELECT digest, id, name FROM web_people WHERE digest IS NOT NULL"
             )
-            return {digest: Person(id=each, name=name) for digest, each, name in rows}
+            return {digest: WebPerson(id=each, name=name) for digest, each, name in rows}
 
         return cls(database, page, await database.read(query))
 
-    def by_token(self, token: str) -> Person | None:
+    def by_token(self, token: str) -> WebPerson | None:
         """Return whose token that is."""
         # Looked up by digest, so the time a lookup takes tells nothing about the token.
         return self._known.get(_digest(token))
 
-    def by_id(self, person: str) -> Person | None:
+    def by_id(self, person: str) -> WebPerson | None:
         """Return the person of that id, None where they are not invited (any more)."""
         return next((each for each in self._known.values() if each.id == person), None)
 
-    def named(self, name: str) -> Person | None:
+    def named(self, name: str) -> WebPerson | None:
         """Return who is in by that name, or else by that id ("ada" or "web:ada")."""
         return self._by_name(name) or self.by_id(name.removeprefix("web:").casefold())
 
-    def everybody(self) -> list[Person]:
+    def everybody(self) -> list[WebPerson]:
         """Return all who are in, by name."""
         return sorted(self._known.values(), key=lambda person: (person.name.casefold(), person.id))
 
@@ -80,8 +80,8 @@ class Invites:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         digest = _digest(token)
 
-        def change(connection: sqlite3.Connection) -> Person:
-            person = before or Person(id=_free_id(connection, name), name=name)
+        def change(connection: sqlite3.Connection) -> WebPerson:
+            person = before or WebPerson(id=_free_id(connection, name), name=name)
             connection.execute(
                 "INSERT INTO web_people VALUES (?, ?, ?, ?)"
                 " ON CONFLICT (id) DO UPDATE SET digest = excluded.digest",
@@ -95,7 +95,7 @@ class Invites:
         link = f"{self._page}?token={token}"
         return Invitation(person=person, link=link, renewed=before is not None)
 
-    async def uninvite(self, person: Person) -> None:
+    async def uninvite(self, person: WebPerson) -> None:
         """Take an invitation back: the link ends, and pages that are open. Idempotent."""
 
         def change(connection: sqlite3.Connection) -> None:
@@ -104,11 +104,11 @@ class Invites:
         await self._database.write(change)
         self._forget(person)
 
-    def _by_name(self, name: str) -> Person | None:
+    def _by_name(self, name: str) -> WebPerson | None:
         wanted = name.casefold()
         return next((each for each in self.everybody() if each.name.casefold() == wanted), None)
 
-    def _forget(self, person: Person) -> None:
+    def _forget(self, person: WebPerson) -> None:
         self._known = {digest: each for digest, each in self._known.items() if each.id != person.id}
 
 

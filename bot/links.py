@@ -10,9 +10,9 @@ import secrets
 import sqlite3
 from base64 import urlsafe_b64encode
 
+from bot.original_links import Original, Ticket
 from bot.people import People
-from bot.platforms.web_originals import Original, Ticket
-from bot.records import Records
+from bot.records import MessageRecords
 from queueing.jobs import Job
 from queueing.ports import Clock
 from queueing.store import Database, ResultFiles
@@ -51,7 +51,7 @@ class Links:
     ) -> "Links":
         """Return the links of a database. Its key is made the first time; raises `StoreError`."""
         links = cls(database, people, clock, page=page, days=days)
-        records = Records(database)
+        records = MessageRecords(database)
         key = await records.noted(_KEY)
         if key is None:
             key = secrets.token_hex(32)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
-from bot.cards import Card
+from bot.cards import StatusMessage
 from bot.pacer import HEAD
 from bot.platforms.content import Content
 from queueing.errors import StoreError
@@ -28,7 +28,7 @@ _WHOLE_EACH_S = 0.004  # for each card there is: long lines are read less often
 _NEAR = 2 * HEAD  # who may have become one of the first since the last look
 
 
-class Lookout:
+class StaleMessages:
     """Compares what open jobs' messages show with what is true.
 
     `cards` are all there are, `draw` returns what a card should show, and `stale` hears of every
@@ -39,9 +39,9 @@ class Lookout:
         self,
         *,
         queue: JobQueue,
-        cards: Collection[Card],
-        draw: Callable[[Card, Standing], Content],
-        stale: Callable[[Card], None],
+        cards: Collection[StatusMessage],
+        draw: Callable[[StatusMessage, Standing], Content],
+        stale: Callable[[StatusMessage], None],
         clock: Clock,
     ) -> None:
         self._queue = queue
@@ -81,13 +81,13 @@ class Lookout:
         self._turned = set()
         self._moved.clear()
 
-        def asked(card: Card) -> bool:
+        def asked(card: StatusMessage) -> bool:
             line = whole or card.job.model in turned
             return line or (heads and _near(card)) or card.expires <= now
 
         await self._look([card for card in self._cards if _watched(card) and asked(card)])
 
-    async def _look(self, cards: Collection[Card]) -> None:
+    async def _look(self, cards: Collection[StatusMessage]) -> None:
         standings = await self._queue.standings([card.job for card in cards]) if cards else {}
         for card in cards:
             standing = standings.get(card.job.id)
@@ -103,11 +103,11 @@ class Lookout:
                 self._stale(card)
 
 
-def _watched(card: Card) -> bool:
+def _watched(card: StatusMessage) -> bool:
     return not (card.muted or card.changed or card.job.state.final)
 
 
-def _near(card: Card) -> bool:
+def _near(card: StatusMessage) -> bool:
     """Whether it runs or is among the first of its line, as far as was seen."""
     if card.job.state is JobState.PROCESSING or not card.stood:
         return True

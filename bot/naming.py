@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Form:
+class IdForm:
     """What a name looks like: a pattern for all of it, and an example to learn from."""
 
     pattern: str
@@ -20,16 +20,16 @@ class Form:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Names:
+class NameForms:
     """The names of one platform: of its people ("telegram:42") and of rights there.
 
     A right always says where it counts: anybody is admin of a server or a group they made. `shared`
     are names under which several people come together; they may be banned, but never be admins.
     """
 
-    person: Form
-    rights: tuple[Form, ...] = ()
-    shared: Form | None = None
+    person: IdForm
+    rights: tuple[IdForm, ...] = ()
+    shared: IdForm | None = None
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ from bot.texts import join, say
 from queueing.jobs import Job
 
 
-class Originals:
+class OriginalHints:
     """By a link where links can be made, else on the page where there is one."""
 
     def __init__(self, links: Links | None = None, *, on_page: bool = False) -> None:

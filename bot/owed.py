@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from bot.commands.context import Work, Working
+from bot.commands.answer import TaskHandler, Working
 from bot.debts import Debt, Debts
 from bot.patience import Patience, Terms
 from bot.platforms.base import ChatPlatform, Invocation, MessageRef
@@ -33,7 +33,7 @@ class Owed:
         platforms: Mapping[str, ChatPlatform],
         debts: Debts,
         patience: Patience,
-        work: Work,
+        work: TaskHandler,
         clock: Clock,
     ) -> None:
         self._platforms = platforms

@@ -1,13 +1,13 @@
 """When the next request to a chat may go: spacing, a minute's budget, penalties. Decides, never sends.
 
-Numbers come from the platforms' `Limits`; what they are worth and where they were found is in the
+Numbers come from the platforms' `ChatLimits`; what they are worth and where they were found is in the
 documents of each platform. A final state needs less room than an update, so it always gets through.
 """
 
 import math
 from collections import deque
 
-from bot.platforms.base import Limits
+from bot.platforms.base import ChatLimits
 
 _SECOND_S = 1.0
 _MINUTE_S = 60.0
@@ -108,10 +108,10 @@ class Overall:
         self._sent.forget(now - _SECOND_S)
 
 
-class Pace:
+class RateLimit:
     """The budget of one chat."""
 
-    def __init__(self, limits: Limits, *, group: bool) -> None:
+    def __init__(self, limits: ChatLimits, *, group: bool) -> None:
         self._limits = limits
         self._per_minute = limits.group_per_minute if group else None
         self._sent = Sent()

@@ -10,12 +10,12 @@ from enum import IntEnum
 from backends.metadata.kinds import is_picture, mime_of
 from bot.buttons import abilities_of
 from bot.fitting import fitted
-from bot.originals import Originals
+from bot.origin import Origin
+from bot.originals import OriginalHints
 from bot.pictures import dimensions
-from bot.platforms.base import Limits
+from bot.platforms.base import ChatLimits
 from bot.platforms.content import Bar, Body, Content, Markdown, Moment
-from bot.records import Origin
-from bot.rooms import Rooms
+from bot.rooms import ChatSettingsTable
 from bot.texts import join, plain, say, status
 from bot.texts.problems import told
 from bot.texts.split import pages, utf16_length
@@ -27,7 +27,7 @@ from queueing.requests import File, Output, TextToImage
 _PAGES = 4  # longer answers come as a file as well
 
 
-class Rung(IntEnum):
+class Fallback(IntEnum):
     """How far down a result goes that a chat refuses."""
 
     WHOLE = 0
@@ -36,55 +36,59 @@ class Rung(IntEnum):
     WORDS = 3  # no files and no formatting
     NOTE = 4  # one sentence of the bot
 
-    def below(self, *, too_large: bool) -> "Rung":
+    def below(self, *, too_large: bool) -> "Fallback":
         """Return the next try; smaller files help only where size was the fault."""
-        return Rung(min(self + 1 if too_large else max(self + 1, Rung.WORDS), Rung.NOTE))
+        return Fallback(
+            min(self + 1 if too_large else max(self + 1, Fallback.WORDS), Fallback.NOTE)
+        )
 
 
-_SHARE: Mapping[Rung, float] = {Rung.HALF: 1 / 2, Rung.EIGHTH: 1 / 8}
+_SHARE: Mapping[Fallback, float] = {Fallback.HALF: 1 / 2, Fallback.EIGHTH: 1 / 8}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Parcel:
+class RenderedResult:
     """What the status message becomes, and what follows it in messages of their own."""
 
     content: Content
     rest: tuple[Content, ...] = ()
 
 
-class Packer:
+class ResultRenderer:
     """Makes parcels."""
 
-    def __init__(self, queue: JobQueue, rooms: Rooms, originals: Originals | None = None) -> None:
+    def __init__(
+        self, queue: JobQueue, rooms: ChatSettingsTable, originals: OriginalHints | None = None
+    ) -> None:
         self._queue = queue
         self._rooms = rooms
-        self._originals = originals or Originals()
+        self._originals = originals or OriginalHints()
 
     async def pack(
         self,
         job: Job,
         origin: Origin,
-        limits: Limits,
+        limits: ChatLimits,
         *,
         written: str = "",
-        rung: Rung = Rung.WHOLE,
-    ) -> Parcel:
+        rung: Fallback = Fallback.WHOLE,
+    ) -> RenderedResult:
         """Return what an ended job's owner is shown; `written` is as far as an answer had come."""
         language = origin.language
-        if rung is Rung.NOTE:
-            return Parcel(content=Content(body=say(language, "result.refused", job=job.id)))
+        if rung is Fallback.NOTE:
+            return RenderedResult(content=Content(body=say(language, "result.refused", job=job.id)))
         limits = replace(limits, upload=int(limits.upload * _SHARE.get(rung, 1.0)))
         hint = status.near_model(origin.near, language)
         parcel = await self._whole(job, language, limits, written, hint)
-        if rung is Rung.WORDS:
+        if rung is Fallback.WORDS:
             refused = say(language, "result.files_refused", job=job.id)
             parcel = _in_words(parcel, refused + await self._links(job, parcel, language))
-        return Parcel(
+        return RenderedResult(
             content=self.hidden(job, origin, parcel.content),
             rest=tuple(self.hidden(job, origin, each) for each in parcel.rest),
         )
 
-    async def _links(self, job: Job, parcel: Parcel, language: str) -> Body:
+    async def _links(self, job: Job, parcel: RenderedResult, language: str) -> Body:
         """Return where the files are that a chat does not take at all; a long text has none."""
         files = sum(len(each.files) for each in (parcel.content, *parcel.rest))
         if not files or not isinstance(job.request, TextToImage):
@@ -93,23 +97,23 @@ class Packer:
         return ("\n", *links) if links else ()
 
     async def _whole(
-        self, job: Job, language: str, limits: Limits, written: str, hint: Body
-    ) -> Parcel:
+        self, job: Job, language: str, limits: ChatLimits, written: str, hint: Body
+    ) -> RenderedResult:
         match job.state:
             case JobState.FAILED:
-                return Parcel(content=status.failed(job, language))
+                return RenderedResult(content=status.failed(job, language))
             case JobState.CANCELLED:
                 stopped = status.cancelled(job, language, written)
                 return self._pack_text(stopped, written, limits, language)
         output = await self._queue.output(job)
         if output is None:
             body = say(language, "status.gone", job=job.id)
-            return Parcel(content=Content(body=body))
+            return RenderedResult(content=Content(body=body))
         return await self._pack_output(job, output, language, limits, hint)
 
     async def _pack_output(
-        self, job: Job, output: Output, language: str, limits: Limits, hint: Body
-    ) -> Parcel:
+        self, job: Job, output: Output, language: str, limits: ChatLimits, hint: Body
+    ) -> RenderedResult:
         files, note = await self._fit_files(job, output.files, limits, language)
         if missing := _missing(job, output, language):
             note = join((*note, *(("\n",) if note else ()), missing))
@@ -130,15 +134,17 @@ class Packer:
             return replace(parcel, rest=(*parcel.rest, further))
         return parcel
 
-    def _pack_text(self, content: Content, text: str, limits: Limits, language: str) -> Parcel:
+    def _pack_text(
+        self, content: Content, text: str, limits: ChatLimits, language: str
+    ) -> RenderedResult:
         room = limits.caption if content.files else limits.text
         if _length(content.body) <= room:
-            return Parcel(content=content)
+            return RenderedResult(content=content)
         first, rest = self._paged(content, text, limits, language)
-        return Parcel(content=first, rest=tuple(rest))
+        return RenderedResult(content=first, rest=tuple(rest))
 
     async def _fit_files(
-        self, job: Job, files: tuple[File, ...], limits: Limits, language: str
+        self, job: Job, files: tuple[File, ...], limits: ChatLimits, language: str
     ) -> tuple[tuple[File, ...], Body]:
         """Return the files as the chat takes them, and what the reader should know about that."""
         made = [await fitted(file, limits) for file in files]
@@ -155,7 +161,7 @@ class Packer:
         return fitting, join((*said, *((" ",) if where else ()), *where))
 
     def _paged(
-        self, content: Content, text: str, limits: Limits, language: str
+        self, content: Content, text: str, limits: ChatLimits, language: str
     ) -> tuple[Content, list[Content]]:
         """Split a long answer over several messages; a very long one comes as a file as well."""
         facts = tuple(part for part in content.body if not isinstance(part, Markdown))
@@ -201,12 +207,12 @@ def _smaller(count: int, of: int) -> str:
     return "result.one_smaller" if count == 1 else "result.some_smaller"
 
 
-def last_page(content: Content, limits: Limits) -> Content:
+def last_page(content: Content, limits: ChatLimits) -> Content:
     """Return an open job's message with a growing answer cut to its newest part."""
     return _page(content, limits, -1)
 
 
-def first_page(content: Content, limits: Limits) -> Content:
+def first_page(content: Content, limits: ChatLimits) -> Content:
     """Return a message cut to what the chat can show at once."""
     return _page(content, limits, 0)
 
@@ -217,15 +223,15 @@ def in_words(content: Content) -> Content:
     return replace(content, body=join(tuple(words)), files=())
 
 
-def _in_words(parcel: Parcel, files_refused: Body) -> Parcel:
+def _in_words(parcel: RenderedResult, files_refused: Body) -> RenderedResult:
     content = in_words(parcel.content)
     if parcel.content.files or any(each.files for each in parcel.rest):
         content = replace(content, body=(*content.body, "\n", *files_refused))
     rest = (in_words(each) for each in parcel.rest)
-    return Parcel(content=content, rest=tuple(each for each in rest if each.body))
+    return RenderedResult(content=content, rest=tuple(each for each in rest if each.body))
 
 
-def _page(content: Content, limits: Limits, index: int) -> Content:
+def _page(content: Content, limits: ChatLimits, index: int) -> Content:
     room = (limits.caption if content.files else limits.text) - 8
     if _length(content.body) <= room:
         return content

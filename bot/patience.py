@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bot.desks import Desks, pause_s, wait
+from bot.desks import Channels, pause_s, wait
 from bot.platforms.base import ChatPlatform
 from bot.platforms.errors import ChatUnavailable, SlowDown
 
@@ -37,7 +37,7 @@ class Terms:
 class Patience:
     """One for all platforms."""
 
-    def __init__(self, platforms: Mapping[str, ChatPlatform], desks: Desks) -> None:
+    def __init__(self, platforms: Mapping[str, ChatPlatform], desks: Channels) -> None:
         self._platforms = platforms
         self._desks = desks
 

@@ -12,25 +12,26 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from bot.answers import Answers
+from bot.answers import Replies
 from bot.busy import BUSY_AFTER_S
-from bot.cards import Card
-from bot.commands.context import Answer, Placed, Work
-from bot.delivery import Courier
-from bot.desks import Desk, Desks, wait
+from bot.cards import StatusMessage
+from bot.commands.answer import Answer, Placed, TaskHandler
+from bot.delivery import ExtraMessages
+from bot.desks import Channel, Channels, wait
 from bot.editor import Editor
 from bot.inquiry import Inquiry
-from bot.lookout import Lookout
-from bot.originals import Originals
+from bot.lookout import StaleMessages
+from bot.origin import Origin
+from bot.originals import OriginalHints
 from bot.owed import Owed
-from bot.parcels import Packer
+from bot.parcels import ResultRenderer
 from bot.patience import Patience
 from bot.people import People
 from bot.platforms.base import ChatPlatform, Invocation
 from bot.platforms.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
-from bot.records import Origin, Records
-from bot.rooms import Rooms
-from bot.setbacks import Setbacks
+from bot.records import MessageRecords
+from bot.rooms import ChatSettingsTable
+from bot.setbacks import DeliveryFailures
 from queueing.errors import StoreError
 from queueing.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
 from queueing.jobqueue import JobQueue
@@ -49,22 +50,22 @@ class Presenter:
         self,
         *,
         queue: JobQueue,
-        records: Records,
+        records: MessageRecords,
         people: People,
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
-        work: Work,
-        rooms: Rooms | None = None,
-        originals: Originals | None = None,
+        work: TaskHandler,
+        rooms: ChatSettingsTable | None = None,
+        originals: OriginalHints | None = None,
         busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
         self._queue = queue
         self._records = records
         self._platforms = platforms
         self._clock = clock
-        self._desks = Desks(platforms, clock)
-        packer = Packer(queue, rooms or Rooms(), originals or Originals())
-        courier = Courier(records, clock)
+        self._desks = Channels(platforms, clock)
+        packer = ResultRenderer(queue, rooms or ChatSettingsTable(), originals or OriginalHints())
+        courier = ExtraMessages(records, clock)
         self._inquiry = Inquiry(queue)
         self._editor = Editor(
             queue=queue,
@@ -82,7 +83,7 @@ class Presenter:
         self._owed = Owed(
             platforms=platforms, debts=records.debts, patience=patience, work=work, clock=clock
         )
-        self._answers = Answers(
+        self._answers = Replies(
             platforms=platforms,
             records=records,
             patience=patience,
@@ -90,11 +91,11 @@ class Presenter:
             courier=courier,
             owed=self._owed,
         )
-        self._setbacks = Setbacks(
+        self._setbacks = DeliveryFailures(
             queue=queue, records=records, clock=clock, desks=self._desks, drop=self._drop
         )
-        self._cards: dict[int, Card] = {}
-        self._lookout = Lookout(
+        self._cards: dict[int, StatusMessage] = {}
+        self._lookout = StaleMessages(
             queue=queue,
             cards=self._cards.values(),
             draw=self._editor.draw,
@@ -244,7 +245,7 @@ class Presenter:
         card.job, card.changed = job, True
         self._serve(card)
 
-    def _new_card(self, job: Job) -> Card | None:
+    def _new_card(self, job: Job) -> StatusMessage | None:
         if job.acknowledged:
             return None
         try:
@@ -253,7 +254,7 @@ class Presenter:
             return None  # a job nobody waits for in a chat, such as an enhancement
         if origin.platform not in self._platforms:
             return None  # its platform is switched off: it stays unacknowledged
-        card = Card(job=job, origin=origin)
+        card = StatusMessage(job=job, origin=origin)
         call = self._expected.pop(origin.key, None)
         if call is not None and not call.button:
             card.respond = call.respond
@@ -263,7 +264,7 @@ class Presenter:
 
     # ------------------------------------------------------------ serving chats
 
-    def _serve(self, card: Card) -> None:
+    def _serve(self, card: StatusMessage) -> None:
         desk = self._desks.of(card)
         desk.wake.set()
         if not desk.served and self._tasks is not None:
@@ -273,7 +274,7 @@ class Presenter:
     def _connected(self, platform: str) -> asyncio.Event:
         return self._platforms[platform].connected
 
-    async def _serve_desk(self, desk: Desk, platform: str) -> None:
+    async def _serve_desk(self, desk: Channel, platform: str) -> None:
         connected = self._connected(platform)
         try:
             while (following := desk.next_card(self._clock.now(), len(self._cards))) is not None:
@@ -292,7 +293,7 @@ class Presenter:
         finally:
             desk.served = False
 
-    async def _refresh(self, desk: Desk, card: Card) -> None:
+    async def _refresh(self, desk: Channel, card: StatusMessage) -> None:
         """Show a card's newest state, and react to what the chat says of it."""
         asked = card.take_marks()
         try:
@@ -320,7 +321,7 @@ class Presenter:
             desk.reached()
             card.failures = 0
 
-    def _drop(self, card: Card) -> None:
+    def _drop(self, card: StatusMessage) -> None:
         card.dropped = True
         self._cards.pop(card.job.id, None)
         self._desks.of(card).cards.pop(card.job.id, None)
@@ -329,7 +330,7 @@ class Presenter:
 
     # ------------------------------------------------------------ chats that move
 
-    async def _follow(self, card: Card, new_chat: str) -> None:
+    async def _follow(self, card: StatusMessage, new_chat: str) -> None:
         """Go on in a chat's new place with all its cards."""
         platform, old = card.origin.platform, card.origin.chat
         await self._records.move_chat(platform, old, new_chat)
@@ -338,7 +339,7 @@ class Presenter:
         for each in list(desk.cards.values()):
             self._rehome(each, new_chat)
 
-    def _rehome(self, card: Card, new_chat: str) -> None:
+    def _rehome(self, card: StatusMessage, new_chat: str) -> None:
         self._desks.of(card).cards.pop(card.job.id, None)
         card.origin = card.origin.model_copy(update={"chat": new_chat, "request": None})
         if card.ref is not None:

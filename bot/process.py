@@ -11,6 +11,8 @@ import sys
 
 from PIL import Image
 
+from bot.open_files import open_files
+
 try:
     import resource
 except ImportError:  # Windows
@@ -18,7 +20,6 @@ except ImportError:  # Windows
 
 FEW_FILES = 512  # open at once; with fewer, the page takes fewer visitors, and it is worth a word
 _MANY_FILES = 8192
-_UNBOUNDED = 4096  # where no number is known
 
 # Settings of glibc's allocator, from its malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
@@ -52,14 +53,6 @@ def allow_open_files() -> None:
             " allow more (ulimit -n, or LimitNOFILE= of the service)",
             open_files(),
         )
-
-
-def open_files() -> int:
-    """Return how many files, connections among them, this process may have open at once."""
-    if resource is None:
-        return _UNBOUNDED
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _UNBOUNDED if soft == resource.RLIM_INFINITY else soft
 
 
 def import_what_comes_late() -> None:

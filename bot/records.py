@@ -10,63 +10,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from bot.debts import Debts
-from bot.platforms.base import Invocation, MessageRef
-from bot.rooms import places_of
-from queueing.requests import Record
+from bot.platforms.base import MessageRef
 from queueing.store import Database, MigrationSet
 
 MIGRATIONS = MigrationSet(name="bot", directory=files("bot") / "migrations")
-
-
-class NearModel(Record):
-    """The first word of a prompt, and the model whose name it nearly is."""
-
-    word: str
-    meant: str
-
-
-class Origin(Record):
-    """Where a job came from; stored with it as its `reply_to`."""
-
-    platform: str
-    chat: str
-    within: tuple[str, ...] = ()  # what the chat is part of; jobs of older versions do not say
-    group: bool
-    user: str
-    user_name: str
-    language: str
-    key: str
-    request: str | None = None  # the caller's own message, to reply to
-    near: NearModel | None = None
-    parts: tuple[str, ...] = ()  # of the album it was asked with, those that belong to it
-
-    @classmethod
-    def of(cls, call: Invocation, language: str, near: NearModel | None = None) -> "Origin":
-        """Return the origin of what this call asks for."""
-        return cls(
-            platform=call.platform,
-            chat=call.chat,
-            within=call.within,
-            group=call.group,
-            user=call.user,
-            user_name=call.user_name,
-            language=language,
-            key=call.key,
-            request=call.request.message if call.request else None,
-            near=near,
-            parts=tuple(file.part for file in call.files if file.part),
-        )
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """Return the ids by which a configuration may name the chat, the nearest first."""
-        return places_of(self.chat, self.within)
-
-    def request_ref(self) -> MessageRef | None:
-        """Return the caller's own message, where there is one."""
-        if self.request is None:
-            return None
-        return MessageRef(platform=self.platform, chat=self.chat, message=self.request)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +34,7 @@ class Unreachable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prompt:
+class ReplyPrompt:
     """One of the bot's messages that asks for a reply: which command the reply completes, for which job."""
 
     command: str
@@ -109,7 +56,7 @@ WHERE job_id = ? AND deliveries.message IS NOT NULL
 """
 
 
-class Records:
+class MessageRecords:
     """Reads and writes the bot's own tables. Every write is durable when it returns."""
 
     def __init__(self, database: Database) -> None:
@@ -172,7 +119,7 @@ class Records:
 
         return await self._database.read(query)
 
-    async def note_prompt(self, ref: MessageRef, prompt: "Prompt") -> None:
+    async def note_prompt(self, ref: MessageRef, prompt: "ReplyPrompt") -> None:
         """Remember what a reply to one of the bot's messages is meant for. Idempotent."""
 
         def change(connection: sqlite3.Connection) -> None:
@@ -183,16 +130,16 @@ class Records:
 
         await self._database.write(change)
 
-    async def prompt(self, ref: MessageRef) -> "Prompt | None":
+    async def prompt(self, ref: MessageRef) -> "ReplyPrompt | None":
         """Return what a reply to that message is meant for, or None."""
 
-        def query(connection: sqlite3.Connection) -> Prompt | None:
+        def query(connection: sqlite3.Connection) -> ReplyPrompt | None:
             row = connection.execute(
                 "SELECT command, job_id FROM prompts"
                 " WHERE platform = ? AND chat = ? AND message = ?",
                 (ref.platform, ref.chat, ref.message),
             ).fetchone()
-            return None if row is None else Prompt(command=row[0], job_id=row[1])
+            return None if row is None else ReplyPrompt(command=row[0], job_id=row[1])
 
         return await self._database.read(query)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Room:
+class ChatSettings:
     """The settings of a chat.
 
     `system` is told to every text model before a conversation; requests that hold one of `words`
@@ -32,7 +32,7 @@ class Room:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rooms:
+class ChatSettingsTable:
     """Finds a chat's settings: those of the nearest place that has any.
 
     A thread's own come before its channel's, then its category's, its server's, its platform's and
@@ -40,12 +40,12 @@ class Rooms:
     "*". A place's settings are taken as a whole, never mixed with those of a wider one.
     """
 
-    by_key: Mapping[str, Room] = field(default_factory=dict)
+    by_key: Mapping[str, ChatSettings] = field(default_factory=dict)
 
-    def of(self, platform: str, places: Iterable[str]) -> Room:
+    def of(self, platform: str, places: Iterable[str]) -> ChatSettings:
         """Return the settings that hold at the first of these places; see `places_of`."""
         keys = (*(f"{platform}:{place}" for place in places), platform, "*")
-        return next((self.by_key[key] for key in keys if key in self.by_key), Room())
+        return next((self.by_key[key] for key in keys if key in self.by_key), ChatSettings())
 
 
 def places_of(chat: str, within: Sequence[str]) -> tuple[str, ...]:

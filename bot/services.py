@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from bot.chat_log import SqliteLog
 from bot.config_records import RetentionConfig
-from bot.platforms.base import ChatPlatform, Door
+from bot.platforms.base import ChatPlatform, CommandHandler
 from bot.platforms.errors import ChatRefused
 from bot.retention import let_go
 from queueing.errors import BackendError, StoreError
@@ -27,14 +27,14 @@ _LOOK_EVERY_S = 30.0  # whether much has come since
 _MUCH_LEAST_MB = 64
 
 
-async def keep_all_up(platforms: Sequence[ChatPlatform], door: Door) -> None:
+async def keep_all_up(platforms: Sequence[ChatPlatform], door: CommandHandler) -> None:
     """Run every chat; raise `ChatRefused` with every reason when none of them can ever be used."""
     if platforms:
         refusals = await asyncio.gather(*(_keep_up(platform, door) for platform in platforms))
         raise ChatRefused("no chat can be used: " + "; ".join(refusals))
 
 
-async def _keep_up(platform: ChatPlatform, door: Door) -> str:
+async def _keep_up(platform: ChatPlatform, door: CommandHandler) -> str:
     """Keep one platform up: it may fail, the others go on. Returns why it can never be used."""
     pause_s = _FIRST_PAUSE_S
     while True:

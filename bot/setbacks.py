@@ -6,10 +6,10 @@ Renders and sends nothing.
 import logging
 from collections.abc import Callable, Mapping
 
-from bot.cards import Card
-from bot.desks import Desk, Desks, pause_s, paused_until
+from bot.cards import StatusMessage
+from bot.desks import Channel, Channels, pause_s, paused_until
 from bot.platforms.errors import ChatError, ChatGone, SlowDown
-from bot.records import Records, Unreachable
+from bot.records import MessageRecords, Unreachable
 from queueing.errors import StoreError
 from queueing.jobqueue import JobQueue
 from queueing.ports import Clock
@@ -21,17 +21,17 @@ _GONE_PAUSE_S = 3600.0  # and in a chat that shut us out
 _GIVE_UP_S = 24 * 3600.0
 
 
-class Setbacks:
+class DeliveryFailures:
     """Reacts to failures on cards and desks; `drop` lets go of a card that is given up."""
 
     def __init__(
         self,
         *,
         queue: JobQueue,
-        records: Records,
+        records: MessageRecords,
         clock: Clock,
-        desks: Desks,
-        drop: Callable[[Card], None],
+        desks: Channels,
+        drop: Callable[[StatusMessage], None],
     ) -> None:
         self._queue = queue
         self._records = records
@@ -39,7 +39,7 @@ class Setbacks:
         self._desks = desks
         self._drop = drop
 
-    def slow_down(self, desk: Desk, card: Card, slow: SlowDown) -> None:
+    def slow_down(self, desk: Channel, card: StatusMessage, slow: SlowDown) -> None:
         """Wait out a penalty: the whole chat, or only a message that is too old."""
         now = self._clock.now()
         if card.free(desk.pace):
@@ -51,7 +51,7 @@ class Setbacks:
         else:
             card.hold_until = now + slow.retry_after_s
 
-    async def leave_alone(self, desk: Desk, card: Card, error: ChatError) -> None:
+    async def leave_alone(self, desk: Channel, card: StatusMessage, error: ChatError) -> None:
         """Try a chat that cannot be reached ever less often, with one card for all of its."""
         now = self._clock.now()
         longest_s = _GONE_PAUSE_S if isinstance(error, ChatGone) else _AWAY_PAUSE_S
@@ -66,7 +66,7 @@ class Setbacks:
         for each in [each for each in desk.cards.values() if each.job.state.final]:
             await self._note_failure(each, now, tries=desk.failures)
 
-    async def try_later(self, card: Card, error: Exception) -> None:
+    async def try_later(self, card: StatusMessage, error: Exception) -> None:
         """Pause one card, longer each time."""
         now = self._clock.now()
         card.failures += 1
@@ -80,7 +80,7 @@ class Setbacks:
         if card.job.state.final:
             await self._note_failure(card, now)
 
-    async def _note_failure(self, card: Card, now: float, *, tries: int = 1) -> None:
+    async def _note_failure(self, card: StatusMessage, now: float, *, tries: int = 1) -> None:
         """Count a failed delivery; after a day of them, give up. Never raises."""
         try:
             vain = await self._records.note_unreachable(
@@ -96,7 +96,9 @@ class Setbacks:
         self._drop(card)
         log.error("job %s: undeliverable after a day; its result is kept", card.job.id)
 
-    def remember(self, cards: Mapping[int, Card], unreachable: Mapping[int, Unreachable]) -> None:
+    def remember(
+        self, cards: Mapping[int, StatusMessage], unreachable: Mapping[int, Unreachable]
+    ) -> None:
         """Go on with an earlier run's pauses: a restart neither hammers a chat nor forgets it."""
         now = self._clock.now()
         for job_id, vain in unreachable.items():

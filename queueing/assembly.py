@@ -24,7 +24,7 @@ from queueing.world import Rules
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Parts:
+class QueueParts:
     """What a queue is made of, as far as its front door and its start have to do with it."""
 
     fleet: Fleet
@@ -50,7 +50,7 @@ def assemble(
     runner: str,
     changed: Callable[[], None],
     publish: Callable[[Event], None],
-) -> Parts:
+) -> QueueParts:
     """Return the parts of a queue, none of them at work yet.
 
     `changed` is called after every change of the fleet, `publish` with every event.
@@ -101,7 +101,7 @@ def assemble(
         clock=clock,
         publish=publish,
     )
-    return Parts(
+    return QueueParts(
         fleet=fleet,
         times=times,
         health=health,

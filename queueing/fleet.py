@@ -13,8 +13,8 @@ from queueing.catalog import Catalog, ModelSpec
 from queueing.jobs import Job
 from queueing.paused import Paused
 from queueing.ports import Backend, Clock
-from queueing.setbacks import Setbacks
-from queueing.vitals import Vitals
+from queueing.setbacks import LoadFailures
+from queueing.vitals import BackendHealth
 from queueing.world import Copy, Residency
 
 
@@ -39,8 +39,8 @@ class Fleet:
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.catalog = catalog
-        self.vitals = Vitals(catalog.backends.values(), clock, changed)
-        self.setbacks = Setbacks(clock, changed)
+        self.vitals = BackendHealth(catalog.backends.values(), clock, changed)
+        self.setbacks = LoadFailures(clock, changed)
         self.paused = Paused()
         self.pins: set[tuple[str, str]] = set()  # (model, backend) an admin wants kept loaded
         self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change

@@ -11,7 +11,7 @@ from math import inf, sqrt
 
 from queueing.forecast_tail import Key, Share, shares
 from queueing.future import Future, Service, typical_s
-from queueing.future_line import Line, Started
+from queueing.future_line import SimulatedQueue, Started
 from queueing.jobs import Job
 from queueing.precedence import Precedence, precedence
 from queueing.world import World
@@ -117,7 +117,7 @@ class Forecast:
         return line is not None and self._stands(line)
 
     @staticmethod
-    def _stands(line: Line) -> bool:
+    def _stands(line: SimulatedQueue) -> bool:
         """Whether a line's head is being started at this moment, so that its place is not known.
 
         To look ahead all the same would only follow the other lines as far as is allowed.
@@ -125,7 +125,7 @@ class Forecast:
         view = line.view
         return bool(view.count) and not view.heads and view.next_start_at is None
 
-    def _start_of(self, line: Line, position: int) -> Started | None:
+    def _start_of(self, line: SimulatedQueue, position: int) -> Started | None:
         known = line.starts
         if position <= len(known):
             return known[position - 1]
@@ -151,15 +151,15 @@ class Forecast:
             most_slots=self._most_slots,
         )
 
-    def _usual_s(self, line: Line) -> float:
+    def _usual_s(self, line: SimulatedQueue) -> float:
         backend = line.starts[-1].backend if line.starts else ""
         return typical_s(self._origin.models[line.model], backend)
 
-    def _most_slots(self, line: Line) -> int:
+    def _most_slots(self, line: SimulatedQueue) -> int:
         model = self._origin.models[line.model]
         return model.parallel * len(model.backends)
 
-    def _pace_s(self, line: Line) -> float:
+    def _pace_s(self, line: SimulatedQueue) -> float:
         """Return the seconds from one start of a line to the next, as far as it was seen."""
         starts = line.starts
         if len(starts) > 4:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from queueing.future_line import Line
+from queueing.future_line import SimulatedQueue
 
 Key = tuple[str, str]  # model and lane
 
@@ -45,12 +45,12 @@ def _begun(stretch: tuple[float, float, float]) -> float:
 
 
 def shares(
-    lines: Mapping[Key, Line],
+    lines: Mapping[Key, SimulatedQueue],
     *,
     since: float,
     now: float,
-    service_s: Callable[[Line], float],
-    most_slots: Callable[[Line], int],
+    service_s: Callable[[SimulatedQueue], float],
+    most_slots: Callable[[SimulatedQueue], int],
 ) -> dict[Key, Share]:
     """Return the lines' shares from `now` on, as they were since `since`, run to their ends."""
     seen_s = max(now - since, _LEAST)

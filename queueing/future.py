@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 from queueing.estimates import Usual
-from queueing.future_line import Line, Started, lines_of
+from queueing.future_line import SimulatedQueue, Started, lines_of
 from queueing.jobs import Job
 from queueing.planning import plan_moves
 from queueing.planning.board import DEFAULT_LOAD_S, DEFAULT_SERVICE_S, Gate
@@ -90,7 +90,7 @@ class Future:
         """The moment it has got to."""
         return self._world.now
 
-    def of_model(self, model: str) -> Sequence[Line]:
+    def of_model(self, model: str) -> Sequence[SimulatedQueue]:
         """Return the lines of a model."""
         return self._lines_of.get(model, ())
 
@@ -231,13 +231,13 @@ class Future:
         running = sum(number for (_, name), number in self._running.items() if name in there)
         return running, list(self._backends).index(backend)
 
-    def _left_in(self, model: str, now: float) -> list[Line]:
+    def _left_in(self, model: str, now: float) -> list[SimulatedQueue]:
         """Return the lines of a model in which somebody waits at that moment."""
         return [
             line for line in self._lines_of.get(model, ()) if len(line.starts) < line.count(now)
         ]
 
-    def _next_lane(self, model: str, lines: Sequence[Line]) -> int:
+    def _next_lane(self, model: str, lines: Sequence[SimulatedQueue]) -> int:
         """Return which of the lines has its turn, and note what that costs it."""
         names = [line.view.lane for line in lines]
         before = levelled(model, names, self._spent) if len(names) > 1 else {}
@@ -401,14 +401,14 @@ class Future:
                 self._expect_in(line)
         return tuple(views)
 
-    def _expect_in(self, line: Line) -> None:
+    def _expect_in(self, line: SimulatedQueue) -> None:
         """Have the next arrival in an empty line looked at when it comes."""
         key = line.model, line.view.lane
         if line.rate_per_s > 0 and key not in self._coming:
             self._coming.add(key)
             heappush(self._events, (line.next_arrival_at(), _CAME, *key))
 
-    def _heads(self, line: Line, done: int, count: int, now: float) -> tuple[Job, ...]:
+    def _heads(self, line: SimulatedQueue, done: int, count: int, now: float) -> tuple[Job, ...]:
         view = line.view
         pausing = (
             view.count > 0

@@ -31,7 +31,7 @@ class Started:
 
 
 @dataclass(slots=True)
-class Line:
+class SimulatedQueue:
     """The future of one line: its jobs before they start, and the starts that are known.
 
     Further jobs come at the rate of the present, less and less of them the further ahead: who asks
@@ -83,7 +83,7 @@ class Line:
         return stand_in(0, self.model, queued_at, lane=self.view.lane)
 
 
-def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[Line]:
+def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[SimulatedQueue]:
     """Return the lines of a model: of the lanes in which somebody waits or is expected."""
     flows = dict(model.flows)
     views = {view.lane: view for view in model.waiting}
@@ -104,14 +104,14 @@ def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[Line]
 
 def _line(
     model: str, view: Waiting, now: float, flow: Flow, rush_s: float, *, several: bool
-) -> Line:
+) -> SimulatedQueue:
     """Return one line; where there are several, those who come to one make others wait.
 
     Then it matters who comes together: such a rush is as much rarer, and a steady stream lasts.
     """
     if not several:
-        return Line(model, view, now, flow.per_s, rush_s)
+        return SimulatedQueue(model, view, now, flow.per_s, rush_s)
     if flow.together < STEADY:
         rush_s *= LASTING_RUSHES
     lull_s = (flow.together - 1) / 2 / flow.per_s if flow.per_s > 0 else 0.0
-    return Line(model, view, now, flow.per_s, rush_s, lull_s)
+    return SimulatedQueue(model, view, now, flow.per_s, rush_s, lull_s)

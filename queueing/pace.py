@@ -1,4 +1,4 @@
-"""Pace: when a running job will be done, judged by its own steps; pure."""
+"""ProgressEta: when a running job will be done, judged by its own steps; pure."""
 
 from queueing.requests import Progress
 
@@ -6,7 +6,7 @@ _NEARLY = 0.8  # of all the work: so little is left that it may end sooner than 
 _ENOUGH = 3  # steps between two looks: single ones say too little
 
 
-class Pace:
+class ProgressEta:
     """Follows the steps of one attempt.
 
     What was learned from other jobs stands until this one is seen to be slower, such as the first

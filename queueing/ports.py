@@ -60,7 +60,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Turn:
+class StartOrder:
     """Where a waiting job stands among those of its model that could start now.
 
     `number` counts from 1 within its lane; None while it is passed by others or starts already.
@@ -141,7 +141,9 @@ class Store(Protocol):
         wait no longer are left out. Microseconds each, at any depth.
         """
 
-    async def turns(self, job_ids: Sequence[int], *, begun: Collection[int]) -> Mapping[int, Turn]:
+    async def turns(
+        self, job_ids: Sequence[int], *, begun: Collection[int]
+    ) -> Mapping[int, StartOrder]:
         """Return where waiting jobs stand that have a place, as the lines were last read.
 
         `begun` are those whose start is being written down: they count as started. Microseconds

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from queueing.future import Future
-from queueing.future_line import Line, Started
+from queueing.future_line import SimulatedQueue, Started
 from queueing.world import World
 
 
@@ -51,12 +51,12 @@ def _turn(future: Future, model: str, now: float) -> Started | None:
     return min(found, key=lambda start: start.at)
 
 
-def _next(line: Line, now: float) -> Started | None:
+def _next(line: SimulatedQueue, now: float) -> Started | None:
     begun = line.begun(now)
     return line.starts[begun] if begun < min(len(line.starts), line.view.count) else None
 
 
-def _before(line: Line, world: World, turn: Started, now: float) -> list[float]:
+def _before(line: SimulatedQueue, world: World, turn: Started, now: float) -> list[float]:
     """Return when jobs that wait in a line now start on the turn's host before it.
 
     A line of which nothing could start now may still pause then, so it is not counted on.
@@ -65,13 +65,13 @@ def _before(line: Line, world: World, turn: Started, now: float) -> list[float]:
     return _there(line, world, turn, now)[: max(0, waiting)]
 
 
-def _may_begin(line: Line, turn: Started, now: float) -> bool:
+def _may_begin(line: SimulatedQueue, turn: Started, now: float) -> bool:
     """Whether a job of a line begins anywhere before the turn, or may because one just does."""
     paused = line.view.count > 0 and not line.view.heads
     return paused or line.begun(turn.at) > line.begun(now)
 
 
-def _there(line: Line, world: World, turn: Started, now: float) -> list[float]:
+def _there(line: SimulatedQueue, world: World, turn: Started, now: float) -> list[float]:
     """Return when jobs of a line start on the turn's host before it."""
     host = world.backends[turn.backend].host
     return [

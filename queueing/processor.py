@@ -16,7 +16,7 @@ from queueing.events import JobChanged, Progressed
 from queueing.fleet import Fleet
 from queueing.jobs import Job, JobEvent
 from queueing.outcomes import Outcomes
-from queueing.pace import Pace
+from queueing.pace import ProgressEta
 from queueing.ports import Clock, Fetch, Report, Store
 from queueing.problems import What, problem
 from queueing.requests import Progress
@@ -226,7 +226,7 @@ class Processor:
     async def _run(self, job: Job, backend: str, attempt: Attempted) -> None:
         spec = self._fleet.catalog.models[job.model]
         try:
-            pace = Pace(self._fleet.slots[job.id].ends_at, self._clock.now())
+            pace = ProgressEta(self._fleet.slots[job.id].ends_at, self._clock.now())
             fetch = await watched(attempt, spec.timeouts, lambda p: self._progressed(job, pace, p))
             # The server is done with it: the slot is free, and fetching overlaps the next job.
             self._fleet.vacate(job.id)
@@ -257,7 +257,7 @@ class Processor:
             async with asyncio.timeout(GIVE_WAY_S):
                 await written
 
-    def _progressed(self, job: Job, pace: Pace, progress: Progress) -> None:
+    def _progressed(self, job: Job, pace: ProgressEta, progress: Progress) -> None:
         ends_at = pace.heard(progress, self._clock.now())
         if progress.ahead:
             self._fleet.hold(job.id)

@@ -8,14 +8,14 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping
 
-from queueing.assembly import Parts
+from queueing.assembly import QueueParts
 from queueing.fleet import Fleet
 from queueing.ports import Store
 
 log = logging.getLogger(__name__)
 
 
-async def recover(store: Store, parts: Parts, work: asyncio.TaskGroup) -> None:
+async def recover(store: Store, parts: QueueParts, work: asyncio.TaskGroup) -> None:
     """Bring back pauses, what was learned, pins, running jobs and what is known to be in memory.
 
     Waiting jobs need nothing: the store has their places. Raises `StoreError`.

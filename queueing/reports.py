@@ -12,7 +12,7 @@ from queueing.forecast import Expected
 from queueing.jobs import Job, JobState
 from queueing.outlook import Outlook
 from queueing.planning.lanes import Lane, competing, place
-from queueing.ports import Clock, Store, Turn
+from queueing.ports import Clock, StartOrder, Store
 from queueing.router import Router
 from queueing.standings import BackendStatus, CopyStatus, HostStatus, ModelStatus, Standing
 from queueing.times import Times
@@ -133,7 +133,7 @@ class Reports:
         )
 
     def _standing_of_waiting(
-        self, job: Job, line: _Line, in_lane: int | None, turn: Turn | None
+        self, job: Job, line: _Line, in_lane: int | None, turn: StartOrder | None
     ) -> Standing:
         reason, now = line.reason, self._clock.now()
         if job.id in self._fleet.slots:  # its start is being written down

@@ -1,17 +1,18 @@
-"""Setbacks: loads that failed, how long they pause, and what cannot be loaded where."""
+"""LoadFailures: loads that failed, how long they pause, and what cannot be loaded where."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from queueing.ports import Clock
 from queueing.retry import pause_s
+from queueing.standings import Trouble
 
 MENDING_S = 600.0  # how long a model that cannot work on a backend is not tried there again
 LASTING_S = 30.0  # a copy that leaves sooner by itself was no good load
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LoadFailures:
+class FailureStreak:
     """The failed loads of a model in a row, and when it may be tried again.
 
     `good_at` is set by a load that worked; the row ends only if its copy then lasts a while.
@@ -22,31 +23,19 @@ class LoadFailures:
     good_at: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Trouble:
-    """A model that a backend could not load as it is, and when that is tried again.
-
-    `cause` is for the operator.
-    """
-
-    backend: str
-    cause: str
-    again_at: float
+_NONE = FailureStreak()
 
 
-_NONE = LoadFailures()
-
-
-class Setbacks:
+class LoadFailures:
     """Keeps failures in memory; calls `changed` when one is added."""
 
     def __init__(self, clock: Clock, changed: Callable[[], None]) -> None:
         self._clock = clock
         self._changed = changed
-        self._failures: dict[str, LoadFailures] = {}
+        self._failures: dict[str, FailureStreak] = {}
         self._unable: dict[tuple[str, str], Trouble] = {}
 
-    def of(self, model: str) -> LoadFailures:
+    def of(self, model: str) -> FailureStreak:
         """Return the failed loads of a model in a row."""
         return self._failures.get(model, _NONE)
 
@@ -55,7 +44,7 @@ class Setbacks:
         now, past = self._clock.now(), self.of(model)
         lasted = past.good_at is not None and now - past.good_at >= LASTING_S
         count = 1 if lasted else past.count + 1
-        self._failures[model] = LoadFailures(count=count, until=now + pause_s(count))
+        self._failures[model] = FailureStreak(count=count, until=now + pause_s(count))
         self._changed()
         return count
 

@@ -3,8 +3,19 @@
 from dataclasses import dataclass
 
 from queueing.jobs import Job
-from queueing.setbacks import Trouble
 from queueing.world import Reason, Residency
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trouble:
+    """A model that a backend could not load as it is, and when that is tried again.
+
+    `cause` is for the operator.
+    """
+
+    backend: str
+    cause: str
+    again_at: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""Vitals: which servers can be used, since when, and what they said last.
+"""BackendHealth: which servers can be used, since when, and what they said last.
 
 Memory only; told by the health watch and by whoever meets a server that fails. Each going and
 coming back is logged once.
@@ -18,7 +18,7 @@ LONGEST_WEDGE_PAUSE_S = 1800.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BackendHealth:
+class HealthRecord:
     """Whether a backend can be used, since when, and what it said last.
 
     `error` is None before the first look and while it is up. `wedged_until` is set while it
@@ -33,7 +33,7 @@ class BackendHealth:
     wedged_until: float | None = None
 
 
-class Vitals:
+class BackendHealth:
     """Keeps the health of every backend; calls `changed` when one goes or comes back."""
 
     def __init__(
@@ -45,9 +45,9 @@ class Vitals:
         self._names = {
             spec.name: f"{spec.name} ({spec.url})" if spec.url else spec.name for spec in backends
         }
-        self._health = {name: BackendHealth(since=clock.now()) for name in self._names}
+        self._health = {name: HealthRecord(since=clock.now()) for name in self._names}
 
-    def of(self, backend: str) -> BackendHealth:
+    def of(self, backend: str) -> HealthRecord:
         """Return how a backend is."""
         return self._health[backend]
 
@@ -56,7 +56,7 @@ class Vitals:
         now, health = self._clock.now(), self._health[backend]
         if health.wedged_until is not None and now < health.wedged_until:
             return
-        self._health[backend] = BackendHealth(
+        self._health[backend] = HealthRecord(
             up=True,
             since=health.since if health.up else now,
             description=info.description,

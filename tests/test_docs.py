@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import tasks
-from backends import KINDS, connect
+from backends.registry import KINDS, connect
 from bot import arguments
 from bot.commands.registry import COMMANDS
 from bot.config import Config, parse, settings_at

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from backends.films.helper import WALL_S, FilmError, NoFilms, ask, available
-from backends.films.order import Looks, Order, Task
+from backends.films.order import Looks, MediaTask, Order
 from backends.metadata.kinds import mime_of
 from queueing.requests import File
 
@@ -38,7 +38,7 @@ async def cleaned(data: bytes, *, wall_s: float = WALL_S) -> bytes:
 
     Raises `FilmError` for one that cannot be read, or not within `wall_s` seconds.
     """
-    order = Order(task=Task.CLEAN, mime=mime_of(data), size=len(data))
+    order = Order(task=MediaTask.CLEAN, mime=mime_of(data), size=len(data))
     _, made = await ask(order, data, wall_s=wall_s)
     return made
 
@@ -47,7 +47,7 @@ async def looked_at(file: File) -> Film:
     """Return what a film or a sound is. Raises `FilmError`."""
     key = await _digest(file)
     if key not in _looks:
-        order = Order(task=Task.LOOK, mime=mime_of(file.data), size=len(file.data))
+        order = Order(task=MediaTask.LOOK, mime=mime_of(file.data), size=len(file.data))
         answer, still = await ask(order, file.data)
         _looks[key] = Film(looks=answer.looks or Looks(), still=still)
         while len(_looks) > _REMEMBERED:
@@ -62,7 +62,7 @@ async def fitted(file: File, limit: int) -> File:
     """
     key = (await _digest(file), limit)
     if key not in _fits:
-        order = Order(task=Task.FIT, mime=mime_of(file.data), size=len(file.data), limit=limit)
+        order = Order(task=MediaTask.FIT, mime=mime_of(file.data), size=len(file.data), limit=limit)
         answer, made = await ask(order, file.data)
         stem = file.name.rpartition(".")[0] or file.name
         name = f"{stem}.{_ENDINGS[answer.mime]}"

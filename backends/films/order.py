@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 
-class Task(StrEnum):
+class MediaTask(StrEnum):
     """What to do with a file."""
 
     CLEAN = "clean"  # leave out all but picture and sound, without encoding anything again
@@ -17,7 +17,7 @@ class Task(StrEnum):
 class Order:
     """A task on a file of a media type; `size` bytes follow. `limit` is for a file that must fit."""
 
-    task: Task
+    task: MediaTask
     mime: str
     size: int
     limit: int = 0
@@ -30,7 +30,7 @@ class Order:
     def read(cls, line: bytes) -> "Order":
         """Return an order that was sent."""
         fields = json.loads(line)
-        return cls(**fields | {"task": Task(fields["task"])})
+        return cls(**fields | {"task": MediaTask(fields["task"])})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

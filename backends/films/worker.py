@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from typing import BinaryIO
 
-from backends.films.order import Answer, Order, Task
+from backends.films.order import Answer, MediaTask, Order
 
 MEMORY = 3 * 2**30  # bytes of addresses; the libraries alone take a sixth of it
 PROCESSOR_S = 600
@@ -43,16 +43,16 @@ def _answered(order: Order, data: bytes) -> tuple[Answer, bytes]:
 def _done(order: Order, data: bytes) -> tuple[Answer, bytes]:
     # Imported here: an order is answered with a sentence where the libraries are missing.
     match order.task:
-        case Task.CLEAN:
+        case MediaTask.CLEAN:
             from backends.films.remux import clean  # noqa: PLC0415
 
             return Answer(mime=order.mime), clean(data, order.mime)
-        case Task.LOOK:
+        case MediaTask.LOOK:
             from backends.films.look import look  # noqa: PLC0415
 
             looks, still = look(data, order.mime)
             return Answer(mime="image/jpeg" if still else "", looks=looks), still
-        case Task.FIT:
+        case MediaTask.FIT:
             from backends.films.encode import fit  # noqa: PLC0415
 
             made = fit(data, order.mime, order.limit)

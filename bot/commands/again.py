@@ -3,7 +3,8 @@
 import secrets
 
 from bot.commands import place
-from bot.commands.context import Answer, Call, Context, Placed
+from bot.commands.answer import Answer, Placed
+from bot.commands.context import Call, Context
 from bot.commands.jobs import past_job
 from bot.commands.table import Command, Param, ParamKind, Topic
 from queueing.requests import TextToImage

@@ -2,7 +2,8 @@
 
 from bot.attachments import AttachmentKind
 from bot.commands import place, talks
-from bot.commands.context import Answer, Call, CallRefused, Context, Placed, bounded, usual_model
+from bot.commands.answer import Answer, Placed
+from bot.commands.context import Call, CallRefused, Context, bounded, usual_model
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.conversation import PICTURES, Talk, continued, room_chars
 from queueing.jobs import Job

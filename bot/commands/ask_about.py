@@ -4,7 +4,8 @@ A form cannot take files along, so what hangs on the message is looked at withou
 """
 
 from bot.commands import ask, place
-from bot.commands.context import Answer, Asked, Call, CallRefused, Context
+from bot.commands.answer import Answer, Asked
+from bot.commands.context import Call, CallRefused, Context
 from bot.commands.edit import FORM_TEXT_MOST
 from bot.commands.table import Command
 from bot.commands.talks import quoted_in

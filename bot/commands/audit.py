@@ -1,6 +1,7 @@
 """`/audit`, for admins: who did what to whom, newest first."""
 
-from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, reply
 from bot.commands.table import Command, Param, ParamKind
 from bot.platforms.content import Body, Moment
 from bot.texts import join

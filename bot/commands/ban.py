@@ -1,6 +1,7 @@
 """`/ban <person> [reason]`, for admins: a person may not use Usher, for a while or for good."""
 
-from bot.commands.context import Answer, Call, CallRefused, Context, audited, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, CallRefused, Context, audited, reply
 from bot.commands.people import meant_person
 from bot.commands.table import Command, Param, ParamKind
 from bot.people import HOUR_S

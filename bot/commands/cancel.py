@@ -3,7 +3,8 @@
 `/cancel all` ends all of the caller's open jobs.
 """
 
-from bot.commands.context import Answer, Call, CallRefused, Context, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, CallRefused, Context, reply
 from bot.commands.jobs import meant_job
 from bot.commands.table import Command, Param, ParamKind, Topic
 from queueing.jobs import JobState

@@ -1,6 +1,7 @@
 """`/clear <model>`, for admins: cancel every job that waits for a model; running ones go on."""
 
-from bot.commands.context import Answer, Call, Context, audited, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, audited, reply
 from bot.commands.table import Command, Param, ParamKind
 from bot.commands.target import meant_model
 

@@ -5,29 +5,27 @@ A handler only decides and stores: it never sends. What it returns is sent by th
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from bot.access import Access
 from bot.audit import Act, AuditLog
+from bot.commands.answer import Reply
 from bot.commands.parse import Args, BadCall
 from bot.commands.table import Command
 from bot.conversation import IDLE_S
-from bot.debts import Task
 from bot.invites import Invites
 from bot.links import Links
-from bot.naming import Names
+from bot.naming import NameForms
 from bot.people import People, Person
-from bot.platforms.base import Invocation, MessageRef
-from bot.platforms.content import Body, Button, Content, Form
+from bot.platforms.base import Invocation
+from bot.platforms.content import Body, Button, Content
 from bot.platforms.web_log import ChatLog
 from bot.received import Received
-from bot.records import Origin, Records
-from bot.rooms import Rooms
+from bot.records import MessageRecords
+from bot.rooms import ChatSettingsTable
 from bot.styles import Style
 from bot.texts import Value, say, word
 from queueing.catalog import Catalog
 from queueing.jobqueue import JobQueue
-from queueing.jobs import Job
 from queueing.near import near
 from queueing.ports import Clock
 from queueing.requests import Capability
@@ -52,7 +50,7 @@ class Context:
     """
 
     queue: JobQueue
-    records: Records
+    records: MessageRecords
     people: People
     audit: AuditLog
     access: Access
@@ -60,10 +58,10 @@ class Context:
     defaults: Defaults
     commands: Sequence[Command]
     chat_logs: Mapping[str, ChatLog] = field(default_factory=dict)
-    rooms: Rooms = field(default_factory=Rooms)
+    rooms: ChatSettingsTable = field(default_factory=ChatSettingsTable)
     styles: Mapping[str, Style] = field(default_factory=dict)
     invites: Invites | None = None
-    naming: Mapping[str, Names] = field(default_factory=dict)
+    naming: Mapping[str, NameForms] = field(default_factory=dict)
     idle_s: float = IDLE_S
     links: Links | None = None
     received: Received | None = None
@@ -106,68 +104,6 @@ class Call:
     def say(self, key: str, **values: Value) -> Body:
         """Return a text in the caller's language."""
         return say(self.language, key, **values)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Placed:
-    """A job was accepted: its status message is the answer."""
-
-    job: Job
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shown:
-    """A job that has ended, brought back in a fresh message; `origin` is the call's."""
-
-    job: Job
-    origin: Origin
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reply:
-    """A plain answer. `private` shows it to the caller alone where the platform can."""
-
-    content: Content
-    private: bool = True
-
-
-class Work(Protocol):
-    """Does what outlasts a call and returns what the first answer then becomes."""
-
-    async def __call__(self, task: Task, /) -> Content:
-        """Do the task; failures become content. After a crash it may be called again."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Working:
-    """An answer now, and another in its place when the task is done."""
-
-    content: Content
-    task: Task
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
-    """A form to fill in; where the platform shows none, `content` asks for a reply instead."""
-
-    form: Form
-    content: Content
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Removed:
-    """The bot's messages to delete; where one cannot be, it shows `instead`.
-
-    `said` confirms it to who typed the command; under a pressed button nothing need be said.
-    """
-
-    refs: Sequence[MessageRef]
-    instead: Content
-    said: Content
-
-
-Answer = Placed | Shown | Reply | Working | Asked | Removed | None
-"""None: the call was a button whose effect shows elsewhere."""
 
 
 class CallRefused(Exception):

@@ -3,7 +3,8 @@
 Links to its files end with them. The result itself stays as long as retention keeps it; `/forget` really deletes.
 """
 
-from bot.commands.context import Answer, Call, CallRefused, Context, Removed
+from bot.commands.answer import Answer, Removed
+from bot.commands.context import Call, CallRefused, Context
 from bot.commands.jobs import pointed_job
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.content import Content

@@ -2,8 +2,9 @@
 
 from bot.attachments import AttachmentKind
 from bot.commands import place
+from bot.commands.answer import Answer
 from bot.commands.ask import QUESTION_LIMIT, ask, asked
-from bot.commands.context import Answer, Call, Context, bounded
+from bot.commands.context import Call, Context, bounded
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.commands.talks import earlier_job, name_of
 from bot.conversation import PICTURES

@@ -1,9 +1,9 @@
 """`/drain <host>`, for admins: pause a host, let its work end, unload it all: the card is free."""
 
-from bot.commands.context import Answer, Call, Context, Working, audited
+from bot.commands.answer import Answer, Task, Working
+from bot.commands.context import Call, Context, audited
 from bot.commands.table import Command, Param, ParamKind
 from bot.commands.target import meant_host
-from bot.debts import Task
 from bot.platforms.content import Content
 from bot.texts import say
 from bot.texts.problems import told

@@ -4,7 +4,8 @@ import secrets
 from collections.abc import Collection
 
 from bot.commands import place
-from bot.commands.context import Call, CallRefused, Context, Placed
+from bot.commands.answer import Placed
+from bot.commands.context import Call, CallRefused, Context
 from bot.commands.parse import size
 from bot.commands.table import Param, ParamKind
 from bot.styles import Style

@@ -4,7 +4,8 @@ Without a new text it answers with a form that holds the old values.
 """
 
 from bot.commands import drawing, place
-from bot.commands.context import Answer, Asked, Call, CallRefused, Context, Placed, bounded
+from bot.commands.answer import Answer, Asked, Placed
+from bot.commands.context import Call, CallRefused, Context, bounded
 from bot.commands.drawing import OPTIONS, PROMPT_LIMIT
 from bot.commands.jobs import past_job
 from bot.commands.table import Command, Param, ParamKind, Topic

@@ -1,9 +1,10 @@
 """`/forget me` and `/forget conversation`: really deletes what is stored of the caller."""
 
-from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, reply
 from bot.commands.table import Command, Param, ParamKind
+from bot.origin import Origin
 from bot.platforms.web_log import ChatLog
-from bot.records import Origin
 from queueing.jobs import Job
 from queueing.requests import Chat
 

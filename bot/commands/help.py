@@ -5,7 +5,8 @@ Admins see the names of theirs as well, and `/help admin` lists those.
 
 from collections.abc import Iterable, Sequence
 
-from bot.commands.context import Answer, Call, Context, is_admin, reply, unknown_command
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, is_admin, reply, unknown_command
 from bot.commands.parse import options, usage
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.content import Body, Strong, Typed

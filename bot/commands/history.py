@@ -1,6 +1,7 @@
 """`/history`: the caller's jobs, newest first, each with a button that brings it back."""
 
-from bot.commands.context import Answer, Call, Context, Reply, reply
+from bot.commands.answer import Answer, Reply
+from bot.commands.context import Call, Context, reply
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.content import Body, Button, Content, Moment, Strong
 from bot.texts import join, status, word

@@ -1,9 +1,10 @@
 """`/image [model] <prompt>`: draw a picture, from words or from an attached picture."""
 
-from bot import enhance
+from bot import enhancement
 from bot.attachments import AttachmentKind
 from bot.commands import drawing, place
-from bot.commands.context import Answer, Call, Context, bounded, usual_model
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, bounded, usual_model
 from bot.commands.parse import BadCall, size
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.styles import Style
@@ -56,7 +57,7 @@ async def handle(context: Context, call: Call) -> Answer:
         request = request.model_copy(update={"negative": negative})
     hold_s = 0.0
     if not call.args.get("raw"):
-        hold_s = enhance.hold_s(context.queue, model, request, has_picture=bool(files))
+        hold_s = enhancement.hold_s(context.queue, model, request, has_picture=bool(files))
     return await drawing.draw(context, call, model, request, files, hold_s=hold_s)
 
 

@@ -1,6 +1,7 @@
 """`/invite [name]`, for admins: a link of their own to the web chat for a person."""
 
-from bot.commands.context import Answer, Call, CallRefused, Context, audited, bounded, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, CallRefused, Context, audited, bounded, reply
 from bot.commands.table import Command, Param, ParamKind
 
 _NAME_MOST = 40

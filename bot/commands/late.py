@@ -2,12 +2,13 @@
 
 from bot.attachments import AttachmentKind
 from bot.commands import place
-from bot.commands.context import Answer, Call, CallRefused, Context, Placed
+from bot.commands.answer import Answer, Placed
+from bot.commands.context import Call, CallRefused, Context
 from bot.commands.parse import BadCall
 from bot.commands.table import Command
 from bot.conversation import PICTURES
+from bot.origin import Origin
 from bot.platforms.base import Invocation
-from bot.records import Origin
 from queueing.jobs import Job
 from queueing.requests import Chat, ChatMessage
 

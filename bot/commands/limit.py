@@ -1,6 +1,7 @@
 """`/limit <person>`, for admins: a person's own limits and lane, in place of their role's."""
 
-from bot.commands.context import Answer, Call, CallRefused, Context, audited, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, CallRefused, Context, audited, reply
 from bot.commands.parse import options
 from bot.commands.people import meant_person
 from bot.commands.table import Command, Param, ParamKind

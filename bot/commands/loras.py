@@ -2,9 +2,9 @@
 
 import asyncio
 
-from bot.commands.context import Answer, Call, Context, Working
+from bot.commands.answer import Answer, Task, Working
+from bot.commands.context import Call, Context
 from bot.commands.table import Command
-from bot.debts import Task
 from bot.platforms.content import Body, Content, Strong
 from bot.texts import join, plain, say
 from queueing.errors import QueueError

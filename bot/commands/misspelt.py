@@ -6,7 +6,7 @@ has its place. The job's message says it once.
 
 from bot.commands.context import Call, Context
 from bot.commands.table import ParamKind
-from bot.records import NearModel
+from bot.origin import NearModel
 from queueing.jobs import Job
 from queueing.requests import Capability, Chat, TextToImage
 

@@ -1,6 +1,7 @@
 """`/models`: what each model can do, whether it is in memory and where, its line and usual time."""
 
-from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, reply
 from bot.commands.table import Command
 from bot.platforms.content import Body, Moment, Strong
 from bot.texts import join, word

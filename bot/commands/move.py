@@ -1,6 +1,7 @@
 """`/move <job> first`, for admins: a waiting job gets the first place of its line."""
 
-from bot.commands.context import Answer, Call, CallRefused, Context, audited, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, CallRefused, Context, audited, reply
 from bot.commands.jobs import own_job
 from bot.commands.table import Command, Param, ParamKind
 

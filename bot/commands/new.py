@@ -1,6 +1,7 @@
 """`/new`: the next question begins a conversation, whatever was said before."""
 
-from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, reply
 from bot.commands.table import Command
 
 COMMAND = Command(name="new", help="command.new")

@@ -1,6 +1,7 @@
 """The button of that name under an answer that went on by itself: begin afresh."""
 
-from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, reply
 from bot.commands.jobs import own_job
 from bot.commands.new import begin
 from bot.commands.table import Command, Param, ParamKind

@@ -1,6 +1,7 @@
 """`/pause [model or host]`, for admins: start nothing more of it; without either, nothing at all."""
 
-from bot.commands.context import Answer, Call, Context, audited, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, audited, reply
 from bot.commands.table import Command, Param, ParamKind
 from bot.commands.target import meant_target, subject, words
 

@@ -10,11 +10,11 @@ from bot.commands.jobs import drawn_pictures, replied_job
 from bot.commands.misspelt import near_model
 from bot.commands.parse import BadCall, clean
 from bot.conversation import remembered_by
+from bot.origin import Origin
 from bot.pictures import BadPicture, checked
 from bot.platforms.base import Attachment
 from bot.platforms.content import Moment
 from bot.platforms.errors import ChatError
-from bot.records import Origin
 from bot.text_files import MOST_BYTES, BadTextFile, decoded
 from bot.texts import Value, status
 from queueing.errors import LimitReached

@@ -1,9 +1,9 @@
 """`/preload <model> [host]`, for admins: load a model now and keep it."""
 
-from bot.commands.context import Answer, Call, CallRefused, Context, Working, audited
+from bot.commands.answer import Answer, Task, Working
+from bot.commands.context import Call, CallRefused, Context, audited
 from bot.commands.table import Command, Param, ParamKind
 from bot.commands.target import meant_host, meant_model
-from bot.debts import Task
 from bot.platforms.content import Body, Content
 from bot.texts import join, say, status
 from bot.texts.problems import told

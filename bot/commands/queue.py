@@ -6,7 +6,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.commands.context import Answer, Call, CallRefused, Context, is_admin, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, CallRefused, Context, is_admin, reply
 from bot.commands.table import Command, Param, ParamKind, Topic
 from bot.platforms.content import Body, Button, Strong
 from bot.texts import join, status, word

@@ -40,9 +40,9 @@ from bot.commands import (
     vary_subtle,
 )
 from bot.commands import help as help_command
-from bot.commands.context import Answer, Call, Context
+from bot.commands.answer import Answer, Task
+from bot.commands.context import Call, Context
 from bot.commands.table import Command
-from bot.debts import Task
 from bot.platforms.content import Content
 
 Handler = Callable[[Context, Call], Awaitable[Answer]]

@@ -1,6 +1,7 @@
 """`/resume [model or host]`, for admins: lift its pause; without either, every pause there is."""
 
-from bot.commands.context import Answer, Call, Context, audited, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, audited, reply
 from bot.commands.pause import COMMAND as PAUSE
 from bot.commands.table import Command
 from bot.commands.target import meant_target, subject, words

@@ -1,6 +1,7 @@
 """`/settings`: what a person wants when a call does not say: models, size, style, language."""
 
-from bot.commands.context import Answer, Call, CallRefused, Context, reply, usual_model
+from bot.commands.answer import Answer
+from bot.commands.context import Call, CallRefused, Context, reply, usual_model
 from bot.commands.drawing import style_named
 from bot.commands.table import Command, Param, ParamKind
 from bot.people import Person

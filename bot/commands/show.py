@@ -1,9 +1,10 @@
 """`/show <job>` and the button of that name: an ended job again, as a fresh message with buttons."""
 
-from bot.commands.context import Answer, Call, Context, Shown, reply
+from bot.commands.answer import Answer, ShownAgain
+from bot.commands.context import Call, Context, reply
 from bot.commands.jobs import past_job
 from bot.commands.table import Command, Param, ParamKind, Topic
-from bot.records import Origin
+from bot.origin import Origin
 from bot.texts import status
 
 COMMAND = Command(
@@ -17,7 +18,7 @@ COMMAND = Command(
 async def handle(context: Context, call: Call) -> Answer:
     job = await past_job(context, call)
     if job.state.final:
-        return Shown(job=job, origin=Origin.of(call.invocation, call.language))
+        return ShownAgain(job=job, origin=Origin.of(call.invocation, call.language))
     # Its own message goes on living where it is: here is only how it stands now.
     standing = (await context.queue.standings([job]))[job.id]
     content = status.open_message(standing, None, call.language, previews=False)

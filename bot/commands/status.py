@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from bot.commands.context import Answer, Call, Context, is_admin, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, is_admin, reply
 from bot.commands.table import Command
 from bot.platforms.content import Body, Moment, Strong
 from bot.texts import join

@@ -1,6 +1,7 @@
 """`/styles`: the named presets the operator has set up."""
 
-from bot.commands.context import Answer, Call, Context, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, reply
 from bot.commands.table import Command
 from bot.platforms.content import Body, Strong
 from bot.texts import join

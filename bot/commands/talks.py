@@ -9,7 +9,7 @@ import re
 from bot.commands.context import Call, Context
 from bot.commands.jobs import replied_job
 from bot.conversation import Talk
-from bot.records import Origin
+from bot.origin import Origin
 from queueing.jobs import Job, JobState
 from queueing.requests import Chat, ChatMessage
 

@@ -1,6 +1,7 @@
 """`/unban <person>`, for admins: a banned person may use Usher again."""
 
-from bot.commands.context import Answer, Call, CallRefused, Context, audited, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, CallRefused, Context, audited, reply
 from bot.commands.people import meant_person
 from bot.commands.table import Command, Param, ParamKind
 

@@ -1,6 +1,7 @@
 """`/uninvite <name>`, for admins: a person's link to the web chat ends, and their open jobs."""
 
-from bot.commands.context import Answer, Call, CallRefused, Context, audited, reply
+from bot.commands.answer import Answer
+from bot.commands.context import Call, CallRefused, Context, audited, reply
 from bot.commands.table import Command, Param, ParamKind
 
 COMMAND = Command(

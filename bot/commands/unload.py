@@ -1,10 +1,10 @@
 """`/unload <model> [host]`, for admins: free a model's memory."""
 
-from bot.commands.context import Answer, Call, Context
+from bot.commands.answer import Answer, Task
+from bot.commands.context import Call, Context
 from bot.commands.preload import COMMAND as PRELOAD
 from bot.commands.preload import begun, named
 from bot.commands.table import Command
-from bot.debts import Task
 from bot.platforms.content import Content
 from bot.texts import say
 from bot.texts.problems import told

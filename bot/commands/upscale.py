@@ -1,7 +1,8 @@
 """`/upscale` and the button of that name: the same picture, larger."""
 
 from bot.attachments import AttachmentKind
-from bot.commands.context import Answer, Call, CallRefused, Context, usual_model
+from bot.commands.answer import Answer
+from bot.commands.context import Call, CallRefused, Context, usual_model
 from bot.commands.drawing import draw
 from bot.commands.source import meant_source
 from bot.commands.table import Command, Param, ParamKind, Topic

@@ -1,7 +1,8 @@
 """`/vary` and the buttons of that name: a new picture from an old one, close to it or further away."""
 
 from bot.attachments import AttachmentKind
-from bot.commands.context import Answer, Call, Context, bounded, usual_model
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context, bounded, usual_model
 from bot.commands.drawing import PROMPT_LIMIT, draw, new_seed
 from bot.commands.source import Source, meant_source
 from bot.commands.table import Command, Param, ParamKind, Topic

@@ -1,6 +1,7 @@
 """The button of that name: a variation that stays close to the picture."""
 
-from bot.commands.context import Answer, Call, Context
+from bot.commands.answer import Answer
+from bot.commands.context import Call, Context
 from bot.commands.table import Command, Param, ParamKind
 from bot.commands.vary import vary
 

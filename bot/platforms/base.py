@@ -46,7 +46,7 @@ PLAYED = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class ChatLimits:
     """A platform's numbers. Lengths in UTF-16 units, sizes in bytes, times in seconds.
 
     `edit_every_s` is the least time between two edits of one message, `chat_every_s` between two
@@ -81,7 +81,7 @@ class Limits:
     moving_pictures: bool = True
     upload_in: Callable[[str], int] | None = None
 
-    def in_chat(self, chat: str) -> "Limits":
+    def in_chat(self, chat: str) -> "ChatLimits":
         """Return the numbers as they are in one chat now."""
         return self if self.upload_in is None else replace(self, upload=self.upload_in(chat))
 
@@ -159,13 +159,13 @@ class Invocation:
     `show_form` shows a form to the caller alone and is None where the platform has none, or where
     this kind of call cannot open one. It raises `ChatError`. `form` tells that the values come from
     one: a field that is missing from the options was emptied. `comes_again` says that the platform
-    delivers a call once more that `Door.call` has not returned from, after a restart at the latest.
+    delivers a call once more that `CommandHandler.call` has not returned from, after a restart at the latest.
 
     `album` is set for pictures that arrive one by one: `key` is then the album's, the same for
     parts that come late.
 
     `arrival` is the call's place among those of its person in its chat, where the platform took it
-    beforehand; see `Door.arrived`.
+    beforehand; see `CommandHandler.arrived`.
     """
 
     key: str
@@ -200,7 +200,7 @@ class Invocation:
         return places_of(self.chat, self.within)
 
 
-class Door(Protocol):
+class CommandHandler(Protocol):
     """The one way in, given to every platform."""
 
     commands: Sequence[Command]
@@ -244,10 +244,10 @@ class ChatPlatform(Protocol):
     """
 
     name: str
-    limits: Limits
+    limits: ChatLimits
     connected: asyncio.Event
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: CommandHandler) -> None:
         """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
 
     async def check(self) -> str:

@@ -17,7 +17,7 @@ import discord
 from discord import app_commands
 
 from bot.commands.table import Command
-from bot.platforms.base import Door, Limits, MessageRef
+from bot.platforms.base import ChatLimits, CommandHandler, MessageRef
 from bot.platforms.content import Content
 from bot.platforms.discord_client import Client, Notes
 from bot.platforms.discord_commands import Describe, missing_commands
@@ -65,7 +65,7 @@ class Discord:
     intent and receives nothing but interactions.
     """
 
-    limits = Limits(
+    limits = ChatLimits(
         text=TEXT_MOST,
         caption=TEXT_MOST,
         upload=10 * MEBIBYTE,
@@ -100,13 +100,13 @@ class Discord:
 
     # ------------------------------------------------------------ incoming
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: CommandHandler) -> None:
         """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
         async with asyncio.TaskGroup() as calls:
             refusal = await self._keep_connected(door, calls)
         raise refusal
 
-    async def _keep_connected(self, door: Door, calls: asyncio.TaskGroup) -> ChatRefused:
+    async def _keep_connected(self, door: CommandHandler, calls: asyncio.TaskGroup) -> ChatRefused:
         """Connect again and again; return why it makes no sense any more."""
         loop = asyncio.get_running_loop()
         pauses = restart_pauses_s()
@@ -133,7 +133,7 @@ class Discord:
             await asyncio.sleep(next(pauses))
 
     @asynccontextmanager
-    async def client(self, door: Door, calls: asyncio.TaskGroup) -> AsyncIterator[Client]:
+    async def client(self, door: CommandHandler, calls: asyncio.TaskGroup) -> AsyncIterator[Client]:
         """Provide a fresh discord.py client whose interactions go to the door, and close it.
 
         discord.py cannot start a client twice. `calls` owns the tasks that serve interactions.

@@ -15,7 +15,7 @@ import discord
 from discord.utils import MISSING
 
 from bot.arrivals import Arrival
-from bot.platforms.base import Attachment, Door, Invocation, MessageRef
+from bot.platforms.base import Attachment, CommandHandler, Invocation, MessageRef
 from bot.platforms.content import Content, Form
 from bot.platforms.discord_errors import (
     ALREADY_ACKNOWLEDGED,
@@ -45,7 +45,7 @@ def chat_of(channel_id: int, *, group: bool) -> str:
     return f"{channel_id}" if group else f"@{channel_id}"
 
 
-class Call:
+class InteractionReply:
     """Answers one interaction: at first, as its only first answer, later through its token."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Call:
 
     async def serve(
         self,
-        door: Door,
+        door: CommandHandler,
         command: str,
         values: Mapping[str, Any],
         arrival: Arrival,

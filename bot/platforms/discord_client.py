@@ -1,4 +1,4 @@
-"""The discord.py client: registers the commands and hands each interaction to a `Call`."""
+"""The discord.py client: registers the commands and hands each interaction to a `InteractionReply`."""
 
 import asyncio
 import logging
@@ -10,8 +10,8 @@ import discord
 from discord import app_commands
 
 from bot.arrivals import Arrival
-from bot.platforms.base import Door
-from bot.platforms.discord_calls import Call
+from bot.platforms.base import CommandHandler
+from bot.platforms.discord_calls import InteractionReply
 from bot.platforms.discord_commands import (
     Describe,
     HelpTexts,
@@ -54,7 +54,7 @@ class Client(discord.AutoShardedClient):
         self,
         *,
         platform: str,
-        door: Door,
+        door: CommandHandler,
         calls: asyncio.TaskGroup,
         describe: Describe,
         notes: Notes | None,
@@ -211,12 +211,12 @@ class Client(discord.AutoShardedClient):
         if interaction.channel_id is None:
             _log.warning("%s: a call from a channel of an unknown kind", self._platform)
             return
-        call = Call(interaction, platform=self._platform, post=self._post, about=about)
+        call = InteractionReply(interaction, platform=self._platform, post=self._post, about=about)
         arrival = self._arrived(interaction.user.id, interaction.channel_id)
         self._calls.create_task(self._serve(call, command, values, arrival))
 
     async def _serve(
-        self, call: Call, command: str, values: Mapping[str, Any], arrival: Arrival
+        self, call: InteractionReply, command: str, values: Mapping[str, Any], arrival: Arrival
     ) -> None:
         try:
             with arrival:

@@ -13,7 +13,7 @@ import discord
 from discord import app_commands
 
 from bot.commands.table import Command, Param, ParamKind
-from bot.platforms.base import Door
+from bot.platforms.base import CommandHandler
 
 WHOLE_MOST = 2**53 - 1  # Discord's integers are JavaScript's
 TEXT_OPTION_MOST = 6000
@@ -72,7 +72,7 @@ class HelpTexts(app_commands.Translator):
 class Option(app_commands.Transformer):
     """One option of a slash command, from its line in the command table."""
 
-    def __init__(self, param: Param, platform: str, door: Door) -> None:
+    def __init__(self, param: Param, platform: str, door: CommandHandler) -> None:
         self._param = param
         self._platform = platform
         self._door = door
@@ -151,14 +151,14 @@ def _choice(word: str) -> app_commands.Choice[str | int | float]:
     return app_commands.Choice(name=word, value=word)
 
 
-def option_of(param: Param, platform: str, door: Door) -> Option:
+def option_of(param: Param, platform: str, door: CommandHandler) -> Option:
     """Return the option for a parameter; more choices than Discord takes are completed instead."""
     completed = param.kind in _COMPLETED or len(param.choices) > CHOICES_MOST
     return (CompletedOption if completed else Option)(param, platform, door)
 
 
 def slash_command(
-    command: Command, platform: str, door: Door, describe: Describe, take: Take
+    command: Command, platform: str, door: CommandHandler, describe: Describe, take: Take
 ) -> "app_commands.Command[Any, ..., None]":
     """Return the slash command for a line of the command table."""
 
@@ -180,7 +180,7 @@ def slash_command(
     return made
 
 
-def _signature(command: Command, platform: str, door: Door) -> inspect.Signature:
+def _signature(command: Command, platform: str, door: CommandHandler) -> inspect.Signature:
     options = [
         inspect.Parameter(
             _identifier(param),
@@ -205,7 +205,7 @@ def _help(key: str, describe: Describe) -> app_commands.locale_str:
 
 
 def command_tree(
-    client: discord.Client, platform: str, door: Door, describe: Describe, take: Take
+    client: discord.Client, platform: str, door: CommandHandler, describe: Describe, take: Take
 ) -> "app_commands.CommandTree[discord.Client]":
     """Return the tree of all commands people may type: in servers and in direct messages.
 

@@ -53,7 +53,7 @@ _FORM_ID = re.compile(r"form:(?P<command>[-_\w]{1,32})(?::(?P<id>\d{1,18}))?", r
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outgoing:
+class OutgoingDiscord:
     """One message in discord.py's types; good for one try, because a file is consumed by it."""
 
     text: str
@@ -62,9 +62,9 @@ class Outgoing:
     mentions: discord.AllowedMentions
 
 
-def outgoing(content: Content) -> Outgoing:
+def outgoing(content: Content) -> OutgoingDiscord:
     """Return the content as one message. Needs a running event loop, as `discord.ui.View` does."""
-    return Outgoing(
+    return OutgoingDiscord(
         text=text_of(content),
         files=[_upload(file, spoiler=content.spoiler) for file in content.files],
         view=view_of(content.buttons),

@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping
 from bot.access import Access
 from bot.commands.registry import COMMANDS
 from bot.config_chats import ChatsConfig
+from bot.original_links import Originals
 from bot.platforms.base import ChatPlatform
 from bot.platforms.discord import Discord
 from bot.platforms.telegram import Telegram
 from bot.platforms.web import Web
 from bot.platforms.web_log import ChatLog
-from bot.platforms.web_originals import Originals
-from bot.platforms.web_people import People
+from bot.platforms.web_people import WebPeople
 from bot.platforms.web_small import PastPictures
 from bot.platforms.web_wire import ModelLine
-from bot.records import Records
+from bot.records import MessageRecords
 from bot.texts import describe
 from queueing.ports import Clock
 
@@ -25,12 +25,12 @@ class Fittings:
     def __init__(
         self,
         *,
-        records: Records,
+        records: MessageRecords,
         access: Access,
         clock: Clock,
         chat_log: ChatLog | None,
         overview: Callable[[], tuple[ModelLine, ...]] | None,
-        web_people: People | None = None,
+        web_people: WebPeople | None = None,
         originals: Originals | None = None,
         past: PastPictures | None = None,
         files_per_hour_mb: int | None = None,

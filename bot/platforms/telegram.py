@@ -14,16 +14,16 @@ from telegram import Bot, BotCommandScopeChat, Update
 from telegram.error import InvalidToken, TelegramError
 
 from bot.arrivals import Arrival
-from bot.platforms.base import Door, Limits, MessageRef
+from bot.platforms.base import ChatLimits, CommandHandler, MessageRef
 from bot.platforms.content import Content
 from bot.platforms.errors import ChatRefused, ChatUnavailable, MessageGone
 from bot.platforms.telegram_admins import GroupAdmins
-from bot.platforms.telegram_calls import CONFIRM_AFTER_S, Press, Reception, place_of
+from bot.platforms.telegram_calls import CONFIRM_AFTER_S, Reception, TelegramPress, place_of
 from bot.platforms.telegram_commands import LANGUAGES, Describe, menu
 from bot.platforms.telegram_errors import chat_errors
 from bot.platforms.telegram_files import DOWNLOAD_MOST
 from bot.platforms.telegram_films import PHOTO_BYTES_MOST, PLAYED
-from bot.platforms.telegram_messages import Place, post, show
+from bot.platforms.telegram_messages import Destination, post, show
 from bot.platforms.telegram_render import CAPTION_MOST, TEXT_MOST
 from bot.platforms.telegram_updates import Request, Updates, UpdatesRequest, pauses_s
 
@@ -52,7 +52,7 @@ class Telegram:
     language. Numbers of the limits: Telegram's documents, and what its server was seen to refuse.
     """
 
-    limits = Limits(
+    limits = ChatLimits(
         text=TEXT_MOST,
         caption=CAPTION_MOST,
         upload=UPLOAD_MOST,
@@ -90,7 +90,7 @@ class Telegram:
 
     # ------------------------------------------------------------ incoming
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: CommandHandler) -> None:
         """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
         async with self._connection() as bot:
             try:
@@ -119,7 +119,7 @@ class Telegram:
                 _log.info("%s: connected as @%s", self.name, bot.username)
                 return
 
-    async def _receive(self, bot: Bot, door: Door) -> ChatRefused:
+    async def _receive(self, bot: Bot, door: CommandHandler) -> ChatRefused:
         """Serve updates; return why it makes no sense any more."""
         reception = Reception(
             platform=self.name,
@@ -147,7 +147,7 @@ class Telegram:
         reception: Reception,
         updates: Sequence[Update],
         arrival: Arrival,
-        door: Door,
+        door: CommandHandler,
         tasks: asyncio.TaskGroup,
     ) -> None:
         """Hand a call to the door; when this returns, whatever it asked for is durable."""
@@ -155,7 +155,7 @@ class Telegram:
         if call is None:
             return
         invocation = call.invocation()
-        if isinstance(call, Press):
+        if isinstance(call, TelegramPress):
             tasks.create_task(call.confirm(CONFIRM_AFTER_S if invocation else 0.0))
         if invocation is not None:
             chat_id, _ = place_of(invocation.chat)
@@ -165,7 +165,7 @@ class Telegram:
             )
             await door.call(replace(invocation, rights=rights, arrival=arrival))
 
-    async def _announce(self, bot: Bot, door: Door) -> None:
+    async def _announce(self, bot: Bot, door: CommandHandler) -> None:
         """Tell Telegram what its menu lists; the commands work without it, so failures are logged.
 
         An admin's own list needs a chat with that admin: before their first word there is none.
@@ -175,7 +175,7 @@ class Telegram:
             for admin in self._admins:
                 await self._list(bot, door, language, admin)
 
-    async def _list(self, bot: Bot, door: Door, language: str, admin: str | None) -> None:
+    async def _list(self, bot: Bot, door: CommandHandler, language: str, admin: str | None) -> None:
         commands = menu(door.commands, self._describe, language or "en", admin=admin is not None)
         try:
             await bot.set_my_commands(
@@ -241,7 +241,7 @@ class Telegram:
     async def _reply(self, chat: str, content: Content, reply_to: MessageRef | None) -> MessageRef:
         chat_id, thread_id = place_of(chat)
         here = reply_to is not None and place_of(reply_to.chat)[0] == chat_id
-        place = Place(
+        place = Destination(
             chat_id=chat_id,
             thread_id=thread_id,
             reply_to=int(reply_to.message) if reply_to is not None and here else None,
@@ -252,7 +252,7 @@ class Telegram:
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
         """Make a message show this content and nothing else. Idempotent."""
-        place = Place(chat_id=place_of(ref.chat)[0])
+        place = Destination(chat_id=place_of(ref.chat)[0])
         with chat_errors():
             await show(self._connected(), place, int(ref.message), content)
 

@@ -15,7 +15,7 @@ from bot.platforms.base import Album, Attachment, Invocation, MessageRef
 from bot.platforms.content import Content
 from bot.platforms.errors import ChatError, ChatGone
 from bot.platforms.telegram_albums import Begun, in_order
-from bot.platforms.telegram_commands import Typed, typed
+from bot.platforms.telegram_commands import TypedCommand, typed
 from bot.platforms.telegram_errors import chat_errors
 from bot.platforms.telegram_files import attachment_of, attachments_of
 from bot.platforms.telegram_render import ALERT_MOST, outgoing, pressed
@@ -24,7 +24,7 @@ from bot.texts.split import utf16_length
 CONFIRM_AFTER_S = 0.7  # a pressed button spins so long at most, unless its answer comes first
 GENERAL_TOPIC = 1  # a forum's first topic; Telegram refuses its id when sending
 
-_NOTHING = Typed(command="ask", addressee=None, text="")
+_NOTHING = TypedCommand(command="ask", addressee=None, text="")
 
 _log = logging.getLogger(__name__)
 
@@ -62,11 +62,11 @@ class Reception:
             return f"{self.platform}:{_author(message)[0]}", f"{chat.id}"
         return self.platform, ""
 
-    def call_of(self, updates: Sequence[Update]) -> "MessageCall | Press | None":
+    def call_of(self, updates: Sequence[Update]) -> "MessageCall | TelegramPress | None":
         """Return the call an update is, or all parts of an album; None where it is none for us."""
         query = updates[0].callback_query
         if query is not None:
-            return Press(self, query)
+            return TelegramPress(self, query)
         messages = in_order(updates)
         if not messages or _is_bot(messages[0]):
             return None
@@ -94,21 +94,21 @@ class Reception:
         )
         return MessageCall(self, main, asked, messages, about)
 
-    def _asked(self, message: Message) -> Typed | None:
+    def _asked(self, message: Message) -> TypedCommand | None:
         """Return what a message asks for."""
         text = message.text or message.caption or ""
         command = typed(text, message.entities or message.caption_entities)
         if command is None:
             asks = is_private(message.chat) or self._is_ours(message.reply_to_message)
             says = text or attachment_of(self.bot, message)
-            return Typed(command="ask", addressee=None, text=text) if asks and says else None
+            return TypedCommand(command="ask", addressee=None, text=text) if asks and says else None
         if not self._is_addressed(command, message.chat):
             return None
         if command.command == "start":  # with whatever a link "t.me/bot?start=x" brought along
-            return Typed(command="help", addressee=None, text="")
+            return TypedCommand(command="help", addressee=None, text="")
         return command
 
-    def _is_addressed(self, command: Typed, chat: Chat) -> bool:
+    def _is_addressed(self, command: TypedCommand, chat: Chat) -> bool:
         if command.addressee is not None:
             return command.addressee == (self.bot.username or "").lower()
         return is_private(chat) or command.command in self.known
@@ -153,7 +153,7 @@ class MessageCall:
 
     reception: Reception
     message: Message
-    asked: Typed
+    asked: TypedCommand
     parts: tuple[Message, ...] = ()
     album: Album | None = None
 
@@ -208,7 +208,7 @@ class MessageCall:
         return await self.reception.post(request.chat, content, request)
 
 
-class Press:
+class TelegramPress:
     """A pressed button. Telegram takes one answer to it, and the button spins until then."""
 
     def __init__(self, reception: Reception, query: CallbackQuery) -> None:

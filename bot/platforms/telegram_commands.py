@@ -23,7 +23,7 @@ _BEFORE_EQUALS = re.compile(r"([^\s=-][^\s=]*)=")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Typed:
+class TypedCommand:
     """A command at the beginning of a message. `addressee` is the bot named after "@", if any."""
 
     command: str
@@ -31,7 +31,7 @@ class Typed:
     text: str
 
 
-def typed(text: str, entities: Sequence[MessageEntity]) -> Typed | None:
+def typed(text: str, entities: Sequence[MessageEntity]) -> TypedCommand | None:
     """Return the command a message begins with, None where it begins with something else."""
     marks = (each for each in entities if each.type == MessageEntity.BOT_COMMAND)
     mark = next((each for each in marks if each.offset == 0), None)
@@ -41,7 +41,9 @@ def typed(text: str, entities: Sequence[MessageEntity]) -> Typed | None:
     whole = units[: mark.length * 2].decode("utf-16-le", "replace")
     rest = units[mark.length * 2 :].decode("utf-16-le", "replace")
     name, _, addressee = whole.removeprefix("/").partition("@")
-    return Typed(command=name.lower(), addressee=addressee.lower() or None, text=_spaced(rest))
+    return TypedCommand(
+        command=name.lower(), addressee=addressee.lower() or None, text=_spaced(rest)
+    )
 
 
 def _spaced(rest: str) -> str:

@@ -35,7 +35,7 @@ Media = (
 )
 
 
-class Kind(StrEnum):
+class SendKind(StrEnum):
     """By which of Telegram's kinds a file is sent; the word is the parameter's name as well."""
 
     PHOTO = "photo"
@@ -45,22 +45,22 @@ class Kind(StrEnum):
     DOCUMENT = "document"
 
 
-HIDDEN = frozenset({Kind.PHOTO, Kind.VIDEO, Kind.ANIMATION})  # can be, behind a spoiler
-_MEDIA: Mapping[Kind, Any] = {
-    Kind.PHOTO: InputMediaPhoto,
-    Kind.VIDEO: InputMediaVideo,
-    Kind.ANIMATION: InputMediaAnimation,
-    Kind.AUDIO: InputMediaAudio,
-    Kind.DOCUMENT: InputMediaDocument,
+HIDDEN = frozenset({SendKind.PHOTO, SendKind.VIDEO, SendKind.ANIMATION})  # can be, behind a spoiler
+_MEDIA: Mapping[SendKind, Any] = {
+    SendKind.PHOTO: InputMediaPhoto,
+    SendKind.VIDEO: InputMediaVideo,
+    SendKind.ANIMATION: InputMediaAnimation,
+    SendKind.AUDIO: InputMediaAudio,
+    SendKind.DOCUMENT: InputMediaDocument,
 }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shown:
+class SentFile:
     """A file and how it is sent; `about` are further parameters of its kind."""
 
     file: File
-    kind: Kind
+    kind: SendKind
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def parameters(self, *, spoiler: bool) -> dict[str, Any]:
@@ -77,62 +77,70 @@ class Shown:
         return made
 
 
-def as_document(file: File) -> Shown:
+def as_document(file: File) -> SentFile:
     """Return a file as one to download, which Telegram is not to look into."""
-    return Shown(file=file, kind=Kind.DOCUMENT, about={"disable_content_type_detection": True})
+    return SentFile(
+        file=file, kind=SendKind.DOCUMENT, about={"disable_content_type_detection": True}
+    )
 
 
-async def shown_as(file: File) -> Shown:
+async def shown_as(file: File) -> SentFile:
     """Return how Telegram shows a file best."""
     mime = mime_of(file.data)
     if mime in PLAYED:
         return await _played(file, mime)
     if mime.startswith("image/"):
         kind = await asyncio.to_thread(_kind_of_picture, file)
-        return Shown(file=file, kind=kind) if kind is not Kind.DOCUMENT else as_document(file)
+        return (
+            SentFile(file=file, kind=kind) if kind is not SendKind.DOCUMENT else as_document(file)
+        )
     return as_document(file)
 
 
-async def shown_together(files: Sequence[File]) -> list[Shown]:
+async def shown_together(files: Sequence[File]) -> list[SentFile]:
     """Return how files are shown in one album: pictures and films mix, others only among themselves."""
     shown = [await shown_as(file) for file in files]
     seen = [
-        Shown(file=each.file, kind=Kind.VIDEO, about={**each.about, "supports_streaming": True})
-        if each.kind is Kind.ANIMATION and each.about
+        SentFile(
+            file=each.file, kind=SendKind.VIDEO, about={**each.about, "supports_streaming": True}
+        )
+        if each.kind is SendKind.ANIMATION and each.about
         else each
         for each in shown
     ]
     kinds = {each.kind for each in seen}
-    if kinds <= {Kind.PHOTO, Kind.VIDEO} or kinds == {Kind.AUDIO}:
+    if kinds <= {SendKind.PHOTO, SendKind.VIDEO} or kinds == {SendKind.AUDIO}:
         return seen
     return [as_document(file) for file in files]
 
 
-async def _played(file: File, mime: str) -> Shown:
+async def _played(file: File, mime: str) -> SentFile:
     try:
         film = await films.looked_at(file)
     except films.FilmError:  # without what reads films, or with a film nobody can read
-        return Shown(file=file, kind=Kind.AUDIO if mime.startswith("audio/") else Kind.VIDEO)
+        return SentFile(
+            file=file, kind=SendKind.AUDIO if mime.startswith("audio/") else SendKind.VIDEO
+        )
     looks = film.looks
     about: dict[str, Any] = {"duration": max(1, round(looks.seconds))}
     if mime.startswith("audio/"):
-        return Shown(file=file, kind=Kind.AUDIO, about=about)
+        return SentFile(file=file, kind=SendKind.AUDIO, about=about)
     about |= {"width": looks.width, "height": looks.height}
     about |= {"thumbnail": film.still} if film.still else {}
     if not looks.sound and looks.seconds < LOOPS_MOST_S:
-        return Shown(file=file, kind=Kind.ANIMATION, about=about)
-    return Shown(file=file, kind=Kind.VIDEO, about=about | {"supports_streaming": True})
+        return SentFile(file=file, kind=SendKind.ANIMATION, about=about)
+    return SentFile(file=file, kind=SendKind.VIDEO, about=about | {"supports_streaming": True})
 
 
-def _kind_of_picture(file: File) -> Kind:
+def _kind_of_picture(file: File) -> SendKind:
     try:
         with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as picture:
             moves = getattr(picture, "n_frames", 1) > 1
             size, form = picture.size, picture.format
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
-        return Kind.DOCUMENT
+        return SendKind.DOCUMENT
     if moves or form == "GIF":
-        return Kind.ANIMATION if form == "GIF" else Kind.DOCUMENT
+        return SendKind.ANIMATION if form == "GIF" else SendKind.DOCUMENT
     longer, shorter = max(size), min(size)
     fits = sum(size) <= PHOTO_SIDES_MOST and longer <= shorter * PHOTO_RATIO_MOST
-    return Kind.PHOTO if fits and len(file.data) <= PHOTO_BYTES_MOST else Kind.DOCUMENT
+    return SendKind.PHOTO if fits and len(file.data) <= PHOTO_BYTES_MOST else SendKind.DOCUMENT

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from bot.platforms.telegram_spans import Kind, Span, Styled, outer_first
+from bot.platforms.telegram_spans import Span, SpanKind, Styled, outer_first
 
 _SPECIAL = re.compile(r"[\\`*_~\[!]")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -15,13 +15,13 @@ _LINK = re.compile(
 )
 _WEB = re.compile(r"https?://[^\s/]", re.IGNORECASE)
 _MARKERS = {
-    "*": (Kind.ITALIC,),
-    "_": (Kind.ITALIC,),
-    "**": (Kind.BOLD,),
-    "__": (Kind.BOLD,),
-    "~~": (Kind.STRIKETHROUGH,),
-    "***": (Kind.BOLD, Kind.ITALIC),
-    "___": (Kind.BOLD, Kind.ITALIC),
+    "*": (SpanKind.ITALIC,),
+    "_": (SpanKind.ITALIC,),
+    "**": (SpanKind.BOLD,),
+    "__": (SpanKind.BOLD,),
+    "~~": (SpanKind.STRIKETHROUGH,),
+    "***": (SpanKind.BOLD, SpanKind.ITALIC),
+    "___": (SpanKind.BOLD, SpanKind.ITALIC),
 }
 
 
@@ -48,7 +48,7 @@ class _Inline:
 
     source: str
     pieces: list[str] = field(default_factory=list)
-    marks: list[tuple[int, int, Kind, str | None]] = field(default_factory=list)
+    marks: list[tuple[int, int, SpanKind, str | None]] = field(default_factory=list)
     openers: list[_Opener] = field(default_factory=list)
     unclosed_ticks: set[int] = field(default_factory=set)
 
@@ -98,7 +98,7 @@ class _Inline:
         code = self.source[start:closing]
         if code[:1] == code[-1:] == " " and code.strip():
             code = code[1:-1]
-        self.marks.append((len(self.pieces), len(self.pieces) + 1, Kind.CODE, None))
+        self.marks.append((len(self.pieces), len(self.pieces) + 1, SpanKind.CODE, None))
         return self._plain(code, closing + length)
 
     def _closing_ticks(self, start: int, length: int) -> int | None:
@@ -120,7 +120,7 @@ class _Inline:
         if not _WEB.match(address):  # no tg://, no javascript: such an address is only shown
             return self._plain(found[0], found.end())
         self.pieces.append(text)
-        self.marks.append((first, first + 1, Kind.LINK, address))
+        self.marks.append((first, first + 1, SpanKind.LINK, address))
         return found.end()
 
     def _emphasis(self, at: int) -> int:

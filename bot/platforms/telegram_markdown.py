@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from bot.platforms.telegram_inline import inline
-from bot.platforms.telegram_spans import Kind, Span, Styled, join, outer_first
+from bot.platforms.telegram_spans import Span, SpanKind, Styled, join, outer_first
 
 # "++" and "*+" give nothing back: a line of 4000 tildes would be tried in a billion ways.
 _FENCE = re.compile(r"[ ]{0,3}(?P<marker>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^`]*+$")
@@ -58,7 +58,7 @@ def _code_block(marker: str, language: str, lines: Iterator[str]) -> Styled:
     text = "\n".join(code)
     if not text.strip():
         return Styled(text=text)
-    span = Span(start=0, end=len(text), kind=Kind.PRE, value=language or None)
+    span = Span(start=0, end=len(text), kind=SpanKind.PRE, value=language or None)
     return Styled(text=text, spans=(span,))
 
 
@@ -70,8 +70,8 @@ def _unclosed(title: str) -> str:
 
 def _heading(title: str) -> Styled:
     inner = inline(title)
-    others = tuple(span for span in inner.spans if span.kind is not Kind.BOLD)
-    whole = Span(start=0, end=len(inner.text), kind=Kind.BOLD)
+    others = tuple(span for span in inner.spans if span.kind is not SpanKind.BOLD)
+    whole = Span(start=0, end=len(inner.text), kind=SpanKind.BOLD)
     return _untangled(replace(inner, spans=(whole, *others) if inner.text else ()))
 
 
@@ -87,18 +87,18 @@ def _paragraph(lines: Sequence[str]) -> Styled:
 
 def _untangled(text: Styled) -> Styled:
     """Return the spans as Telegram allows them: nothing within code, and no code within a link."""
-    links = [span for span in text.spans if span.kind is Kind.LINK]
+    links = [span for span in text.spans if span.kind is SpanKind.LINK]
     codes = [
         span
         for span in text.spans
-        if span.kind is Kind.CODE
+        if span.kind is SpanKind.CODE
         and not any(link.start <= span.start and span.end <= link.end for link in links)
     ]
     rest: list[Span] = []
     for span in text.spans:
-        if span.kind is Kind.LINK:
+        if span.kind is SpanKind.LINK:
             rest.append(span)
-        elif span.kind is not Kind.CODE:
+        elif span.kind is not SpanKind.CODE:
             rest += _around(span, codes)
     return replace(text, spans=tuple(sorted([*rest, *codes], key=outer_first)))
 

@@ -27,14 +27,14 @@ from bot.platforms.telegram_errors import (
     says,
 )
 from bot.platforms.telegram_films import (
-    Kind,
     Media,
-    Shown,
+    SendKind,
+    SentFile,
     as_document,
     shown_as,
     shown_together,
 )
-from bot.platforms.telegram_render import CAPTION_MOST, Outgoing, outgoing
+from bot.platforms.telegram_render import CAPTION_MOST, OutgoingTelegram, outgoing
 from queueing.requests import File
 
 ALBUM_MOST = 10
@@ -45,7 +45,7 @@ _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class Destination:
     """Where a message goes: a chat, a thread of it, and the message it replies to."""
 
     chat_id: int
@@ -67,7 +67,7 @@ class Place:
         }
 
 
-async def post(bot: Bot, place: Place, content: Content) -> Message:
+async def post(bot: Bot, place: Destination, content: Content) -> Message:
     """Post a content and return its message: of several files, the one with buttons or the first.
 
     An album can have no buttons, so they come with the text in a message beneath it.
@@ -78,7 +78,7 @@ async def post(bot: Bot, place: Place, content: Content) -> Message:
         return await _formatted(content, place, partial(_post_one, bot, place, content))
     if not content.buttons:
         return await _formatted(content, place, partial(_post_album, bot, place, content))
-    bare = Outgoing(text="", entities=[], keyboard=None, spoiler=content.spoiler)
+    bare = OutgoingTelegram(text="", entities=[], keyboard=None, spoiler=content.spoiler)
     await _post_album(bot, place, content, bare)
     try:
         with chat_errors(unclear=True):
@@ -89,8 +89,8 @@ async def post(bot: Bot, place: Place, content: Content) -> Message:
 
 async def _formatted(
     content: Content,
-    place: Place,
-    send: Callable[[Outgoing], Awaitable[T]],
+    place: Destination,
+    send: Callable[[OutgoingTelegram], Awaitable[T]],
     most: int | None = None,
 ) -> T:
     """Send with formatting; should Telegram not take it, without: a refusal changes nothing."""
@@ -104,7 +104,9 @@ async def _formatted(
         return await send(bare)
 
 
-async def _post_one(bot: Bot, place: Place, content: Content, message: Outgoing) -> Message:
+async def _post_one(
+    bot: Bot, place: Destination, content: Content, message: OutgoingTelegram
+) -> Message:
     options = place.options() | {"reply_markup": message.markup}
     if not content.files:
         return await bot.send_message(
@@ -119,26 +121,28 @@ async def _post_one(bot: Bot, place: Place, content: Content, message: Outgoing)
     try:
         return await _post_file(bot, shown, message, caption | options)
     except BadRequest as error:
-        if shown.kind is Kind.DOCUMENT or not is_bad_photo(error):
+        if shown.kind is SendKind.DOCUMENT or not is_bad_photo(error):
             raise
     return await _post_file(bot, as_document(file), message, caption | options)
 
 
 async def _post_file(
-    bot: Bot, shown: Shown, message: Outgoing, options: Mapping[str, Any]
+    bot: Bot, shown: SentFile, message: OutgoingTelegram, options: Mapping[str, Any]
 ) -> Message:
-    sending: Mapping[Kind, Callable[..., Awaitable[Message]]] = {
-        Kind.PHOTO: bot.send_photo,
-        Kind.VIDEO: bot.send_video,
-        Kind.ANIMATION: bot.send_animation,
-        Kind.AUDIO: bot.send_audio,
-        Kind.DOCUMENT: bot.send_document,
+    sending: Mapping[SendKind, Callable[..., Awaitable[Message]]] = {
+        SendKind.PHOTO: bot.send_photo,
+        SendKind.VIDEO: bot.send_video,
+        SendKind.ANIMATION: bot.send_animation,
+        SendKind.AUDIO: bot.send_audio,
+        SendKind.DOCUMENT: bot.send_document,
     }
     parameters = shown.parameters(spoiler=message.spoiler)
     return await sending[shown.kind](**parameters, **options)
 
 
-async def _post_album(bot: Bot, place: Place, content: Content, message: Outgoing) -> Message:
+async def _post_album(
+    bot: Bot, place: Destination, content: Content, message: OutgoingTelegram
+) -> Message:
     """Post several files together: as pictures and films if all can be, or else as documents."""
     without = replace(message, text="", entities=[])
     captions = [message, *[without] * (len(content.files) - 1)]
@@ -148,7 +152,7 @@ async def _post_album(bot: Bot, place: Place, content: Content, message: Outgoin
     return messages[0]
 
 
-def _media(shown: Shown, message: Outgoing) -> Media:
+def _media(shown: SentFile, message: OutgoingTelegram) -> Media:
     caption: dict[str, Any] = {}
     if message.text:
         caption = {"caption": message.text, "caption_entities": message.entities}
@@ -165,7 +169,7 @@ class _At(NamedTuple):
     message_id: int
 
 
-async def show(bot: Bot, place: Place, message_id: int, content: Content) -> None:
+async def show(bot: Bot, place: Destination, message_id: int, content: Content) -> None:
     """Make a message show this and nothing else. Idempotent.
 
     A text becomes a picture or a document, and one of these another; never a text again: words
@@ -175,7 +179,7 @@ async def show(bot: Bot, place: Place, message_id: int, content: Content) -> Non
         raise TooLarge("an edit carries one file on Telegram")
     at = _At(place.chat_id, message_id)
 
-    async def send(message: Outgoing) -> None:
+    async def send(message: OutgoingTelegram) -> None:
         if content.files:
             await _show_file(bot, at, content.files[0], message)
         else:
@@ -193,7 +197,7 @@ async def show(bot: Bot, place: Place, message_id: int, content: Content) -> Non
             raise
 
 
-async def _show_words(bot: Bot, at: _At, message: Outgoing) -> None:
+async def _show_words(bot: Bot, at: _At, message: OutgoingTelegram) -> None:
     await bot.edit_message_text(
         message.text,
         entities=message.entities,
@@ -204,7 +208,7 @@ async def _show_words(bot: Bot, at: _At, message: Outgoing) -> None:
     )
 
 
-async def _show_caption(bot: Bot, at: _At, message: Outgoing) -> None:
+async def _show_caption(bot: Bot, at: _At, message: OutgoingTelegram) -> None:
     await bot.edit_message_caption(
         caption=message.text,
         caption_entities=message.entities,
@@ -214,8 +218,8 @@ async def _show_caption(bot: Bot, at: _At, message: Outgoing) -> None:
     )
 
 
-async def _show_file(bot: Bot, at: _At, file: File, message: Outgoing) -> None:
-    async def replace_by(shown: Shown) -> None:
+async def _show_file(bot: Bot, at: _At, file: File, message: OutgoingTelegram) -> None:
+    async def replace_by(shown: SentFile) -> None:
         await bot.edit_message_media(
             _media(shown, message),
             chat_id=at.chat_id,
@@ -227,6 +231,6 @@ async def _show_file(bot: Bot, at: _At, file: File, message: Outgoing) -> None:
     try:
         await replace_by(shown)
     except BadRequest as error:
-        if shown.kind is Kind.DOCUMENT or not is_bad_photo(error):
+        if shown.kind is SendKind.DOCUMENT or not is_bad_photo(error):
             raise
         await replace_by(as_document(file))

@@ -13,7 +13,7 @@ from telegram import ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, Mes
 
 from bot.platforms.content import Bar, Body, Button, Content, Markdown, Moment, Part, Strong, Typed
 from bot.platforms.telegram_markdown import styled
-from bot.platforms.telegram_spans import Kind, Span, Styled, head, join
+from bot.platforms.telegram_spans import Span, SpanKind, Styled, head, join
 from bot.texts import bar_text, give_or_take
 from bot.texts.split import utf16_length
 
@@ -39,7 +39,7 @@ _DATA = re.compile(r"(?P<command>[-_\w]{1,32}):(?P<id>\d{1,18})(?::(?P<number>\d
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outgoing:
+class OutgoingTelegram:
     """A message's text, its formatting, and its buttons, in the library's types."""
 
     text: str
@@ -56,7 +56,7 @@ class Outgoing:
 
 def outgoing(
     content: Content, *, group: bool, most: int | None = None, formatted: bool = True
-) -> Outgoing:
+) -> OutgoingTelegram:
     """Return the content as one message of at most so many UTF-16 units.
 
     Without `most`: as long as a message may be, or, beside files, a caption. Without `formatted`:
@@ -69,7 +69,7 @@ def outgoing(
     shown = fit(content.body, room, formatted=formatted)
     if formatted and group and content.mention and content.mention.isdecimal():
         shown = _mentioning(shown, content.mention)
-    return Outgoing(
+    return OutgoingTelegram(
         text=shown.text,
         entities=entities_of(shown),
         keyboard=keyboard_of(content.buttons),
@@ -117,14 +117,14 @@ def _shown(part: Part) -> Styled:
         case Bar(share):
             return Styled(text=bar_text(share))
         case Strong(text):
-            return _marked(text, Kind.BOLD)
+            return _marked(text, SpanKind.BOLD)
         case Typed(text):
-            return Styled(text=text) if _COMMAND.fullmatch(text) else _marked(text, Kind.CODE)
+            return Styled(text=text) if _COMMAND.fullmatch(text) else _marked(text, SpanKind.CODE)
         case _:
             return Styled(text=_UNSENDABLE.sub("", part))
 
 
-def _marked(text: str, kind: Kind) -> Styled:
+def _marked(text: str, kind: SpanKind) -> Styled:
     shown = _UNSENDABLE.sub("", text)
     return Styled(text=shown, spans=(Span(start=0, end=len(shown), kind=kind),) if shown else ())
 
@@ -137,12 +137,12 @@ def _moment(moment: Moment) -> Styled:
     at = moment.at
     words = moment.before + datetime.fromtimestamp(at, UTC).strftime("%H:%M UTC")
     form = "t" if moment.clock else "r"
-    span = Span(start=0, end=len(words), kind=Kind.MOMENT, value=form, at=at)
+    span = Span(start=0, end=len(words), kind=SpanKind.MOMENT, value=form, at=at)
     return Styled(text=words, spans=(span,))
 
 
 def _without_mentions(text: Styled) -> Styled:
-    codes = [span for span in text.spans if span.kind in {Kind.CODE, Kind.PRE}]
+    codes = [span for span in text.spans if span.kind in {SpanKind.CODE, SpanKind.PRE}]
     found = [match.end() for match in _MENTION.finditer(text.text)]
     places = [at for at in found if not any(code.start < at <= code.end for code in codes)]
     for at in reversed(places):
@@ -179,7 +179,7 @@ def _mentioning(text: Styled, person_id: str) -> Styled:
     word = re.match(r"\S+", text.text)
     if word is None or any(span.start < word.end() for span in text.spans):
         return text
-    span = Span(start=0, end=word.end(), kind=Kind.MENTION, value=person_id)
+    span = Span(start=0, end=word.end(), kind=SpanKind.MENTION, value=person_id)
     return replace(text, spans=(span, *text.spans))
 
 
@@ -203,16 +203,16 @@ class _Units:
 
 def _entity(span: Span, units: _Units) -> MessageEntity:
     start = units[span.start]
-    person = span.value if span.kind is Kind.MENTION else None
+    person = span.value if span.kind is SpanKind.MENTION else None
     return MessageEntity(
         type=span.kind.value,
         offset=start,
         length=units[span.end] - start,
-        url=span.value if span.kind is Kind.LINK else None,
-        language=span.value if span.kind is Kind.PRE else None,
+        url=span.value if span.kind is SpanKind.LINK else None,
+        language=span.value if span.kind is SpanKind.PRE else None,
         user=User(id=int(person), first_name="", is_bot=False) if person else None,
         unix_time=None if span.at is None else datetime.fromtimestamp(int(span.at), UTC),
-        date_time_format=span.value if span.kind is Kind.MOMENT else None,
+        date_time_format=span.value if span.kind is SpanKind.MOMENT else None,
     )
 
 

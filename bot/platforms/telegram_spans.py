@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class SpanKind(StrEnum):
     """What a span does to its text; the values are Telegram's names of its entities."""
 
     BOLD = "bold"
@@ -28,7 +28,7 @@ class Span:
 
     start: int
     end: int
-    kind: Kind
+    kind: SpanKind
     value: str | None = None
     at: float | None = None
 

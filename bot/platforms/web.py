@@ -16,19 +16,19 @@ from itertools import chain, count
 from aiohttp import web
 
 from bot.clock import SystemClock
-from bot.platforms.base import Door, Limits, MessageRef, Respond
+from bot.config_addresses import is_loopback
+from bot.original_links import Originals
+from bot.platforms.base import ChatLimits, CommandHandler, MessageRef, Respond
 from bot.platforms.content import Content
 from bot.platforms.errors import ChatGone, ChatRefused, ChatUnavailable, MessageGone, TooLarge
 from bot.platforms.web_address import Clients
 from bot.platforms.web_calls import Calls
 from bot.platforms.web_content import shown_of
-from bot.platforms.web_guard import is_loopback
 from bot.platforms.web_lately import Lately
 from bot.platforms.web_listener import Listener
-from bot.platforms.web_log import ChatLog, MemoryLog, Shown
-from bot.platforms.web_originals import Originals
-from bot.platforms.web_people import LOCAL, FixedPeople, OnlyLocal, People, Person, Together
-from bot.platforms.web_server import Server
+from bot.platforms.web_log import ChatLog, MemoryLog, ShownMessage
+from bot.platforms.web_people import LOCAL, FixedPeople, OnlyLocal, Together, WebPeople, WebPerson
+from bot.platforms.web_server import WebServer
 from bot.platforms.web_small import PastPictures
 from bot.platforms.web_wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
 from bot.received import Received
@@ -55,7 +55,7 @@ class Web:
     Raises `ValueError` for an address open to others without a token.
     """
 
-    limits = Limits(
+    limits = ChatLimits(
         text=100_000,
         caption=100_000,
         upload=MAX_SENT,
@@ -74,7 +74,7 @@ class Web:
         host: str = "127.0.0.1",
         port: int = 8080,
         token: str | None = None,
-        people: People | None = None,
+        people: WebPeople | None = None,
         names: Collection[str] = (),
         proxies: Collection[str] = (),
         files_per_hour_mb: int | None = None,
@@ -106,7 +106,7 @@ class Web:
         self._past = past
         self._clock = clock or SystemClock()
         self._lately = Lately(self._clock)
-        self._server: Server | None = None
+        self._server: WebServer | None = None
 
     @property
     def url(self) -> str:
@@ -116,7 +116,7 @@ class Web:
 
     # ------------------------------------------------------------ coming in
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: CommandHandler) -> None:
         """Serve the page until cancelled. Raises `ChatRefused` where the address is taken."""
         server = self._serve(door)
         listener = Listener(server.app(), who=server.known_as, clients=self._clients)
@@ -141,8 +141,8 @@ class Web:
             await listener.close()
         return f"the page can be served at {self.url}"
 
-    def _serve(self, door: Door) -> Server:
-        def commands(person: Person, language: str | None) -> tuple[CommandRow, ...]:
+    def _serve(self, door: CommandHandler) -> WebServer:
+        def commands(person: WebPerson, language: str | None) -> tuple[CommandRow, ...]:
             admin = self._is_admin is None or self._is_admin(f"{self.name}:{person.id}")
             return command_rows(door.commands, language, admin=admin)
 
@@ -155,7 +155,7 @@ class Web:
             posted=self._wake,
             received=Received(self._files_per_hour_mb, self._clock),
         )
-        return Server(
+        return WebServer(
             people=self._people,
             calls=calls,
             lately=self._lately,
@@ -178,7 +178,7 @@ class Web:
             raise ChatRefused(f"cannot listen on {self._host}:{self._port}: {why}") from error
         self._port = self._port or port
 
-    async def _watch_tabs(self, server: Server) -> None:
+    async def _watch_tabs(self, server: WebServer) -> None:
         """Wake pages when the overview changes, and those whose token was taken back: they end."""
         while True:
             lines = self._read_overview() if server.tabs else self._lines
@@ -282,7 +282,7 @@ class Web:
             raise ChatUnavailable("the web chat's server is not running")
 
 
-def _known(token: str | None, people: People | None) -> People:
+def _known(token: str | None, people: WebPeople | None) -> WebPeople:
     if token is None:
         return people or OnlyLocal()
     owner = FixedPeople({token: LOCAL})
@@ -298,7 +298,9 @@ def _stored() -> Iterator[None]:
         raise ChatUnavailable(f"the web chat's log: {error}") from error
 
 
-async def _shown(ref: MessageRef, content: Content, *, quiet: bool, reply_to: str | None) -> Shown:
+async def _shown(
+    ref: MessageRef, content: Content, *, quiet: bool, reply_to: str | None
+) -> ShownMessage:
     if not content.files:  # nothing to decode and hash: not worth a thread
         return shown_of(ref.chat, ref.message, content, quiet=quiet, reply_to=reply_to)
     return await asyncio.to_thread(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from bot.attachments import AttachmentKind, kind_of
-from bot.platforms.base import Attachment, Door, Invocation, MessageRef, Respond, ShowForm
+from bot.platforms.base import Attachment, CommandHandler, Invocation, MessageRef, Respond, ShowForm
 from bot.platforms.errors import ChatError
 from bot.platforms.web_content import shown_file, split_command
 from bot.platforms.web_guard import Bucket
@@ -19,13 +19,13 @@ from bot.platforms.web_log import (
     BarPart,
     ChatLog,
     MomentPart,
-    Shown,
     ShownButton,
     ShownFile,
+    ShownMessage,
     TextPart,
 )
-from bot.platforms.web_people import Person
-from bot.platforms.web_wire import MAX_FILES, NotTaken, Press, Say, Submit, Taken
+from bot.platforms.web_people import WebPerson
+from bot.platforms.web_wire import MAX_FILES, NotTaken, PressFrame, Say, Submit, Taken
 from bot.received import Received
 from queueing.errors import StoreError
 from queueing.ports import Clock
@@ -67,7 +67,7 @@ class Calls:
         self,
         *,
         platform: str,
-        door: Door,
+        door: CommandHandler,
         log: ChatLog,
         clock: Clock,
         respond: Callable[[str, str], Respond],
@@ -84,20 +84,20 @@ class Calls:
         self._callers: dict[str, _Caller] = {}
         self._uploads: OrderedDict[tuple[str, str], File] = OrderedDict()
 
-    def allowed(self, person: Person) -> bool:
+    def allowed(self, person: WebPerson) -> bool:
         """Count one more call or upload of a person; False when they come too fast."""
         return self._caller(person).bucket.take(asyncio.get_running_loop().time())
 
-    async def language_of(self, person: Person) -> str | None:
+    async def language_of(self, person: WebPerson) -> str | None:
         """Return the language a person chose, None where they did not."""
         return await self.door.language_of(self.user(person))
 
-    def user(self, person: Person) -> str:
+    def user(self, person: WebPerson) -> str:
         """Return a person as the rest of the bot knows them."""
         return f"{self.platform}:{person.id}"
 
     async def say(
-        self, person: Person, say: Say, language: str | None, show_form: ShowForm
+        self, person: WebPerson, say: Say, language: str | None, show_form: ShowForm
     ) -> Taken | NotTaken:
         """Show what the person said in their chat and carry it out.
 
@@ -119,7 +119,7 @@ class Calls:
             return Taken(key=say.key)
 
     async def press(
-        self, person: Person, press: Press, language: str | None, show_form: ShowForm
+        self, person: WebPerson, press: PressFrame, language: str | None, show_form: ShowForm
     ) -> Taken | NotTaken:
         """Carry out a button of a message in the person's own chat. Idempotent by `press.key`."""
         caller = self._caller(person)
@@ -136,7 +136,7 @@ class Calls:
             return Taken(key=press.key)
 
     async def submit(
-        self, person: Person, submit: Submit, language: str | None
+        self, person: WebPerson, submit: Submit, language: str | None
     ) -> Taken | NotTaken:
         """Carry out a form that was sent off. Idempotent by `submit.key`.
 
@@ -152,7 +152,7 @@ class Calls:
             caller.remember(submit.key)
             return Taken(key=submit.key)
 
-    def upload(self, person: Person, file: File) -> str:
+    def upload(self, person: WebPerson, file: File) -> str:
         """Keep a file until the person's next line names it, and return its id."""
         upload = uuid4().hex
         self._uploads[person.id, upload] = file
@@ -163,10 +163,10 @@ class Calls:
             self._uploads.popitem(last=False)
         return upload
 
-    def _caller(self, person: Person) -> _Caller:
+    def _caller(self, person: WebPerson) -> _Caller:
         return self._callers.setdefault(person.id, _Caller())
 
-    async def _put_line(self, person: Person, say: Say) -> Shown | NotTaken:
+    async def _put_line(self, person: WebPerson, say: Say) -> ShownMessage | NotTaken:
         message = line_id(say.key)
         there = await self.log.get(person.id, message)
         if (
@@ -183,8 +183,8 @@ class Calls:
         return await self._store_line(person, say, keys)
 
     async def _store_line(
-        self, person: Person, say: Say, uploads: list[tuple[str, str]]
-    ) -> Shown | NotTaken:
+        self, person: WebPerson, say: Say, uploads: list[tuple[str, str]]
+    ) -> ShownMessage | NotTaken:
         message = line_id(say.key)
         files = [self._uploads[key] for key in uploads]
         size = sum(len(file.data) for file in files)
@@ -203,7 +203,7 @@ class Calls:
         return shown
 
     def _line_call(
-        self, person: Person, say: Say, shown: Shown, language: str | None
+        self, person: WebPerson, say: Say, shown: ShownMessage, language: str | None
     ) -> Invocation:
         command, text = split_command(say.text)
         return replace(
@@ -214,7 +214,7 @@ class Calls:
             replied_to=self._ref(person.id, say.reply_to) if say.reply_to else None,
         )
 
-    def _press_call(self, person: Person, press: Press, language: str | None) -> Invocation:
+    def _press_call(self, person: WebPerson, press: PressFrame, language: str | None) -> Invocation:
         return replace(
             self._call(person, press.key, press.command, language),
             options={"id": press.job} | ({} if press.number is None else {"number": press.number}),
@@ -222,14 +222,14 @@ class Calls:
             button=True,
         )
 
-    def _form_call(self, person: Person, submit: Submit, language: str | None) -> Invocation:
+    def _form_call(self, person: WebPerson, submit: Submit, language: str | None) -> Invocation:
         return replace(
             self._call(person, submit.key, submit.command, language),
             options={**submit.values, **({} if submit.job is None else {"id": submit.job})},
             form=True,
         )
 
-    def _call(self, person: Person, key: str, command: str, language: str | None) -> Invocation:
+    def _call(self, person: WebPerson, key: str, command: str, language: str | None) -> Invocation:
         # The page chooses its keys: only with the person in them can nobody reuse another's.
         key = f"{self.platform}:{person.id}:{key}"
         return Invocation(
@@ -278,7 +278,7 @@ class Calls:
             file for file in files if not (ours and file.kind is AttachmentKind.TEXT)
         )
 
-    async def _has_button(self, chat: str, press: Press) -> bool:
+    async def _has_button(self, chat: str, press: PressFrame) -> bool:
         entry = await self.log.get(chat, press.message)
         if entry is None or entry.shown is None:
             return False
@@ -290,8 +290,8 @@ def line_id(key: str) -> str:
     return f"line-{key}"
 
 
-def _shown_line(chat: str, message: str, say: Say, files: list[File]) -> Shown:
-    return Shown(
+def _shown_line(chat: str, message: str, say: Say, files: list[File]) -> ShownMessage:
+    return ShownMessage(
         author="person",
         body=(TextPart(text=say.text),) if say.text else (),
         files=tuple(shown_file(chat, message, file) for file in files),
@@ -299,6 +299,6 @@ def _shown_line(chat: str, message: str, say: Say, files: list[File]) -> Shown:
     )
 
 
-def _is(button: ShownButton, press: Press) -> bool:
+def _is(button: ShownButton, press: PressFrame) -> bool:
     asked = (press.command, press.job, press.number)
     return (button.command, button.job, button.number) == asked

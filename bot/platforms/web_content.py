@@ -10,9 +10,9 @@ from bot.platforms.web_log import (
     BarPart,
     MarkdownPart,
     MomentPart,
-    Shown,
     ShownButton,
     ShownFile,
+    ShownMessage,
     ShownPart,
     StrongPart,
     TextPart,
@@ -45,9 +45,9 @@ def split_command(line: str) -> tuple[str, str]:
 
 def shown_of(
     chat: str, message: str, content: Content, *, quiet: bool = False, reply_to: str | None = None
-) -> Shown:
+) -> ShownMessage:
     """Return what a message of the bot shows. Reads the heads of pictures: not for the loop."""
-    return Shown(
+    return ShownMessage(
         author="usher",
         body=tuple(_part(part) for part in content.body),
         files=tuple(shown_file(chat, message, file) for file in content.files),

@@ -40,16 +40,6 @@ HEADERS = {
 INLINE_TYPES = PLAYED | {"image/png", "image/jpeg", "image/webp", "image/gif", "image/avif"}
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether an address or name to listen on is reached from this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def host_allowed(header: str, *, loopback: bool, names: Collection[str]) -> bool:
     """Return whether a request's Host header names us.
 

@@ -5,11 +5,9 @@ nobody is kept out by somebody who guesses beside them.
 """
 
 import hashlib
-import re
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from bot.platforms.web_guard import Bucket
 
@@ -17,14 +15,6 @@ WRONG_AT_ONCE = 20  # different wrong tokens of one address
 _WRONG_EVERY_S = 30.0  # one more after that
 _SHUT_S = 60.0
 _ADDRESSES = 10_000  # before the one heard of longest ago is forgotten
-_LEAST_KINDS = 6  # different characters; sixteen random ones of a hexadecimal token have ten
-_LEAST_LEFT = 8  # characters beside words everybody tries
-_WORDS = re.compile(
-    "pass(word|wort)?|geheim|secret|token|usher|admin|owner|change-?me|welcome|willkommen|letmein"
-    "|hallo|hello|test|demo|local|example|beispiel|qwert[yz]|asdf|master|default|discord|telegram"
-    "|web|chat|bot|please|bitte|the|my|mein",
-    re.IGNORECASE,
-)
 
 
 @dataclass(slots=True)
@@ -67,16 +57,6 @@ class Guesses:
             tried.seen.popitem(last=False)
         if not tried.bucket.take(self._now()):
             tried.shut_until = self._now() + _SHUT_S
-
-
-def is_weak(token: str) -> bool:
-    """Return whether a token could be guessed though it is long: repeated, in a row, or words."""
-    repeated = (token + token).find(token, 1) < len(token)
-    steps = [abs(ord(after) - ord(before)) for before, after in pairwise(token)]
-    in_a_row = sum(step <= 1 for step in steps) > len(steps) / 2
-    left = re.sub(r"[\W_]|19\d\d|20\d\d|1234\d*", "", _WORDS.sub("", token))
-    few = len(set(token.casefold())) < _LEAST_KINDS
-    return repeated or in_a_row or few or len(left) < _LEAST_LEFT
 
 
 def _digest(token: str) -> bytes:

@@ -15,9 +15,9 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.typedefs import Handler
 
+from bot.open_files import open_files
 from bot.platforms.web_address import Clients, home
-from bot.platforms.web_visits import Room, Visit, beyond_a_person, in_the_way, is_full
-from bot.process import open_files
+from bot.platforms.web_visits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
 
 MAX_CONNECTIONS = 500  # of the 1024 files a process may usually open
 SILENT_S = 20.0  # until the first request is whole, and between two of a stranger
@@ -59,7 +59,7 @@ class Listener:
         )
         self._who = who
         self._clients = clients or Clients()
-        self._room = Room.of(max_connections or room_for_connections())
+        self._room = ConnectionLimits.of(max_connections or room_for_connections())
         self._silent_s = silent_s
         self._visits: dict[asyncio.BaseProtocol, Visit] = {}
         self._timers: dict[Visit, asyncio.TimerHandle] = {}

@@ -95,7 +95,7 @@ class ShownButton(Record):
     hint: str = ""
 
 
-class Shown(Record):
+class ShownMessage(Record):
     """What a message shows, as the page gets it and as a database may keep it (JSON).
 
     `quiet` marks an answer other platforms would show to the caller alone; `reply_to` is the
@@ -134,7 +134,7 @@ class Entry:
     number: int
     place: int
     at: float
-    shown: Shown | None
+    shown: ShownMessage | None
 
 
 def file_id(chat: str, message: str, file: File) -> str:
@@ -162,7 +162,7 @@ class ChatLog(Protocol):
     """Names this log. A page that knows the numbers of another one starts over."""
 
     async def put(
-        self, chat: str, message: str, at: float, shown: Shown, files: Sequence[File]
+        self, chat: str, message: str, at: float, shown: ShownMessage, files: Sequence[File]
     ) -> Entry:
         """Add a message; one of that id that is already there is returned unchanged.
 
@@ -170,7 +170,7 @@ class ChatLog(Protocol):
         """
 
     async def edit(
-        self, chat: str, message: str, shown: Shown, files: Sequence[File]
+        self, chat: str, message: str, shown: ShownMessage, files: Sequence[File]
     ) -> Entry | None:
         """Make a message show this and drop files no longer in it; None if it is not there.
 
@@ -224,7 +224,7 @@ class MemoryLog:
         self._chats: dict[str, _Chat] = {}
 
     async def put(
-        self, chat: str, message: str, at: float, shown: Shown, files: Sequence[File]
+        self, chat: str, message: str, at: float, shown: ShownMessage, files: Sequence[File]
     ) -> Entry:
         """Add a message unless it is there."""
         kept = self._chats.setdefault(chat, _Chat())
@@ -238,7 +238,7 @@ class MemoryLog:
         return entry
 
     async def edit(
-        self, chat: str, message: str, shown: Shown, files: Sequence[File]
+        self, chat: str, message: str, shown: ShownMessage, files: Sequence[File]
     ) -> Entry | None:
         """Make a message show this."""
         old = await self.get(chat, message)

@@ -1,46 +1,17 @@
 """Answers signed links with the originals of results: to whoever holds one, without a sign-in."""
 
 import re
-from dataclasses import dataclass
-from typing import Protocol
 
 from aiohttp import web
 
 from backends.metadata.kinds import mime_of
+from bot.original_links import Originals, Ticket
 from bot.platforms.web_files import FileSender, Sendable
 
 PATH = "/originals/{job}/{number}/{until}/{seal}"
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _HEAD = 64  # bytes that identify a file
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ticket:
-    """What a link says: a file of a job, counted from 1, until a moment, and the seal on it."""
-
-    job_id: int
-    number: int
-    until: int
-    seal: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Original:
-    """A file that a link is good for."""
-
-    name: str
-    size: int
-
-
-class Originals(Protocol):
-    """Knows which links are good."""
-
-    async def find(self, ticket: Ticket) -> Original | None:
-        """Return the file, None where the link is not good or no longer."""
-
-    async def piece(self, ticket: Ticket, start: int, length: int) -> bytes | None:
-        """Return some bytes of the file; None as soon as the link is no longer good."""
 
 
 async def answer(

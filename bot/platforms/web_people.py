@@ -1,38 +1,62 @@
 """The people who may use the web chat, and the token each is known by; never by a name they type."""
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
+
+_LEAST_KINDS = 6  # different characters; sixteen random ones of a hexadecimal token have ten
+
+_LEAST_LEFT = 8  # characters beside words everybody tries
+
+_WORDS = re.compile(
+    "pass(word|wort)?|geheim|secret|token|usher|admin|owner|change-?me|welcome|willkommen|letmein"
+    "|hallo|hello|test|demo|local|example|beispiel|qwert[yz]|asdf|master|default|discord|telegram"
+    "|web|chat|bot|please|bitte|the|my|mein",
+    re.IGNORECASE,
+)
+
+
+def is_weak(token: str) -> bool:
+    """Return whether a token could be guessed though it is long: repeated, in a row, or words."""
+    repeated = (token + token).find(token, 1) < len(token)
+    steps = [abs(ord(after) - ord(before)) for before, after in pairwise(token)]
+    in_a_row = sum(step <= 1 for step in steps) > len(steps) / 2
+    left = re.sub(r"[\W_]|19\d\d|20\d\d|1234\d*", "", _WORDS.sub("", token))
+    few = len(set(token.casefold())) < _LEAST_KINDS
+    return repeated or in_a_row or few or len(left) < _LEAST_LEFT
+
 
 LEAST_TOKEN = 16  # characters; a shorter one could be guessed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Person:
+class WebPerson:
     """A person of the web chat; `id` is also the name of their chat, and "web:<id>" their user."""
 
     id: str
     name: str
 
 
-LOCAL = Person(id="local", name="You")
+LOCAL = WebPerson(id="local", name="You")
 
 
-class People(Protocol):
+class WebPeople(Protocol):
     """Knows the people of the web chat. Answers from memory and may change at any time."""
 
-    def by_token(self, token: str) -> Person | None:
+    def by_token(self, token: str) -> WebPerson | None:
         """Return whose token that is; takes no longer for a nearly right one."""
 
-    def by_id(self, person: str) -> Person | None:
+    def by_id(self, person: str) -> WebPerson | None:
         """Return the person of that id, None if nobody is (or is no longer) known by it."""
 
 
 class FixedPeople:
-    """People known from the configuration: a token for each. Raises `ValueError` for a weak one."""
+    """WebPeople known from the configuration: a token for each. Raises `ValueError` for a weak one."""
 
-    def __init__(self, tokens: Mapping[str, Person]) -> None:
+    def __init__(self, tokens: Mapping[str, WebPerson]) -> None:
         for token, person in tokens.items():
             if len(token) < LEAST_TOKEN:
                 raise ValueError(
@@ -42,26 +66,26 @@ class FixedPeople:
         self._by_digest = {_digest(token): person for token, person in tokens.items()}
         self._by_id = {person.id: person for person in tokens.values()}
 
-    def by_token(self, token: str) -> Person | None:
+    def by_token(self, token: str) -> WebPerson | None:
         """Return whose token that is."""
         return self._by_digest.get(_digest(token))
 
-    def by_id(self, person: str) -> Person | None:
+    def by_id(self, person: str) -> WebPerson | None:
         """Return the person of that id."""
         return self._by_id.get(person)
 
 
 class Together:
-    """People of several kinds, each known as their own kind knows them."""
+    """WebPeople of several kinds, each known as their own kind knows them."""
 
-    def __init__(self, *kinds: People) -> None:
+    def __init__(self, *kinds: WebPeople) -> None:
         self._kinds = kinds
 
-    def by_token(self, token: str) -> Person | None:
+    def by_token(self, token: str) -> WebPerson | None:
         """Return whose token that is."""
         return next(filter(None, (kind.by_token(token) for kind in self._kinds)), None)
 
-    def by_id(self, person: str) -> Person | None:
+    def by_id(self, person: str) -> WebPerson | None:
         """Return the person of that id."""
         return next(filter(None, (kind.by_id(person) for kind in self._kinds)), None)
 
@@ -69,11 +93,11 @@ class Together:
 class OnlyLocal:
     """Everybody who reaches a loopback address without a token is one and the same person."""
 
-    def by_token(self, token: str) -> Person | None:  # noqa: ARG002 - the protocol's
+    def by_token(self, token: str) -> WebPerson | None:  # noqa: ARG002 - the protocol's
         """Return the local person, whatever the token."""
         return LOCAL
 
-    def by_id(self, person: str) -> Person | None:
+    def by_id(self, person: str) -> WebPerson | None:
         """Return the local person under their id."""
         return LOCAL if person == LOCAL.id else None
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from bot.original_links import Originals
 from bot.pictures import bare
 from bot.platforms import web_originals
 from bot.platforms.web_address import Clients
@@ -27,7 +28,7 @@ from bot.platforms.web_guard import (
 )
 from bot.platforms.web_guesses import Guesses
 from bot.platforms.web_lately import Lately
-from bot.platforms.web_people import People, Person
+from bot.platforms.web_people import WebPeople, WebPerson
 from bot.platforms.web_small import PastPictures, Small, past_file, small_file
 from bot.platforms.web_tab import NOT_KNOWN, Tab
 from bot.platforms.web_wire import MAX_FILES, MAX_FRAME, MAX_UPLOAD, CommandRow, ModelLine
@@ -48,7 +49,7 @@ NOT_OUR_NAME = (
 )
 
 
-class Server:
+class WebServer:
     """The routes of one web chat. `tabs` are the open pages.
 
     `commands` makes the rows a person is offered, by person and language. `originals` are the files
@@ -59,14 +60,14 @@ class Server:
     def __init__(
         self,
         *,
-        people: People,
+        people: WebPeople,
         calls: Calls,
         lately: Lately,
-        commands: Callable[[Person, str | None], tuple[CommandRow, ...]],
+        commands: Callable[[WebPerson, str | None], tuple[CommandRow, ...]],
         overview: Callable[[], Sequence[ModelLine]],
         loopback: bool,
         names: Collection[str],
-        originals: web_originals.Originals | None = None,
+        originals: Originals | None = None,
         past: PastPictures | None = None,
         clients: Clients | None = None,
     ) -> None:
@@ -151,10 +152,10 @@ class Server:
 
     # ------------------------------------------------------------ the person's own
 
-    def _person(self, request: web.Request) -> Person | None:
+    def _person(self, request: web.Request) -> WebPerson | None:
         return self._by_token(request, request.cookies.get(COOKIE, ""))
 
-    def _by_token(self, request: web.Request, token: str) -> Person | None:
+    def _by_token(self, request: web.Request, token: str) -> WebPerson | None:
         address = self._address(request)
         if not self._guesses.may_try(address, token):
             return None
@@ -174,7 +175,7 @@ class Server:
         person = self._person(request)
         return person.id if person is not None else None
 
-    def _require_person(self, request: web.Request) -> Person:
+    def _require_person(self, request: web.Request) -> WebPerson:
         person = self._person(request)
         if person is None:
             raise web.HTTPUnauthorized(text="Open the link you were given to sign in.")
@@ -196,7 +197,7 @@ class Server:
         return socket
 
     async def _serve(
-        self, socket: web.WebSocketResponse, person: Person, request: web.Request
+        self, socket: web.WebSocketResponse, person: WebPerson, request: web.Request
     ) -> None:
         chosen, language = await self._calls.language_of(person), _language(request)
         tab = Tab(
@@ -248,7 +249,7 @@ class Server:
         return await self._own(request, person, file)
 
     async def _own(
-        self, request: web.Request, person: Person, file: Sendable | None
+        self, request: web.Request, person: WebPerson, file: Sendable | None
     ) -> web.StreamResponse:
         if file is None:
             raise web.HTTPNotFound
@@ -260,7 +261,7 @@ class Server:
         whose = f"link {self._address(request)}"
         return await web_originals.answer(request, self._originals, self._files, whose=whose)
 
-    async def _kept(self, person: Person, file: str) -> Sendable | None:
+    async def _kept(self, person: WebPerson, file: str) -> Sendable | None:
         log = self._calls.log
         head = await log.file_head(person.id, file)
         if head is None:
@@ -273,7 +274,7 @@ class Server:
             piece=lambda start, length: log.file_piece(person.id, file, start, length),
         )
 
-    async def _replaced(self, person: Person, file: str) -> Sendable | None:
+    async def _replaced(self, person: WebPerson, file: str) -> Sendable | None:
         """Return a file that an edit has just replaced; never one that was deleted."""
         lately = self._lately.find(person.id, file)
         if lately is None or await self._calls.log.get(person.id, lately[0]) is None:

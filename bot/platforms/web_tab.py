@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from bot.platforms.content import Form
 from bot.platforms.web_calls import Calls
 from bot.platforms.web_guard import Bucket
-from bot.platforms.web_people import Person
+from bot.platforms.web_people import WebPerson
 from bot.platforms.web_wire import (
     FROM_PAGE,
     CommandRow,
@@ -28,7 +28,7 @@ from bot.platforms.web_wire import (
     ModelLine,
     NotTaken,
     Overview,
-    Press,
+    PressFrame,
     Say,
     Submit,
     Suggest,
@@ -60,7 +60,7 @@ class Tab:
     def __init__(
         self,
         socket: web.WebSocketResponse,
-        person: Person,
+        person: WebPerson,
         calls: Calls,
         *,
         chosen: str | None,
@@ -135,14 +135,16 @@ class Tab:
             reason = "not-stored" if isinstance(error, StoreError) else "invalid"
             self._reply(NotTaken(key=getattr(message, "key", None), reason=reason))
 
-    async def _carry_out(self, message: Hello | Say | Press | Submit | Suggest | Earlier) -> None:
+    async def _carry_out(
+        self, message: Hello | Say | PressFrame | Submit | Suggest | Earlier
+    ) -> None:
         match message:
             case Hello():
                 self._greet(message)
             case Say():
                 taken = self._calls.say(self.person, message, self._language, self._show_form)
                 self._reply(await taken)
-            case Press():
+            case PressFrame():
                 taken = self._calls.press(self.person, message, self._language, self._show_form)
                 self._reply(await taken)
             case Submit():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Room:
+class ConnectionLimits:
     """How many connections there may be: in all, of one address's strangers, of one person."""
 
     overall: int
@@ -19,7 +19,7 @@ class Room:
     person: int
 
     @classmethod
-    def of(cls, overall: int) -> "Room":
+    def of(cls, overall: int) -> "ConnectionLimits":
         """Share out a number of connections."""
         return cls(
             overall=overall,
@@ -42,7 +42,7 @@ class Visit:
     busy: int = 0
 
 
-def in_the_way(visits: Collection[Visit], address: str, room: Room) -> Visit | None:
+def in_the_way(visits: Collection[Visit], address: str, room: ConnectionLimits) -> Visit | None:
     """Return whose connection ends so that one more from an address fits; None where none need.
 
     Where nothing can end, there is no room at all: see `is_full`.
@@ -58,7 +58,7 @@ def in_the_way(visits: Collection[Visit], address: str, room: Room) -> Visit | N
     return _longest_idle([visit for visit in idle if _holder(visit) == holder])
 
 
-def beyond_a_person(visits: Collection[Visit], person: str, room: Room) -> Visit | None:
+def beyond_a_person(visits: Collection[Visit], person: str, room: ConnectionLimits) -> Visit | None:
     """Return the connection that ends because a person has more than their share."""
     own = [visit for visit in visits if visit.person == person]
     if len(own) <= room.person:
@@ -66,7 +66,7 @@ def beyond_a_person(visits: Collection[Visit], person: str, room: Room) -> Visit
     return _longest_idle([visit for visit in own if not visit.busy])
 
 
-def is_full(visits: Collection[Visit], room: Room) -> bool:
+def is_full(visits: Collection[Visit], room: ConnectionLimits) -> bool:
     """Return whether nobody else fits."""
     return len(visits) >= room.overall
 

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from bot.commands.table import Command, ParamKind
 from bot.platforms.content import Form
-from bot.platforms.web_log import Entry, Shown
+from bot.platforms.web_log import Entry, ShownMessage
 from bot.texts import describe
 from queueing.requests import Record
 
@@ -46,7 +46,7 @@ class Say(_FromPage):
     reply_to: Id | None = None
 
 
-class Press(_FromPage):
+class PressFrame(_FromPage):
     """A button of a message was pressed."""
 
     type: Literal["press"]
@@ -84,8 +84,12 @@ class Earlier(_FromPage):
     before: Number
 
 
-FromPage = Annotated[Hello | Say | Press | Submit | Suggest | Earlier, Field(discriminator="type")]
-FROM_PAGE: TypeAdapter[Hello | Say | Press | Submit | Suggest | Earlier] = TypeAdapter(FromPage)
+FromPage = Annotated[
+    Hello | Say | PressFrame | Submit | Suggest | Earlier, Field(discriminator="type")
+]
+FROM_PAGE: TypeAdapter[Hello | Say | PressFrame | Submit | Suggest | Earlier] = TypeAdapter(
+    FromPage
+)
 
 # ---------------------------------------------------------------- to the page
 
@@ -134,7 +138,7 @@ class EntryRow(Record):
     number: int
     place: int
     at: float
-    shown: Shown | None
+    shown: ShownMessage | None
 
 
 class Messages(Record):
@@ -155,14 +159,14 @@ class EarlierMessages(Record):
 
 
 class Taken(Record):
-    """A `Say`, `Press` or `Submit` of that key is durable: the page need not send it again."""
+    """A `Say`, `PressFrame` or `Submit` of that key is durable: the page need not send it again."""
 
     type: Literal["taken"] = "taken"
     key: str
 
 
 class NotTaken(Record):
-    """A `Say`, `Press` or `Submit` was not taken; the page has a sentence for each reason."""
+    """A `Say`, `PressFrame` or `Submit` was not taken; the page has a sentence for each reason."""
 
     type: Literal["refused"] = "refused"
     key: str | None

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 from bot import buttons
 from bot.buttons import Abilities
+from bot.origin import NearModel
 from bot.platforms.content import Bar, Body, Content, Markdown, Moment
-from bot.records import NearModel
 from bot.texts import Value, join, reasons_de, say, word
 from bot.texts.problems import told
 from queueing import reasons

@@ -13,7 +13,7 @@ from queueing.planning.board import (
     HostState,
     ModelState,
 )
-from queueing.planning.room import May, Room, candidates, make_room
+from queueing.planning.room import May, Space, candidates, make_room
 from queueing.world import Evict, Reservation, Residency
 
 CLOSED_AFTER_LOADS = 4.0  # a gate closes for everybody that many swaps after its moment
@@ -134,7 +134,7 @@ def _may_be_reserved(board: Board, model: ModelState) -> May:
     return may
 
 
-def _preference(board: Board, model: ModelState, room: Room) -> tuple[float, float, int]:
+def _preference(board: Board, model: ModelState, room: Space) -> tuple[float, float, int]:
     empty_at = max(
         (_leaves_at(board, model, room.backend, copy) for copy in _gated(room)),
         default=board.now,
@@ -144,7 +144,7 @@ def _preference(board: Board, model: ModelState, room: Room) -> tuple[float, flo
     return empty_at, room.cost, room.backend.order
 
 
-def _gated(room: Room) -> Iterator[CopyState]:
+def _gated(room: Space) -> Iterator[CopyState]:
     """Yield the copies a reservation closes: the victims, and all of a serial target.
 
     A serial backend loads only while it does nothing else, so whatever it holds must pause.
@@ -188,7 +188,7 @@ def gate_for(model: str, due: float, ready_at: float, *, swap_s: float, patience
     return Gate(model, arrived_by, arrived_by + CLOSED_AFTER_LOADS * swap_s)
 
 
-def _reserve(board: Board, model: ModelState, room: Room) -> None:
+def _reserve(board: Board, model: ModelState, room: Space) -> None:
     due = due_at(board, model) or 0.0
     victims = tuple(Evict(model=c.view.model, backend=c.view.backend) for c in room.victims)
     host: HostState = room.backend.host

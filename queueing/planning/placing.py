@@ -12,7 +12,7 @@ from queueing.planning.gates import (
     waits_since,
 )
 from queueing.planning.room import (
-    Room,
+    Space,
     candidates,
     is_awaited,
     is_idle,
@@ -108,7 +108,7 @@ def reserve_if_overdue(board: Board, model: ModelState) -> None:
         place(board, model)
 
 
-def _cheapest_room(board: Board, model: ModelState) -> Room | None:
+def _cheapest_room(board: Board, model: ModelState) -> Space | None:
     places = places_for(board, model)
     if model.reserved is not None:
         places += _kept(board, model.reserved, model)
@@ -132,6 +132,6 @@ def _kept(board: Board, reserved: Reservation, model: ModelState) -> list[Backen
     return [backend for backend in host.backends if backend.usable and not backend.occupied]
 
 
-def _preference(model: ModelState, room: Room) -> tuple[bool, float, float]:
+def _preference(model: ModelState, room: Space) -> tuple[bool, float, float]:
     """Order places: free memory, the cheapest eviction, the shortest load, as configured."""
     return bool(room.victims), room.cost, model.load_s(room.backend.view.name)

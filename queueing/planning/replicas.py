@@ -8,7 +8,7 @@ from math import exp
 from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
 from queueing.planning.room import (
     OTHER_COPY_SHARE,
-    Room,
+    Space,
     candidates,
     is_awaited,
     is_idle,
@@ -41,7 +41,7 @@ def replicate(board: Board) -> None:
 
 def _add_copy(board: Board, model: ModelState) -> bool:
     """Load one further copy where that pays best; tell whether one pays."""
-    best: Room | None = None
+    best: Space | None = None
     best_net = 0.0
     places = places_for(board, model)
     if not places:
@@ -88,7 +88,7 @@ def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:
     return gain, load_s + left * service_s / (slots + more)
 
 
-def _loss(board: Board, model: ModelState, room: Room, drain_s: float) -> float:
+def _loss(board: Board, model: ModelState, room: Space, drain_s: float) -> float:
     """Return the waiting a further copy costs others (job seconds), within the time it is useful."""
     load_s = model.load_s(room.backend.view.name)
     reloads = 0.0
@@ -104,7 +104,7 @@ def _loss(board: Board, model: ModelState, room: Room, drain_s: float) -> float:
     return reloads + _delayed(board, model, room.backend) * load_s * load_s / 2
 
 
-def _could_return(board: Board, victim: CopyState, model: ModelState, room: Room) -> bool:
+def _could_return(board: Board, victim: CopyState, model: ModelState, room: Space) -> bool:
     """Tell whether a victim could be loaded again beside the further copy, or on another host.
 
     Asked where servers share the card. Under one server victims return sooner than such a look
@@ -116,7 +116,7 @@ def _could_return(board: Board, victim: CopyState, model: ModelState, room: Room
     )
 
 
-def _left_mb(board: Board, host: HostState, model: ModelState, room: Room) -> int:
+def _left_mb(board: Board, host: HostState, model: ModelState, room: Space) -> int:
     """Return what a host has free once the further copy is there, what nobody needs counted as free."""
     free_mb = host.view.usable_mb - host.used_mb
     for copy in host.copies:

@@ -16,7 +16,7 @@ May = Callable[[CopyState], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Space:
     """A way to make a model fit on a backend: the copies that must leave, and their price."""
 
     backend: BackendState
@@ -139,7 +139,7 @@ def may_leave_now(board: Board, model: ModelState) -> May:
     return may
 
 
-def make_room(model: ModelState, backend: BackendState, may: May) -> Room | None:
+def make_room(model: ModelState, backend: BackendState, may: May) -> Space | None:
     """Return the cheapest way to fit the model on a backend among the copies that may leave.
 
     None when there is none: too little may leave, or the model is there already.
@@ -158,7 +158,7 @@ def make_room(model: ModelState, backend: BackendState, may: May) -> Room | None
             return None
         chosen += more
     victims = tuple(copy for unit in chosen for copy in unit.copies)
-    return Room(backend, victims, sum(unit.cost for unit in chosen))
+    return Space(backend, victims, sum(unit.cost for unit in chosen))
 
 
 def reload_cost(copy: CopyState) -> float:

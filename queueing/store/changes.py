@@ -18,7 +18,7 @@ from queueing.ports import Admission
 from queueing.requests import Chat, File, Output, TextToImage
 from queueing.store import queries
 from queueing.store.failures import DISK_FULL, DiskFull
-from queueing.store.places import LineKey, Move, Places
+from queueing.store.places import LineKey, Move, PositionIndex
 from queueing.store.rows import Row, accepted, file_rows, job_from, job_row, output_rows
 
 
@@ -50,7 +50,7 @@ class Change(NamedTuple):
     output: Output | None
 
 
-class Books:
+class AdmissionCounters:
     """What the writer knows by heart so that no acceptance has to count rows.
 
     Forgotten after a rollback and read again from the rows with the next change. `moves` are the
@@ -253,12 +253,12 @@ PLACES_AT_ONCE = 20_000
 _BEFORE_ALL = -(1 << 62)  # whoever is moved first gets a place below all others
 
 
-def load_places(connection: sqlite3.Connection) -> Places:
+def load_places(connection: sqlite3.Connection) -> PositionIndex:
     """Return the places of all waiting jobs as the rows have them.
 
     Thousands come as one row: each row of its own would wait for the other threads' turn.
     """
-    places = Places()
+    places = PositionIndex()
     for model, lane in _lines(connection):
         last = _BEFORE_ALL
         while True:

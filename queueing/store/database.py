@@ -20,7 +20,7 @@ from queueing.store.disk import is_short
 from queueing.store.failures import Damaged, explain
 from queueing.store.ownership import Ownership, own
 from queueing.store.schema import MigrationSet, migrate
-from queueing.store.worker import Item, Kind, Result, Worker
+from queueing.store.worker import ChangeKind, Item, Result, Worker
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -110,9 +110,11 @@ class _Damage:
             log.error("%s; until then nothing new is accepted", what)
 
 
-_CHANGES: Kind[Callable[[sqlite3.Connection], Any], Any] = Kind(run=_guarded)
-_LAST_CHANGES: Kind[Callable[[sqlite3.Connection], Any], Any] = Kind(run=_guarded, after=_empty_log)
-_QUERIES: Kind[Callable[[sqlite3.Connection], Any], Any] = Kind(run=_each)
+_CHANGES: ChangeKind[Callable[[sqlite3.Connection], Any], Any] = ChangeKind(run=_guarded)
+_LAST_CHANGES: ChangeKind[Callable[[sqlite3.Connection], Any], Any] = ChangeKind(
+    run=_guarded, after=_empty_log
+)
+_QUERIES: ChangeKind[Callable[[sqlite3.Connection], Any], Any] = ChangeKind(run=_each)
 
 
 class Database:
@@ -202,7 +204,7 @@ class Database:
         result: T = await self._reader.submit(_QUERIES, query)
         return result
 
-    def submit(self, kind: Kind[Item, Result], item: Item) -> asyncio.Future[Result]:
+    def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
         """Have a change of a known kind applied with the writer's next transaction."""
         return self._writer.submit(kind, item)
 

@@ -1,4 +1,4 @@
-"""Heads: the first startable jobs of every line, read again only where something changed."""
+"""HeadCache: the first startable jobs of every line, read again only where something changed."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from queueing.jobs import Job
 from queueing.ports import Line
 from queueing.store import queries
-from queueing.store.places import LineKey, Places
+from queueing.store.places import LineKey, PositionIndex
 from queueing.store.rows import job_from
 
 # Nobody holds a job longer: a later moment was written by a clock that has been set back since.
@@ -24,13 +24,15 @@ class _Seen:
     line: Line | None
 
 
-class Heads:
+class HeadCache:
     """Remembers lines between looks; the router looks after every event, few lines change."""
 
     def __init__(self) -> None:
         self._seen: dict[LineKey, _Seen] = {}
 
-    def stale(self, places: Places, now: float, per_line: int) -> list[tuple[LineKey, int, int]]:
+    def stale(
+        self, places: PositionIndex, now: float, per_line: int
+    ) -> list[tuple[LineKey, int, int]]:
         """Return (line, revision, number waiting) of the lines to be read again."""
         return [
             (line.key, line.revision, line.waiting)
@@ -67,7 +69,7 @@ class Heads:
         seen = self._seen.get(key)
         return () if seen is None or seen.line is None else seen.line.passed
 
-    def lines(self, places: Places) -> list[Line]:
+    def lines(self, places: PositionIndex) -> list[Line]:
         """Return the lines as last read."""
         found = (self._seen.get(waiting.key) for waiting in places.lines())
         return [seen.line for seen in found if seen is not None and seen.line is not None]

@@ -1,4 +1,4 @@
-"""Places: who stands where in the lines, in memory; follows what was committed, decides nothing.
+"""PositionIndex: who stands where in the lines, in memory; follows what was committed, decides nothing.
 
 A position is arithmetic on the dense sequence of a line, so it costs the same at any depth.
 """
@@ -96,7 +96,7 @@ class WaitingLine:
         del self.holes[:gone]
 
 
-class Places:
+class PositionIndex:
     """The places of all waiting jobs."""
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """SqliteStore: the store of jobs on SQLite.
 
-Decides which statement runs when; the transactions are the database's, the counting is `Books`',
-the positions are `Places`'.
+Decides which statement runs when; the transactions are the database's, the counting is `AdmissionCounters`',
+the positions are `PositionIndex`'.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ from functools import partial
 from queueing.errors import NotAccepting, StaleJob
 from queueing.jobs import Job, JobEvent, NewJob
 from queueing.paused import Paused
-from queueing.ports import Admission, Learned, Line, Turn
+from queueing.ports import Admission, Learned, Line, StartOrder
 from queueing.requests import Chat, File, Output, TextToImage
 from queueing.store import notes, queries
-from queueing.store.changes import Amendment, Arrival, Books, Change, load_places
+from queueing.store.changes import AdmissionCounters, Amendment, Arrival, Change, load_places
 from queueing.store.database import Database
 from queueing.store.failures import DiskFull
-from queueing.store.heads import Heads
-from queueing.store.places import Places
+from queueing.store.heads import HeadCache
+from queueing.store.places import PositionIndex
 from queueing.store.retention import drop_some_bytes, erase, portions, purge_some
 from queueing.store.rows import (
     changed,
@@ -29,7 +29,7 @@ from queueing.store.rows import (
     output_from,
 )
 from queueing.store.turns import turns
-from queueing.store.worker import Kind
+from queueing.store.worker import ChangeKind
 
 _LOOKS = 3  # a line may change while it is read; under a flood, one look behind is good enough
 
@@ -41,21 +41,21 @@ class SqliteStore:
         self.database_id = database.id
         self._database = database
         self._submit = database.submit
-        self._books = Books(database.is_short_of_disk)
-        self._places: Places | None = None
+        self._books = AdmissionCounters(database.is_short_of_disk)
+        self._places: PositionIndex | None = None
         self._entered: set[str] = set()
         self._loading = asyncio.Lock()
-        self._heads = Heads()
-        self._accepting = Kind(
+        self._heads = HeadCache()
+        self._accepting = ChangeKind(
             run=self._books.accept, committed=self._follow, undone=self._books.forget
         )
-        self._changing = Kind(
+        self._changing = ChangeKind(
             run=self._books.change, committed=self._follow, undone=self._books.forget
         )
-        self._moving = Kind(
+        self._moving = ChangeKind(
             run=self._books.move_first, committed=self._follow, undone=self._books.forget
         )
-        self._amending = Kind(
+        self._amending = ChangeKind(
             run=self._books.amend, committed=self._follow, undone=self._books.forget
         )
 
@@ -192,7 +192,9 @@ class SqliteStore:
         found = ((job_id, places.position(job_id)) for job_id in job_ids)
         return {job_id: position for job_id, position in found if position is not None}
 
-    async def turns(self, job_ids: Sequence[int], *, begun: Collection[int]) -> Mapping[int, Turn]:
+    async def turns(
+        self, job_ids: Sequence[int], *, begun: Collection[int]
+    ) -> Mapping[int, StartOrder]:
         """Return where waiting jobs stand that have a place, from memory."""
         places = self._places or await self._load()
         return turns(places, self._heads, job_ids, begun)
@@ -314,7 +316,7 @@ class SqliteStore:
 
     # ------------------------------------------------------------ following the commits
 
-    async def _load(self) -> Places:
+    async def _load(self) -> PositionIndex:
         async with self._loading:  # before the first change, so nothing is missed
             if self._places is None:
                 self._places = await self._database.write(load_places)

@@ -3,14 +3,14 @@
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 
-from queueing.ports import Turn
-from queueing.store.heads import Heads
-from queueing.store.places import LineKey, Places
+from queueing.ports import StartOrder
+from queueing.store.heads import HeadCache
+from queueing.store.places import LineKey, PositionIndex
 
 
 def turns(
-    places: Places, heads: Heads, job_ids: Sequence[int], begun: Collection[int]
-) -> Mapping[int, Turn]:
+    places: PositionIndex, heads: HeadCache, job_ids: Sequence[int], begun: Collection[int]
+) -> Mapping[int, StartOrder]:
     """Return where each of the jobs stands that has a place."""
     models: dict[str, tuple[Mapping[str, int], Mapping[LineKey, list[int]]]] = {}
     found = {}
@@ -25,12 +25,12 @@ def turns(
         gone = absent[key]
         before = bisect_left(gone, position)
         counts = before == len(gone) or gone[before] != position
-        found[job_id] = Turn(number=position - before if counts else None, lanes=lanes)
+        found[job_id] = StartOrder(number=position - before if counts else None, lanes=lanes)
     return found
 
 
 def _lanes(
-    places: Places, heads: Heads, model: str, begun: Collection[int]
+    places: PositionIndex, heads: HeadCache, model: str, begun: Collection[int]
 ) -> tuple[Mapping[str, int], Mapping[LineKey, list[int]]]:
     """Return how many of each lane could start, and the positions of those that could not."""
     absent: dict[LineKey, list[int]] = {line.key: [] for line in places.lines_of(model)}

@@ -32,7 +32,7 @@ def _unwatched(_failure: Exception) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Kind(Generic[Item, Result]):
+class ChangeKind(Generic[Item, Result]):
     """A kind of change; all waiting items of one kind are handed over together.
 
     `run` works inside the open transaction, in the connection's thread, and answers item by item
@@ -48,7 +48,7 @@ class Kind(Generic[Item, Result]):
     undone: Callable[[], None] = _nothing
 
 
-AnyKind = Kind[Any, Any]
+AnyKind = ChangeKind[Any, Any]
 Batch = Mapping[AnyKind, Sequence[Any]]
 Outcomes = dict[AnyKind, Sequence[Any]]
 
@@ -133,7 +133,7 @@ class Worker:
         self._task = asyncio.create_task(self._turns(connection), name="store worker")
         return self
 
-    def submit(self, kind: Kind[Item, Result], item: Item) -> asyncio.Future[Result]:
+    def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
         """Have an item applied with the next batch; the future brings what came of it.
 
         A caller that is cancelled changes nothing: its item is applied whole or not at all.

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from PIL import Image
 from pydantic import JsonValue
 
-from backends import connect
 from backends.openai import OpenAI
+from backends.registry import connect
 from queueing.catalog import BackendSpec, ModelSpec
 from queueing.requests import (
     Capability,

@@ -15,7 +15,7 @@ from PIL import Image
 
 from backends import films
 from backends.films import helper
-from backends.films.order import Answer, Order, Task
+from backends.films.order import Answer, MediaTask, Order
 from backends.films.plan import film_plan, sound_rate
 from backends.metadata.kinds import mime_of
 from queueing.requests import File
@@ -211,7 +211,7 @@ async def stuck(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stuck]:
 
 async def test_a_film_that_takes_too_long_is_given_up(stuck: Stuck) -> None:
     """If this failed one film would hold up all others."""
-    order = Order(task=Task.CLEAN, mime="video/mp4", size=4)
+    order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=4)
     with pytest.raises(films.FilmError, match="took over"):
         await helper.ask(order, b"film", wall_s=0.2)
     assert len(stuck.processes) == 1

@@ -7,7 +7,7 @@ import io
 import pytest
 from PIL import Image
 
-from backends import connect
+from backends.registry import connect
 from queueing.catalog import BackendSpec, ModelSpec
 from queueing.errors import (
     BadModel,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from backends import connect
+from backends.registry import connect
 from queueing.catalog import BackendSpec, ModelSpec, Timeouts
 from queueing.errors import (
     BackendError,

@@ -13,7 +13,7 @@ from backends.comfyui_models import read_templates
 from backends.workflow import WORDS, Workflow, blame, parse_workflow, prepare
 from backends.workflow_fill import fill, fit_size, warm_up
 from backends.workflow_graph import as_json
-from backends.workflow_limits import Limits
+from backends.workflow_limits import NumberRange
 from queueing.catalog import ModelSpec
 from queueing.errors import BadModel, Rejected
 from queueing.requests import SEED_MAX, Capability, TextToImage
@@ -311,7 +311,11 @@ def test_a_warm_up_is_small_and_keeps_no_file() -> None:
 
 def test_a_warm_up_is_as_small_as_the_server_allows() -> None:
     """If this failed a model whose nodes want more than the least would never be loaded."""
-    limits = {"width": Limits(500, 2048), "height": Limits(16), "steps": Limits(4, 50)}
+    limits = {
+        "width": NumberRange(500, 2048),
+        "height": NumberRange(16),
+        "steps": NumberRange(4, 50),
+    }
     graph = warm_up(shipped("sdxl")[0], seed=3, limits=limits)
     assert graph["latent"].inputs == {"width": 504, "height": 64, "batch_size": 1}
     assert graph["sampler"].inputs["steps"] == 4

@@ -8,7 +8,7 @@ from typing import Any
 
 from PIL import Image
 
-from bot.platforms.base import ChatPlatform, Door
+from bot.platforms.base import ChatPlatform, CommandHandler
 from bot.platforms.telegram import Telegram
 from queueing.requests import File
 from tests.fakes.telegram import FakeTelegram
@@ -20,7 +20,7 @@ def telegram(fake: FakeTelegram, **how: Any) -> Telegram:
 
 @asynccontextmanager
 async def running(
-    fake: FakeTelegram, door: Door, platform: Telegram | None = None
+    fake: FakeTelegram, door: CommandHandler, platform: Telegram | None = None
 ) -> AsyncIterator[Telegram]:
     """Provide a bot that receives from the fake, and stop it."""
     chat = platform or telegram(fake)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.access import Access, Limits, Role, free_again_at
+from bot.access import Access, PersonLimits, Role, free_again_at
 from bot.people import Person
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_house import ADMIN, Bot, bot
@@ -227,15 +227,17 @@ def test_roles_give_limits_and_admins_override_them() -> None:
     """A member's role would not count, or an admin's word less than it."""
     friends = Role(
         name="friends",
-        limits=Limits(open_per_person=50, lane="vip"),
+        limits=PersonLimits(open_per_person=50, lane="vip"),
         members=frozenset({"telegram:1", "discord-role:777"}),
     )
-    access = Access([], Limits(), [friends])
+    access = Access([], PersonLimits(), [friends])
     assert access.limits_of(Person(user="telegram:1"), ()).lane == "vip"
     assert access.limits_of(Person(user="discord:5"), {"discord-role:777"}).open_per_person == 50
-    assert access.limits_of(Person(user="discord:5"), {"discord-role:778"}) == Limits()
+    assert access.limits_of(Person(user="discord:5"), {"discord-role:778"}) == PersonLimits()
     limited = Person(user="telegram:1", max_open=2, lane="relaxed", per_hour=0)
-    assert access.limits_of(limited, ()) == Limits(open_per_person=2, lane="relaxed", per_hour=0)
+    assert access.limits_of(limited, ()) == PersonLimits(
+        open_per_person=2, lane="relaxed", per_hour=0
+    )
 
 
 def test_the_moment_a_quota_frees_up() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.access import Limits
+from bot.access import PersonLimits
 from bot.arrivals import PATIENCE_S, Arrivals
 from bot.platforms.base import Attachment
 from queueing.requests import Chat
@@ -19,7 +19,7 @@ from tests.fakes.discord_state import APPLICATION_ID, FakeFile
 from tests.simulation.bot_house import Bot
 from tests.simulation.loop import run
 
-_NO_LIMITS = Limits(open_per_person=100, in_line_per_person=100)
+_NO_LIMITS = PersonLimits(open_per_person=100, in_line_per_person=100)
 
 
 def slow(seconds: float) -> Attachment:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from backends import KINDS
-from bot.access import Limits
+from backends.registry import KINDS
+from bot.access import PersonLimits
 from bot.config import ConfigError, load, parse
 from bot.config_chats import ChatsConfig
 from bot.people import Person
@@ -128,7 +128,7 @@ def test_roles_take_what_they_leave_out_from_everybodys_limits() -> None:
         "  staff: {members: [telegram:8], per_hour: none}",
     )
     access = parse(text, {}).access()
-    usual = Limits(open_per_person=3, in_line_per_person=2, per_hour=10)
+    usual = PersonLimits(open_per_person=3, in_line_per_person=2, per_hour=10)
     assert access.limits_of(Person(user="web:x"), ()) == usual
     assert access.limits_of(Person(user="telegram:7"), ()) == replace(usual, lane="vip")
     by_role = access.limits_of(Person(user="discord:1"), {"discord-role:165511591545143296"})

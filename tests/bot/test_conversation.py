@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.conversation import PICTURES, USUAL_CHARS, Talk, continued, room_chars
-from bot.rooms import Room, Rooms, places_of
+from bot.rooms import ChatSettings, ChatSettingsTable, places_of
 from bot.styles import Style
 from queueing.catalog import ModelSpec
 from queueing.requests import ChatMessage, File
@@ -100,12 +100,16 @@ def test_the_room_follows_the_models_context() -> None:
 
 def test_a_chat_has_its_own_rules_or_its_platforms_or_everybodys() -> None:
     """The rules of one chat would hold in another, or a thread escape its group's."""
-    own, platform, usual = Room(system="own"), Room(system="platform"), Room(system="usual")
-    rooms = Rooms(by_key={"telegram:-5": own, "discord": platform, "*": usual})
+    own, platform, usual = (
+        ChatSettings(system="own"),
+        ChatSettings(system="platform"),
+        ChatSettings(system="usual"),
+    )
+    rooms = ChatSettingsTable(by_key={"telegram:-5": own, "discord": platform, "*": usual})
     assert rooms.of("telegram", ["-5"]) == rooms.of("telegram", places_of("-5/12", ())) == own
     assert rooms.of("discord", ["77"]) == platform
     assert rooms.of("telegram", ["-51"]) == usual
-    assert Rooms().of("web", ["local"]) == Room()
+    assert ChatSettingsTable().of("web", ["local"]) == ChatSettings()
 
 
 _LEVELS = ("thread", "channel", "category", "server")
@@ -116,7 +120,7 @@ _ELSEWHERE = ("telegram", "telegram:thread", "discord:another", "discord:cat", "
 @given(st.sets(st.sampled_from((*_KEYS, *_ELSEWHERE))))
 def test_the_nearest_place_with_rules_decides(named: set[str]) -> None:
     """A wide rule would overrule a near one, or a thread would escape all of them."""
-    rooms = Rooms(by_key={key: Room(system=key) for key in named})
+    rooms = ChatSettingsTable(by_key={key: ChatSettings(system=key) for key in named})
     places = places_of("thread", ("server", "category", "channel"))
     nearest = next((key for key in _KEYS if key in named), "")
     assert rooms.of("discord", places).system == nearest
@@ -124,13 +128,13 @@ def test_the_nearest_place_with_rules_decides(named: set[str]) -> None:
 
 def test_unwanted_words_are_whole_words_in_any_case() -> None:
     """A list of words would refuse harmless ones, or be passed by with a capital letter."""
-    room = Room(words=("ass", "Straße", "snow crash"))
+    room = ChatSettings(words=("ass", "Straße", "snow crash"))
     assert room.unwanted(["a class of grass"]) is None
     assert room.unwanted([None, "ASS!"]) == "ass"
     assert room.unwanted(["auf der STRASSE"]) == "Straße"
     assert room.unwanted(["snow\n crash"]) == "snow crash"
     assert room.unwanted(["a\u00ads\u200bs\u2060 \uff21\uff33\uff33"]) == "ass"
-    assert Room().unwanted(["anything"]) is None
+    assert ChatSettings().unwanted(["anything"]) is None
 
 
 def test_a_style_keeps_the_persons_words_as_they_are() -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bot.desks import Desks
+from bot.desks import Channels
 from tests.fakes.chat import FakeChat
 from tests.simulation.loop import run
 
@@ -18,7 +18,7 @@ class Clock:
 def test_chats_at_rest_are_put_away_and_others_stay() -> None:
     """Memory would grow with everybody who ever asked, or a penalty would be forgotten."""
     clock = Clock()
-    desks = Desks({"fake": FakeChat()}, clock)
+    desks = Channels({"fake": FakeChat()}, clock)
     punished, away, busy = (desks.at("fake", name) for name in ("punished", "away", "busy"))
     punished.pace.slow_down(clock.now(), 1e9)
     away.unreachable(clock.now(), 1e9)
@@ -41,7 +41,7 @@ def test_a_turn_that_was_not_used_leaves_its_room_to_others() -> None:
 
     async def story() -> None:
         clock = Clock()
-        desks = Desks({"fake": FakeChat()}, clock)
+        desks = Channels({"fake": FakeChat()}, clock)
         for used in (False, True):
             for upload in (False, True):
                 clock.at += 100.0

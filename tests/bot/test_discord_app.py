@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import Parts
+from bot.app import BotParts
 from bot.commands.registry import COMMANDS
 from bot.platforms.discord import Discord
 from bot.texts import describe
@@ -31,7 +31,7 @@ async def usher(
     *,
     picture_s: float = 0.3,
     go_on: asyncio.Event | None = None,
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[BotParts]:
     text = CONFIG.replace("PICTURE_S", str(picture_s))
     async with on_discord(fake, folder, text, go_on=go_on) as parts:
         yield parts

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot import enhance
-from bot.rooms import Room, Rooms
+from bot import enhancement
+from bot.rooms import ChatSettings, ChatSettingsTable
 from queueing.catalog import ModelSpec
 from queueing.jobs import Job, JobEvent, JobState, NewJob
 from queueing.requests import Capability, Output, TextToImage
@@ -225,7 +225,7 @@ def test_a_forgotten_picture_takes_its_question_with_it() -> None:
 def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
     """If this fails a text model brings in what people of that chat may not ask for."""
     gpu = house()
-    rooms = Rooms(by_key={"*": Room(words=("result",))})
+    rooms = ChatSettingsTable(by_key={"*": ChatSettings(words=("result",))})
 
     async def story() -> None:
         async with bot(gpu, rooms=rooms) as running:
@@ -239,7 +239,7 @@ def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
 
 
 REQUEST = TextToImage(prompt="a cat")
-CALL = NewJob(model="flux", request=REQUEST, owner="fake:1", key="k", hold_s=enhance.HOLD_S)
+CALL = NewJob(model="flux", request=REQUEST, owner="fake:1", key="k", hold_s=enhancement.HOLD_S)
 
 
 async def left_behind(gpu: House, *, state: JobState) -> None:
@@ -247,7 +247,7 @@ async def left_behind(gpu: House, *, state: JobState) -> None:
     store = SqliteStore(await open_database(gpu.url, inline=True))
     queue = gpu.build(store, gpu.connect())
     picture = await queue.submit(CALL, limits=NO_LIMITS)
-    question = enhance.question(picture, REQUEST, "qwen")
+    question = enhancement.question(picture, REQUEST, "qwen")
     asked_for = await queue.submit(question, limits=NO_LIMITS)
     now = picture.queued_at
     if state is not JobState.PENDING:
@@ -321,6 +321,6 @@ def test_a_call_repeated_after_a_crash_is_seen_through_once(
 def test_only_what_can_be_a_prompt_becomes_one(answer: str, prompt: str) -> None:
     """If this fails quotation marks are drawn, or a rambling answer replaces a person's words."""
     request = TextToImage(prompt="a cat", seed=7)
-    better = enhance.improved(request, answer)
+    better = enhancement.improved(request, answer)
     assert (better.prompt, better.seed) == (prompt, 7)
     assert better.original == (None if prompt == "a cat" else "a cat")

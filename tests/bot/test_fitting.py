@@ -11,10 +11,10 @@ from backends.metadata.kinds import mime_of
 from bot import buttons
 from bot.buttons import Abilities
 from bot.fitting import fitted
-from bot.parcels import Packer
-from bot.platforms.base import Invocation, Limits
-from bot.records import Origin
-from bot.rooms import Room, Rooms
+from bot.origin import Origin
+from bot.parcels import ResultRenderer
+from bot.platforms.base import ChatLimits, Invocation
+from bot.rooms import ChatSettings, ChatSettingsTable
 from bot.texts import CATALOGUES, plain
 from queueing.jobs import Job, JobState
 from queueing.requests import File, Output
@@ -112,7 +112,9 @@ async def test_a_film_has_no_buttons_for_pictures_and_is_hidden_as_they_are() ->
     """Upscale under a film would be refused, and an unwanted film be shown at once."""
     async with bot(House.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
         call, ended = await _ended(running)
-        packer = Packer(running.queue, Rooms(by_key={"fake:1": Room(spoiler=True)}))
+        packer = ResultRenderer(
+            running.queue, ChatSettingsTable(by_key={"fake:1": ChatSettings(spoiler=True)})
+        )
         output = Output(files=(file(film("mp4")),))
 
         async def kept(job: Job) -> Output:
@@ -139,7 +141,9 @@ async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
 
             running.queue.output = kept  # type: ignore[method-assign]
             limits = replace(LIMITS, upload=100)
-            parcel = await Packer(running.queue, Rooms()).pack(ended, Origin.of(call, "en"), limits)
+            parcel = await ResultRenderer(running.queue, ChatSettingsTable()).pack(
+                ended, Origin.of(call, "en"), limits
+            )
             assert said in plain(parcel.content.body)
     assert "1 Datei ist" in CATALOGUES["de"]["result.file_left_out"]
 
@@ -155,7 +159,7 @@ async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
         ("S", SMALL, ""),
     ],
 )
-async def test_what_was_changed_is_said_as_it_is(made: str, limits: Limits, said: str) -> None:
+async def test_what_was_changed_is_said_as_it_is(made: str, limits: ChatLimits, said: str) -> None:
     """Two smaller pictures were one, and an animation that became a film was "smaller"."""
     large = io.BytesIO()
     Image.effect_noise((200, 160), 60).save(large, "PNG")
@@ -165,7 +169,7 @@ async def test_what_was_changed_is_said_as_it_is(made: str, limits: Limits, said
         assert isinstance(call, Invocation)
         await running.gate.call(call)
         (job,) = await running.queue.open_jobs()
-        packer = Packer(running.queue, Rooms())
+        packer = ResultRenderer(running.queue, ChatSettingsTable())
         fitting, note = await packer._fit_files(
             job, tuple(file(data[each]) for each in made), limits, "en"
         )

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from bot.cards import Card
-from bot.desks import Desks
+from bot.cards import StatusMessage
+from bot.desks import Channels
 from bot.inquiry import Inquiry
 from bot.platforms.content import Content
 from queueing.errors import StoreError
@@ -101,14 +101,14 @@ def test_a_turn_that_was_free_was_not_waited_for() -> None:
     """Every message would be drawn twice before it is sent."""
 
     async def story() -> None:
-        desks = Desks({"fake": FakeChat()}, Ticking())
+        desks = Channels({"fake": FakeChat()}, Ticking())
         async with desks.turn("fake", "p1") as turn:
             assert not turn.waited
             second = asyncio.ensure_future(_waited(desks))
             await asyncio.sleep(0.1)
         assert await second
 
-    async def _waited(desks: Desks) -> bool:
+    async def _waited(desks: Channels) -> bool:
         async with desks.turn("fake", "p1") as turn:
             return turn.waited
 
@@ -123,7 +123,7 @@ def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyP
         editor = running.presenter._editor
         made = editor._draw
 
-        def counted(card: Card, standing: Standing) -> Content:
+        def counted(card: StatusMessage, standing: Standing) -> Content:
             drawn.append(card.job.id)
             return made(card, standing)
 

@@ -9,7 +9,7 @@ import pytest
 
 from bot.config import parse
 from bot.invites import Invites
-from bot.platforms.web_people import LOCAL, FixedPeople, Person, Together
+from bot.platforms.web_people import LOCAL, FixedPeople, Together, WebPerson
 from bot.records import MIGRATIONS
 from queueing.store import Database, open_database
 from tests.bot.test_cli import CONFIG
@@ -38,7 +38,7 @@ async def test_a_link_lets_one_person_in_also_after_a_restart(database: Database
     invites = await Invites.read(database, PAGE)
     ada = await invites.invite("Ada Lovelace", 1.0)
     ben = await invites.invite("Ben", 1.0)
-    assert ada.person == Person(id="ada-lovelace", name="Ada Lovelace")
+    assert ada.person == WebPerson(id="ada-lovelace", name="Ada Lovelace")
     for known in (invites, await Invites.read(database, PAGE)):
         assert known.by_token(token_of(ada.link)) == ada.person
         assert known.by_token(token_of(ben.link)) == ben.person
@@ -75,7 +75,7 @@ async def test_nobody_gets_the_chat_of_somebody_who_left(database: Database) -> 
     assert invites.by_token(token_of(first.link)) is None
     assert invites.by_id("ada") is None
     second = await invites.invite("Ada", 2.0)
-    assert second.person == Person(id="ada-2", name="Ada")
+    assert second.person == WebPerson(id="ada-2", name="Ada")
     again = await Invites.read(database, PAGE)
     assert again.everybody() == [second.person]
     assert again.by_token(token_of(first.link)) is None
@@ -114,7 +114,7 @@ async def test_the_owner_and_the_invited_are_known_together(database: Database) 
     link = (await invites.invite("Ada", 1.0)).link
     people = Together(FixedPeople({"o" * 20: LOCAL}), invites)
     assert people.by_token("o" * 20) == LOCAL
-    assert people.by_token(token_of(link)) == Person(id="ada", name="Ada")
+    assert people.by_token(token_of(link)) == WebPerson(id="ada", name="Ada")
     assert people.by_token("x" * 20) is None
     assert (people.by_id("local"), people.by_id("nobody")) == (LOCAL, None)
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot import config as configuration
-from bot.app import Parts, build
+from bot.app import BotParts, build
 from bot.clock import SystemClock
 from bot.links import Links
 from bot.platforms.content import Content
@@ -59,7 +59,7 @@ class WatchedChat(FakeChat):
 
 @dataclass
 class House:
-    parts: Parts
+    parts: BotParts
     chat: WatchedChat
     web: Web
     clock: Later

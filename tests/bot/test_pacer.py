@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.pacer import Overall, Pace, patience_s
+from bot.pacer import Overall, RateLimit, patience_s
 from bot.platforms.discord import Discord
 from bot.platforms.web import Web
 from tests.fakes.chat import LIMITS
@@ -14,7 +14,7 @@ requests = st.lists(st.tuples(st.floats(0, 30), st.booleans()), min_size=1, max_
 @given(requests)
 def test_a_group_never_sees_more_than_its_minute(steps: list[tuple[float, bool]]) -> None:
     """The platform would answer with penalties that grow."""
-    pace, now, sent = Pace(LIMITS, group=True), 0.0, list[float]()
+    pace, now, sent = RateLimit(LIMITS, group=True), 0.0, list[float]()
     for pause, final in steps:
         now = max(now + pause, pace.earliest(now + pause, urgent=final))
         pace.begin(now)
@@ -27,7 +27,7 @@ def test_a_group_never_sees_more_than_its_minute(steps: list[tuple[float, bool]]
 @given(requests)
 def test_an_end_never_waits_longer_than_an_update(steps: list[tuple[float, bool]]) -> None:
     """Results would be held up by the positions of others."""
-    pace, now = Pace(LIMITS, group=True), 0.0
+    pace, now = RateLimit(LIMITS, group=True), 0.0
     for pause, final in steps:
         now += pause
         assert pace.earliest(now, urgent=True) <= pace.earliest(now, urgent=False)
@@ -38,7 +38,7 @@ def test_an_end_never_waits_longer_than_an_update(steps: list[tuple[float, bool]
 
 def test_a_penalty_is_waited_out_and_remembered_for_a_while() -> None:
     """Going on at the old pace makes the next penalty longer."""
-    pace = Pace(LIMITS, group=False)
+    pace = RateLimit(LIMITS, group=False)
     request(pace, 0.0)
     pace.slow_down(0.0, 30.0)
     assert pace.earliest(1.0, urgent=True) == 30.0
@@ -48,7 +48,7 @@ def test_a_penalty_is_waited_out_and_remembered_for_a_while() -> None:
     assert pace.earliest(200.0, urgent=True) == 201.0
 
 
-def request(budget: Pace | Overall, began_at: float, *, took_s: float = 0.0) -> None:
+def request(budget: RateLimit | Overall, began_at: float, *, took_s: float = 0.0) -> None:
     budget.begin(began_at)
     budget.end(began_at + took_s)
 
@@ -75,7 +75,7 @@ def test_no_window_of_the_platform_overflows_however_long_requests_are_under_way
     steps: list[tuple[float, float, float, bool]],
 ) -> None:
     """A stalled process sends at once what it spaced, and the platform counts what arrives."""
-    pace, now = Pace(LIMITS, group=False), 0.0
+    pace, now = RateLimit(LIMITS, group=False), 0.0
     landing: list[float] = []
     arrived: list[float] = []
     for pause, took_s, share, burst in steps:
@@ -90,7 +90,7 @@ def test_no_window_of_the_platform_overflows_however_long_requests_are_under_way
         assert len(within) <= LIMITS.burst
 
 
-def _landed(pace: Pace, landing: list[float], now: float, *, burst: bool) -> float:
+def _landed(pace: RateLimit, landing: list[float], now: float, *, burst: bool) -> float:
     for at in sorted(landing):
         if at <= now:
             pace.end(at)
@@ -103,7 +103,7 @@ def test_an_upload_that_was_answered_counts_like_any_request(
     steps: list[tuple[float, float, bool]],
 ) -> None:
     """A result would take the room of two requests, and places in line would be shown late."""
-    uploading, writing, now = Pace(LIMITS, group=True), Pace(LIMITS, group=True), 0.0
+    uploading, writing, now = RateLimit(LIMITS, group=True), RateLimit(LIMITS, group=True), 0.0
     for pause, took_s, burst in steps:
         now = uploading.earliest(now + pause, urgent=True, burst=burst)
         for pace in (uploading, writing):
@@ -118,7 +118,7 @@ def test_an_upload_that_was_answered_counts_like_any_request(
 
 def test_others_need_not_wait_for_an_upload() -> None:
     """A chat would stand still for the minutes that a film takes."""
-    pace = Pace(LIMITS, group=False)
+    pace = RateLimit(LIMITS, group=False)
     pace.begin(0.0, upload=True)
     assert pace.earliest(0.0, urgent=True) == LIMITS.chat_every_s
     assert pace.earliest(30.0, urgent=True) == 30.0
@@ -133,7 +133,7 @@ def test_the_head_of_a_line_is_shown_more_promptly() -> None:
 
 def test_the_page_is_told_of_a_new_place_at_once() -> None:
     """Where edits cost nothing, people would look at a place eight seconds old all the same."""
-    page, chat = Pace(Web.limits, group=False), Pace(LIMITS, group=False)
+    page, chat = RateLimit(Web.limits, group=False), RateLimit(LIMITS, group=False)
     assert page.patience_s(3, 500) == 0.0 < chat.patience_s(3, 500)
     assert page.patience_s(50, 500) < chat.patience_s(50, 500)
 
@@ -141,7 +141,7 @@ def test_the_page_is_told_of_a_new_place_at_once() -> None:
 @given(st.lists(st.floats(0, 8), min_size=1, max_size=80))
 def test_updates_of_a_group_are_spread_and_leave_room_for_news(pauses: list[float]) -> None:
     """Places would use up the minute, and a load that failed would wait for the next one."""
-    pace, now = Pace(LIMITS, group=True), 0.0
+    pace, now = RateLimit(LIMITS, group=True), 0.0
     for pause in pauses:
         now = max(now + pause, pace.earliest(now + pause, urgent=False))
         pace.begin(now)
@@ -152,6 +152,6 @@ def test_updates_of_a_group_are_spread_and_leave_room_for_news(pauses: list[floa
 
 def test_news_of_an_old_message_wait_where_its_platform_bounds_such_edits() -> None:
     """Discord answers too many edits of old messages with penalties."""
-    pace = Pace(Discord.limits, group=False)
+    pace = RateLimit(Discord.limits, group=False)
     assert pace.news_gap_s(None) < pace.edit_gap_s(None)
     assert pace.news_gap_s(4000.0) == pace.edit_gap_s(4000.0) >= 60.0

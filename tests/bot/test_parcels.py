@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from bot.parcels import Packer, Parcel
+from bot.origin import Origin
+from bot.parcels import RenderedResult, ResultRenderer
 from bot.platforms.base import Invocation
-from bot.records import Origin
-from bot.rooms import Rooms
+from bot.rooms import ChatSettingsTable
 from bot.texts import plain
 from bot.texts.split import utf16_length
 from queueing.jobs import JobState
@@ -20,10 +20,10 @@ from tests.simulation.loop import run
 TELEGRAM = replace(LIMITS, text=4096, caption=1024)
 
 
-def packed(text: str) -> Parcel:
+def packed(text: str) -> RenderedResult:
     """Return what Telegram is shown of an answer stopped when it had come so far."""
 
-    async def story() -> Parcel:
+    async def story() -> RenderedResult:
         async with bot(House.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
             call = running.chat.call("/image flux a cat")
             assert isinstance(call, Invocation)
@@ -31,7 +31,7 @@ def packed(text: str) -> Parcel:
             (job,) = await running.queue.open_jobs()
             asked = Chat(messages=(ChatMessage(role="user", text="tell me all"),))
             stopped = replace(job, request=asked, state=JobState.CANCELLED, finished_at=9.0)
-            packer = Packer(running.queue, Rooms())
+            packer = ResultRenderer(running.queue, ChatSettingsTable())
             return await packer.pack(stopped, Origin.of(call, "en"), TELEGRAM, written=text)
 
     return run(story())

@@ -2,7 +2,7 @@
 
 from bot.platforms import discord_render, telegram_render, web_content
 from bot.platforms.content import Content, Strong, Typed
-from bot.platforms.telegram_spans import Kind
+from bot.platforms.telegram_spans import SpanKind
 from bot.platforms.web_log import StrongPart, TypedPart
 from bot.texts import plain
 
@@ -15,8 +15,8 @@ def test_a_name_stands_out_and_a_command_can_be_taken_over() -> None:
     shown = telegram_render.fit(body, 4096)
     assert shown.text == plain(body)
     assert [(shown.text[span.start : span.end], span.kind) for span in shown.spans] == [
-        ("flux", Kind.BOLD),
-        ("/help image", Kind.CODE),  # Telegram's clients link a bare /queue themselves
+        ("flux", SpanKind.BOLD),
+        ("/help image", SpanKind.CODE),  # Telegram's clients link a bare /queue themselves
     ]
     parts = web_content.shown_of("1", "2", Content(body=body)).body
     assert parts[0] == StrongPart(text="flux")

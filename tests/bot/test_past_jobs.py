@@ -9,7 +9,7 @@ from typing import Any
 from bot.platforms.base import MessageRef
 from bot.platforms.content import Strong
 from bot.platforms.errors import ContentRefused
-from bot.platforms.web_log import MemoryLog, Shown, TextPart
+from bot.platforms.web_log import MemoryLog, ShownMessage, TextPart
 from bot.texts import plain
 from queueing.jobs import JobState
 from tests.bot.test_admin_commands import say
@@ -258,7 +258,7 @@ def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
     async def story(running: Bot, house: House) -> None:
         for chat in ("1", "2"):
             for message in ("asked", "answered", "other"):
-                shown = Shown(author="usher", body=(TextPart(text=message),))
+                shown = ShownMessage(author="usher", body=(TextPart(text=message),))
                 await log.put(chat, message, 1.0, shown, ())
         asked = MessageRef(platform="fake", chat="1", message="asked")
         await say(running, "/ask llm why", "fake:1", request=asked)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot import presenter
-from bot.access import Limits
+from bot.access import PersonLimits
 from bot.platforms.content import Content
 from bot.platforms.errors import ChatError, ChatGone, ChatMoved, ChatUnavailable, SlowDown
 from queueing.jobs import JobState
@@ -227,7 +227,7 @@ def test_a_groups_minute_is_never_overspent() -> None:
             await running.gate.call(call)
         await quiet(running)
 
-    chat = in_bot(story, limits=Limits(open_per_person=50, in_line_per_person=50))
+    chat = in_bot(story, limits=PersonLimits(open_per_person=50, in_line_per_person=50))
     times = sorted(at for message in chat.messages.values() for at in message.times)
     assert len([m for m in chat.messages.values() if m.contents[-1].files]) == 30
     for at in times:
@@ -328,7 +328,7 @@ def test_the_limit_of_open_jobs_is_told_with_its_number() -> None:
             await running.gate.call(running.chat.call("/image flux cat"))
         await quiet(running)
 
-    chat = in_bot(story, limits=Limits(open_per_person=3, in_line_per_person=2))
+    chat = in_bot(story, limits=PersonLimits(open_per_person=3, in_line_per_person=2))
     assert len(chat.messages) == 3
     assert any("limit of open jobs (3)" in text for _, text in chat.private)
 

@@ -14,7 +14,7 @@ from bot.config_records import RetentionConfig
 from bot.people import HOUR_S
 from bot.platforms.web import Web
 from bot.platforms.web_content import shown_file
-from bot.platforms.web_log import Shown
+from bot.platforms.web_log import ShownMessage
 from bot.received import Received
 from bot.records import MIGRATIONS
 from bot.retention import most_mb
@@ -104,7 +104,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 async def _put(log: SqliteLog, number: int) -> None:
     file = File(name="a.bin", mime="a/b", data=bytes([number]) * MB)
-    shown = Shown(author="person", files=(shown_file("local", f"m{number}", file),))
+    shown = ShownMessage(author="person", files=(shown_file("local", f"m{number}", file),))
     await log.put("local", f"m{number}", float(number), shown, (file,))
 
 

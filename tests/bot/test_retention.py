@@ -7,7 +7,7 @@ import pytest_asyncio
 from bot.chat_log import SqliteLog
 from bot.config_records import RetentionConfig
 from bot.platforms.web_content import shown_file
-from bot.platforms.web_log import Shown, TextPart
+from bot.platforms.web_log import ShownMessage, TextPart
 from bot.records import MIGRATIONS
 from bot.retention import let_go
 from queueing.jobs import Job, JobEvent, NewJob
@@ -47,7 +47,7 @@ async def _put(log: SqliteLog, number: int) -> None:
     """Put a message with a picture on the page."""
     file = _picture(number)
     described = (shown_file("local", f"m{number}", file),)
-    shown = Shown(author="usher", body=(TextPart(text=f"cat {number}"),), files=described)
+    shown = ShownMessage(author="usher", body=(TextPart(text=f"cat {number}"),), files=described)
     await log.put("local", f"m{number}", NOW + number, shown, (file,))
 
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from bot.platforms.content import Content
-from bot.rooms import Room, Rooms
+from bot.rooms import ChatSettings, ChatSettingsTable
 from bot.styles import Style
 from tests.bot.results import (
     DRAWS,
@@ -22,8 +22,8 @@ from tests.simulation.bot_house import Bot
 
 def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
     """Words, hidden pictures or a system prompt of one chat would leak into the others."""
-    room = Room(system="Answer in rhymes.", words=("Snow Crash",), spoiler=True)
-    rooms = Rooms(by_key={"fake:g5": room})
+    room = ChatSettings(system="Answer in rhymes.", words=("Snow Crash",), spoiler=True)
+    rooms = ChatSettingsTable(by_key={"fake:g5": room})
     wide = "".join(chr(ord(letter) + 0xFEE0) for letter in "SNOW")
 
     async def story(running: Bot) -> None:

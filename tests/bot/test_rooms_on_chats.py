@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import Parts
-from bot.records import Origin
+from bot.app import BotParts
+from bot.origin import Origin
 from queueing.requests import Chat
 from tests.fakes.discord import GENERAL, FakeDiscord
 from tests.fakes.discord_people import Person
@@ -93,7 +93,7 @@ async def test_the_nearest_rules_are_told_to_the_model(tmp_path: Path) -> None:
     }
 
 
-async def told(parts: Parts, job_id: int) -> str:
+async def told(parts: BotParts, job_id: int) -> str:
     """Return the system text of a question."""
     job = await parts.queue.get(job_id)
     assert job is not None

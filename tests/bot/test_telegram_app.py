@@ -9,7 +9,7 @@ import pytest
 
 from bot import check
 from bot import config as configuration
-from bot.app import Parts
+from bot.app import BotParts
 from tests.bot.telegram_bot import picture
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_telegram
 from tests.fakes.telegram import FakeTelegram
@@ -30,7 +30,7 @@ async def usher(
     *,
     picture_s: float = 0.3,
     go_on: asyncio.Event | None = None,
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[BotParts]:
     text = CONFIG.replace("PICTURE_S", str(picture_s))
     async with on_telegram(fake, folder, text, go_on=go_on) as parts:
         yield parts

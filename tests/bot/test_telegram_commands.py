@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from telegram import MessageEntity
 
 from bot.commands.registry import COMMANDS
-from bot.platforms.telegram_commands import Typed, menu, typed
+from bot.platforms.telegram_commands import TypedCommand, menu, typed
 from bot.texts import describe
 from tests.fakes.telegram_state import command_entities
 
@@ -15,7 +15,7 @@ def entities(text: str) -> list[MessageEntity]:
     return [MessageEntity(**each) for each in command_entities(text)]
 
 
-def read(text: str) -> Typed | None:
+def read(text: str) -> TypedCommand | None:
     return typed(text, entities(text))
 
 
@@ -40,12 +40,12 @@ def read(text: str) -> Typed | None:
 )
 def test_a_command_and_its_text_are_told_apart(text: str, command: str, rest: str) -> None:
     """Broken: a way of typing that people use loses its model or its prompt."""
-    assert read(text) == Typed(command=command, addressee=None, text=rest)
+    assert read(text) == TypedCommand(command=command, addressee=None, text=rest)
 
 
 def test_the_addressed_bot_is_named() -> None:
     """Broken: a command for another bot is taken for ours."""
-    assert read("/image@Usher_Bot=flux=cat") == Typed(
+    assert read("/image@Usher_Bot=flux=cat") == TypedCommand(
         command="image", addressee="usher_bot", text="flux cat"
     )
 

@@ -15,7 +15,7 @@ from bot.platforms.telegram_render import (
     CAPTION_MOST,
     ENTITIES_MOST,
     TEXT_MOST,
-    Outgoing,
+    OutgoingTelegram,
     outgoing,
     pressed,
 )
@@ -25,11 +25,11 @@ from queueing.requests import File
 Said = list[tuple[str, str]]
 
 
-def shown(*parts: Part, **more: Any) -> Outgoing:
+def shown(*parts: Part, **more: Any) -> OutgoingTelegram:
     return outgoing(Content(body=parts, **more), group=False)
 
 
-def stretches(message: Outgoing) -> Said:
+def stretches(message: OutgoingTelegram) -> Said:
     """Return each entity's kind and the text it covers."""
     raw = message.text.encode("utf-16-le")
     return [
@@ -97,7 +97,7 @@ def test_a_code_block_keeps_its_language_and_a_link_its_address() -> None:
 def test_plain_text_is_shown_literally() -> None:
     """Broken: a prompt is read as formatting."""
     prompt = "**a** `b` [c](https://d.org) <b>e</b> _f_"
-    assert shown(prompt) == Outgoing(text=prompt, entities=[], keyboard=None)
+    assert shown(prompt) == OutgoingTelegram(text=prompt, entities=[], keyboard=None)
 
 
 @pytest.mark.parametrize("part", ["@somebody and @you", Markdown("**@somebody** and @you")])
@@ -114,7 +114,7 @@ _FOUND = re.compile(r"(?<!\w)@[A-Za-z0-9_]{2,32}(?!\w)")
 _CODE = {MessageEntity.CODE, MessageEntity.PRE}
 
 
-def found_by_telegram(message: Outgoing) -> list[str]:
+def found_by_telegram(message: OutgoingTelegram) -> list[str]:
     """Return the mentions Telegram's server finds: anywhere but in the code it was told of."""
     raw = message.text.encode("utf-16-le")
     for each in message.entities[:ENTITIES_MOST]:
@@ -242,7 +242,7 @@ def test_a_cut_text_is_whole(parts: list[Part], most: int) -> None:
     _check_entities(message)
 
 
-def _check_entities(message: Outgoing) -> None:
+def _check_entities(message: OutgoingTelegram) -> None:
     stretches(message)  # decodes each one: fails on half a character
     size = utf16_length(message.text)
     ranges = [(e.offset, e.offset + e.length, e) for e in message.entities]

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bot.platforms.base import Limits
+from bot.platforms.base import ChatLimits
 from bot.platforms.content import Body, Content, Moment
 from bot.texts import plain
 from tests.fakes.chat import FakeChat, Message
@@ -10,7 +10,7 @@ from tests.simulation.bot_house import Bot, bot
 from tests.simulation.house import House, host, image_model
 from tests.simulation.loop import run
 
-PAGE = Limits(
+PAGE = ChatLimits(
     text=4000,
     caption=1000,
     upload=1_000_000,

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import truth
 from benchmarks.truth_claims import Truth
 from benchmarks.truth_looks import Watch, flips
-from bot.lookout import Lookout
+from bot.lookout import StaleMessages
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_house import Bot
 
@@ -35,10 +35,10 @@ def test_the_trial_sees_messages_that_nobody_looks_after(
 ) -> None:
     """Its zeros would mean nothing."""
 
-    async def asleep(_lookout: Lookout) -> None:
+    async def asleep(_lookout: StaleMessages) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Lookout, "run", asleep)
+    monkeypatch.setattr(StaleMessages, "run", asleep)
     found = figures(capsys, 7)
     assert found["contradictions"] > 0
     assert found["past_moments"] > 0

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.chats import StrictChat, StrictDiscord, StrictTelegram, Window
-from bot.desks import Desks
+from bot.desks import Channels
 from bot.platforms.base import Invocation, MessageRef
 from bot.platforms.content import Content
 from tests.fakes.chat import FakeChat
@@ -109,14 +109,14 @@ def test_turns_are_taken_in_the_order_they_were_asked_for(
     asked: list[str] = []
     served: list[str] = []
 
-    async def take(desks: Desks, name: str, *, burst: bool) -> None:
+    async def take(desks: Channels, name: str, *, burst: bool) -> None:
         asked.append(name)
         async with desks.turn("fake", "g1", burst=burst):
             served.append(name)
             await asyncio.sleep(random.uniform(0.0, 2.0))
 
     async def story() -> None:
-        desks = Desks({"fake": chat}, VirtualClock())
+        desks = Channels({"fake": chat}, VirtualClock())
 
         async def update(name: str) -> None:
             while True:

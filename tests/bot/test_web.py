@@ -15,7 +15,7 @@ from bot.platforms.web_calls import CALLS_BURST
 from bot.platforms.web_content import split_command
 from bot.platforms.web_lately import KEPT_S
 from bot.platforms.web_log import Entry, MemoryLog
-from bot.platforms.web_people import FixedPeople, Person
+from bot.platforms.web_people import FixedPeople, WebPerson
 from bot.platforms.web_tab import PAGE
 from bot.platforms.web_wire import ModelLine
 from queueing.errors import StoreError
@@ -88,7 +88,7 @@ async def test_a_chosen_language_reaches_all_pages_of_its_person_and_no_others(
     door: ScriptedDoor,
 ) -> None:
     """The other open page would go on in the old language, or everybody's be asked at each line."""
-    ada, bob = Person(id="ada", name="Ada"), Person(id="bob", name="Bob")
+    ada, bob = WebPerson(id="ada", name="Ada"), WebPerson(id="bob", name="Bob")
     people = FixedPeople({"a" * 20: ada, "b" * 20: bob})
     async with (
         running(Web(port=0, people=people), door) as web,
@@ -623,7 +623,7 @@ async def test_the_overview_is_pushed_when_it_changes(door: ScriptedDoor) -> Non
 async def test_each_person_has_a_chat_of_their_own(door: ScriptedDoor) -> None:
     """One person would read another's requests and results."""
     people = FixedPeople(
-        {"a" * 20: Person(id="ada", name="Ada"), "b" * 20: Person(id="ben", name="Ben")}
+        {"a" * 20: WebPerson(id="ada", name="Ada"), "b" * 20: WebPerson(id="ben", name="Ben")}
     )
     web = Web(port=0, people=people)
     async with (

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.platforms.web import Web
-from bot.platforms.web_guesses import WRONG_AT_ONCE, Guesses, is_weak
+from bot.platforms.web_guesses import WRONG_AT_ONCE, Guesses
+from bot.platforms.web_people import is_weak
 from bot.platforms.web_server import COOKIE
 from tests.bot.web_client import running, tab
 from tests.fakes.door import ScriptedDoor

@@ -7,7 +7,7 @@ import pytest_asyncio
 
 from bot.chat_log import SqliteLog
 from bot.platforms.web_content import shown_file
-from bot.platforms.web_log import ChatLog, Entry, MemoryLog, Shown, TextPart
+from bot.platforms.web_log import ChatLog, Entry, MemoryLog, ShownMessage, TextPart
 from bot.records import MIGRATIONS
 from queueing.requests import File
 from queueing.store import open_database
@@ -28,9 +28,9 @@ async def log(request: pytest.FixtureRequest) -> AsyncIterator[ChatLog]:
         await database.aclose()
 
 
-def shown(text: str, message: str = "", *files: File) -> Shown:
+def shown(text: str, message: str = "", *files: File) -> ShownMessage:
     described = tuple(shown_file("ada", message, file) for file in files)
-    return Shown(author="usher", body=(TextPart(text=text),), files=described)
+    return ShownMessage(author="usher", body=(TextPart(text=text),), files=described)
 
 
 async def put(log: ChatLog, message: str, text: str = "", *files: File, chat: str = "ada") -> Entry:

@@ -23,7 +23,7 @@ from bot.platforms.web import Web
 from bot.platforms.web_guard import Bucket, host_allowed, origin_allowed
 from bot.platforms.web_listener import Listener
 from bot.platforms.web_log import MemoryLog
-from bot.platforms.web_people import FixedPeople, Person
+from bot.platforms.web_people import FixedPeople, WebPerson
 from bot.platforms.web_server import MAX_TABS, TOO_MANY_TABS
 from bot.platforms.web_tab import FRAMES_BURST, NOT_KNOWN
 from bot.platforms.web_wire import MAX_FILES, MAX_UPLOAD
@@ -277,7 +277,7 @@ async def test_files_of_others_are_not_found(door: ScriptedDoor) -> None:
     """Who learns a picture's address could see it without being its owner."""
     log = MemoryLog()
     people = FixedPeople(
-        {"a" * 20: Person(id="ada", name="A"), "b" * 20: Person(id="ben", name="B")}
+        {"a" * 20: WebPerson(id="ada", name="A"), "b" * 20: WebPerson(id="ben", name="B")}
     )
     async with running(Web(port=0, people=people, log=log), door) as web:
         file = await _file_id(log, await web.send("ada", Content(files=(picture(),))))
@@ -288,7 +288,7 @@ async def test_files_of_others_are_not_found(door: ScriptedDoor) -> None:
 async def test_people_cannot_share_a_key(door: ScriptedDoor) -> None:
     """With another's key one would be handed the job it belongs to."""
     people = FixedPeople(
-        {"a" * 20: Person(id="ada", name="A"), "b" * 20: Person(id="ben", name="B")}
+        {"a" * 20: WebPerson(id="ada", name="A"), "b" * 20: WebPerson(id="ben", name="B")}
     )
     async with running(Web(port=0, people=people), door) as web:
         for token in ("a" * 20, "b" * 20):
@@ -536,12 +536,12 @@ class _People:
 
     def __init__(self) -> None:
         self.gone = False
-        self.person = Person(id="ada", name="Ada")
+        self.person = WebPerson(id="ada", name="Ada")
 
-    def by_token(self, token: str) -> Person | None:
+    def by_token(self, token: str) -> WebPerson | None:
         return self.person if token == TOKEN and not self.gone else None
 
-    def by_id(self, person: str) -> Person | None:
+    def by_id(self, person: str) -> WebPerson | None:
         return self.person if person == "ada" and not self.gone else None
 
 

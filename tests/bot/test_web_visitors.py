@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bot.platforms import web_listener
 from bot.platforms.web_address import Clients, home
 from bot.platforms.web_listener import Listener
-from bot.platforms.web_visits import Room, Visit, beyond_a_person, in_the_way, is_full
+from bot.platforms.web_visits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
 
 WAIT_S = 60.0
 REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n"
@@ -63,7 +63,7 @@ def test_any_header_names_somebody(peer: str, forwarded: list[str]) -> None:
 )
 def test_who_has_a_cookie_finds_room(overall: int, comers: list[tuple[str, str, int]]) -> None:
     """Strangers of one address, or of many, could keep everybody else out."""
-    room, visits = Room.of(overall), list[Visit]()
+    room, visits = ConnectionLimits.of(overall), list[Visit]()
     for at, (address, person, busy) in enumerate(comers):
         leaving = in_the_way(visits, address, room)
         if leaving is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from backends.demo import Demo
 from bot import config as configuration
-from bot.app import Parts, build
+from bot.app import BotParts, build
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.telegram import FakeTelegram
 
@@ -40,7 +40,7 @@ models:
 @asynccontextmanager
 async def on_discord(
     fake: FakeDiscord, folder: Path, text: str, *, go_on: asyncio.Event | None = None
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[BotParts]:
     """Run the bot of a configuration, which knows `DISCORD_TOKEN`, until the block ends.
 
     Before `go_on` is set, no picture is drawn: a test has all the time it needs until then.
@@ -54,7 +54,7 @@ async def on_discord(
 @asynccontextmanager
 async def on_telegram(
     fake: FakeTelegram, folder: Path, text: str, *, go_on: asyncio.Event | None = None
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[BotParts]:
     """Do the same on Telegram; the configuration knows `TELEGRAM_TOKEN` and `TELEGRAM_API`."""
     polls = fake.api.polls
     environ = {"TELEGRAM_TOKEN": fake.token, "TELEGRAM_API": fake.url}
@@ -79,7 +79,7 @@ def _held(go_on: asyncio.Event | None) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _usher(text: str, environ: Mapping[str, str], folder: Path) -> AsyncIterator[Parts]:
+async def _usher(text: str, environ: Mapping[str, str], folder: Path) -> AsyncIterator[BotParts]:
     app = build(configuration.parse(text, environ), database_url=f"sqlite:///{folder}/usher.sqlite")
     async with app.running() as parts, asyncio.TaskGroup() as group:
         working = group.create_task(parts.queue.run())

@@ -24,7 +24,7 @@ import discord.http
 import yarl
 
 from backends.comfyui import ComfyUI
-from backends.comfyui_server import Server
+from backends.comfyui_server import ComfyUIServer
 from backends.lmstudio import LMStudio
 from bot import (
     app,  # what the program imports late is here already
@@ -33,13 +33,13 @@ from bot import (
 from bot.enhance import Enhancer
 from bot.people import People
 from bot.platforms.discord import Discord
-from bot.platforms.discord_calls import Call
+from bot.platforms.discord_calls import InteractionReply
 from bot.platforms.telegram import Telegram
 from bot.platforms.telegram_updates import Updates
 from bot.platforms.web import Web
 from bot.platforms.web_calls import Calls
 from bot.platforms.web_tab import Tab
-from bot.records import Records
+from bot.records import MessageRecords
 from queueing.jobs import JobEvent
 from queueing.sending import Sending
 from queueing.store import SqliteStore, worker
@@ -74,9 +74,9 @@ POINTS: Mapping[str, Point] = {
     "cancel": _change(JobEvent.CANCEL),
     "spend": Point(owner=People, name="spend"),
     "say": Point(owner=Telegram, name="_reply"),
-    "note-message": Point(owner=Records, name="note_message"),
+    "note-message": Point(owner=MessageRecords, name="note_message"),
     "edit": Point(owner=Telegram, name="edit"),
-    "answer-call": Point(owner=Call, name="_respond_or_post"),
+    "answer-call": Point(owner=InteractionReply, name="_respond_or_post"),
     "post": Point(owner=Discord, name="send"),
     "edit-post": Point(owner=Discord, name="edit"),
     "line": Point(owner=Calls, name="_store_line"),
@@ -87,12 +87,12 @@ POINTS: Mapping[str, Point] = {
     "to-page": Point(owner=Tab, name="_send"),
     "ask-for-prompt": Point(owner=Enhancer, name="_see_through"),
     "better-prompt": Point(owner=SqliteStore, name="amend"),
-    "begin-part": Point(owner=Records, name="begin_part"),
-    "end-part": Point(owner=Records, name="end_part"),
+    "begin-part": Point(owner=MessageRecords, name="begin_part"),
+    "end-part": Point(owner=MessageRecords, name="end_part"),
     "acknowledge": Point(owner=SqliteStore, name="acknowledge"),
     "confirm": Point(owner=Updates, name="_look"),
-    "prompt": Point(owner=Server, name="send"),
-    "download": Point(owner=Server, name="download"),
+    "prompt": Point(owner=ComfyUIServer, name="send"),
+    "download": Point(owner=ComfyUIServer, name="download"),
     "fetch": Point(owner=Sending, name="fetch"),
     "text": Point(owner=LMStudio, name="run"),
     "load-picture-model": Point(owner=ComfyUI, name="load"),

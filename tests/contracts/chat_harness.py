@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from PIL import Image
 
-from bot.platforms.base import ChatPlatform, Door, Invocation, MessageRef
+from bot.platforms.base import ChatPlatform, CommandHandler, Invocation, MessageRef
 from bot.platforms.content import Body, Button, Content
 from bot.platforms.discord import Discord
 from bot.platforms.errors import (
@@ -477,7 +477,7 @@ SLOW: Mapping[str, Sequence[str]] = {
 
 @asynccontextmanager
 async def running(
-    stage: Stage, door: Door, platform: ChatPlatform | None = None
+    stage: Stage, door: CommandHandler, platform: ChatPlatform | None = None
 ) -> AsyncIterator[ChatPlatform]:
     """Run a platform on a stage until the block ends, by default a new one."""
     platform = platform or stage.platform()

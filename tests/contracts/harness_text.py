@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from backends import connect
 from backends.demo import Demo
 from backends.http import Http
+from backends.registry import connect
 from queueing.catalog import BackendSpec, ModelSpec
 from queueing.ports import Fetch, Recorded, Report, at_once
 from queueing.requests import Capability, Chat, ChatMessage, TextToImage, Work

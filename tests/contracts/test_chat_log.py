@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.chat_log import SqliteLog
-from bot.platforms.web_log import ChatLog, MemoryLog, Shown, ShownFile, TextPart, file_id
+from bot.platforms.web_log import ChatLog, MemoryLog, ShownFile, ShownMessage, TextPart, file_id
 from bot.records import MIGRATIONS
 from queueing.requests import File
 from queueing.store import open_database
@@ -25,11 +25,11 @@ async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[C
     await database.aclose()
 
 
-def words(text: str) -> Shown:
-    return Shown(author="usher", body=(TextPart(text=text),))
+def words(text: str) -> ShownMessage:
+    return ShownMessage(author="usher", body=(TextPart(text=text),))
 
 
-def with_picture(text: str, chat: str, message: str) -> Shown:
+def with_picture(text: str, chat: str, message: str) -> ShownMessage:
     file = ShownFile(
         id=file_id(chat, message, PICTURE), name=PICTURE.name, mime=PICTURE.mime, size=3
     )

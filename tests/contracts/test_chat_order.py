@@ -11,7 +11,7 @@ import pytest
 
 from bot.arrivals import Arrival
 from bot.commands.table import Command, Param
-from bot.door import Gate
+from bot.door import Dispatcher
 from bot.people import LanguageTold
 from bot.platforms.base import Invocation
 from queueing.events import Event, JobChanged
@@ -26,7 +26,7 @@ from tests.simulation.house import House, host
 class Watched:
     """The bot's door, with what it accepted, in its order, and which commands it has done with."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Dispatcher) -> None:
         self._gate = gate
         self.commands: Sequence[Command] = gate.commands
         self.accepted: list[str] = []

@@ -12,12 +12,12 @@ import pytest
 from pydantic import ValidationError
 
 from bot import logs
-from bot.app import Parts, build
+from bot.app import BotParts, build
 from bot.config_chats import ChatConfig, ChatsConfig
 from bot.config_checks import problems
 from bot.config_values import Token, Url
 from bot.config_whole import Config
-from bot.naming import Form, Names
+from bot.naming import IdForm, NameForms
 from bot.platforms import registry
 from bot.platforms.base import ChatPlatform
 from bot.platforms.registry import PLATFORMS, Fittings
@@ -29,9 +29,9 @@ TOKEN, PASSWORD = "canary-of-the-pigeons", "canary%20feather"
 class PigeonConfig(ChatConfig):
     """The settings a new chat has: a token, where it is, and who may call."""
 
-    naming = Names(
-        person=Form(pattern=r"pigeon:[0-9]+", example="pigeon:7"),
-        rights=(Form(pattern=r"pigeon:keepers@[0-9]+", example="pigeon:keepers@5"),),
+    naming = NameForms(
+        person=IdForm(pattern=r"pigeon:[0-9]+", example="pigeon:7"),
+        rights=(IdForm(pattern=r"pigeon:keepers@[0-9]+", example="pigeon:keepers@5"),),
     )
     token: Token
     home: Url
@@ -76,7 +76,7 @@ def config(**more: Any) -> ConfigWithPigeons:
 
 
 @asynccontextmanager
-async def usher(given: Config, folder: Path) -> AsyncIterator[tuple[Parts, Pigeon]]:
+async def usher(given: Config, folder: Path) -> AsyncIterator[tuple[BotParts, Pigeon]]:
     app = build(given, database_url=f"sqlite:///{folder}/usher.sqlite")
     async with app.running() as parts, asyncio.TaskGroup() as group:
         working = group.create_task(parts.queue.run())

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bot.platforms.base import Door, Invocation, Limits, MessageRef
+from bot.platforms.base import ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.platforms.content import Content
 from bot.platforms.errors import ChatError, MessageGone
 from bot.texts import plain
 
-LIMITS = Limits(
+LIMITS = ChatLimits(
     text=4000,
     caption=1000,
     upload=1_000_000,
@@ -47,7 +47,7 @@ class Message:
 class FakeChat:
     """Implements `ChatPlatform`; groups are chats whose name begins with "g"."""
 
-    def __init__(self, name: str = "fake", limits: Limits = LIMITS) -> None:
+    def __init__(self, name: str = "fake", limits: ChatLimits = LIMITS) -> None:
         self.name = name
         self.connected = asyncio.Event()
         self.connected.set()
@@ -59,11 +59,11 @@ class FakeChat:
         self.fail_when: Callable[[str], ChatError | None] = lambda chat: None
         self.refuse: Callable[[Content], ChatError | None] = lambda content: None
         self.asked: list[tuple[float, str]] = []  # every request, refused or not: when, and where
-        self.door: Door | None = None  # of the platform that runs
+        self.door: CommandHandler | None = None  # of the platform that runs
         self._numbers = itertools.count(1)
         self._calls = itertools.count(1)
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: CommandHandler) -> None:
         self.door = door
         await asyncio.Event().wait()
 

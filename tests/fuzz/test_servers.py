@@ -25,7 +25,7 @@ from backends.comfyui_errors import (
 )
 from backends.comfyui_messages import Tracker, read_message, read_preview
 from backends.comfyui_models import read_templates
-from backends.comfyui_server import Server
+from backends.comfyui_server import ComfyUIServer
 from backends.flavours import FLAVOURS
 from backends.http import Http
 from backends.llm_errors import (
@@ -196,7 +196,7 @@ def test_comfyui_answers(spoilt: tuple[str, Any]) -> None:
     async def play() -> None:
         backend = ComfyUI(spec)
         http = Http(URL, transport=answering(COMFYUI, *spoilt))
-        backend._server = server = Server(http)
+        backend._server = server = ComfyUIServer(http)
 
         async def result() -> None:
             ended = await server.look(KEY, said_ended=True)
@@ -224,7 +224,7 @@ async def test_the_good_answers_of_comfyui_are_understood() -> None:
     """The test above would pass if nothing were ever read."""
     http = Http(URL, transport=answering(COMFYUI, "/", ""))
     backend = ComfyUI(BackendSpec(name="comfy", kind="comfyui", url=URL))
-    backend._server = server = Server(http)
+    backend._server = server = ComfyUIServer(http)
     assert (await backend.probe()).description == "ComfyUI 0.33"
     assert [found.name for found in await backend.discover()] == ["a", "c"]
     ended = await server.look(KEY, said_ended=True)
@@ -238,7 +238,7 @@ async def test_a_file_name_that_is_no_text_is_the_servers_fault() -> None:
     """A result whose name cannot even be asked for would be a bug."""
     http = Http(URL, transport=answering({}, "/view", "x"))
     with pytest.raises(Unavailable):
-        await Server(http).download(ServerFile(filename="\ud800.png"))
+        await ComfyUIServer(http).download(ServerFile(filename="\ud800.png"))
     await http.aclose()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from backends import KINDS, connect
+from backends.registry import KINDS, connect
 from bot.clock import SystemClock
 from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.events import Event, JobChanged

@@ -5,20 +5,20 @@ from collections.abc import Mapping
 import pytest
 
 from queueing.forecast_tail import Key, Share, shares
-from queueing.future_line import Line, Started
+from queueing.future_line import SimulatedQueue, Started
 from queueing.world import Waiting
 
 NOW = 1_000.0
 
 
-def seen(model: str, begun: int, waiting: int, rate_per_s: float = 0.0) -> Line:
+def seen(model: str, begun: int, waiting: int, rate_per_s: float = 0.0) -> SimulatedQueue:
     """Return a line of so many jobs of which some started within the last 100 s."""
     view = Waiting(lane="normal", count=begun + waiting, heads=(), oldest_at=NOW - 100)
     starts = [Started(NOW - 100 + index, "b1") for index in range(begun)]
-    return Line(model, view, NOW - 100, rate_per_s, starts=starts)
+    return SimulatedQueue(model, view, NOW - 100, rate_per_s, starts=starts)
 
 
-def run_on(*lines: Line, most_slots: int = 8) -> Mapping[Key, Share]:
+def run_on(*lines: SimulatedQueue, most_slots: int = 8) -> Mapping[Key, Share]:
     """Let the lines go on with jobs of 10 s."""
     return shares(
         {(line.model, "normal"): line for line in lines},

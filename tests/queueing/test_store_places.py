@@ -5,7 +5,7 @@ from bisect import insort
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.store.places import Move, Places
+from queueing.store.places import Move, PositionIndex
 
 LINE = ("flux", "normal")
 
@@ -13,7 +13,7 @@ LINE = ("flux", "normal")
 @given(st.lists(st.tuples(st.sampled_from(["arrive", "leave", "return", "first"]), st.integers(0))))
 def test_positions_are_ranks(steps: list[tuple[str, int]]) -> None:
     """Somebody would read a position that counting the people ahead does not confirm."""
-    places = Places()
+    places = PositionIndex()
     waiting: list[tuple[int, int]] = []  # (seq, job id), sorted: the model to compare with
     away: list[tuple[int, int]] = []
     next_id, last, first = 1, 0, 0
@@ -40,7 +40,9 @@ def test_positions_are_ranks(steps: list[tuple[str, int]]) -> None:
     _agree(places, waiting, away)
 
 
-def _agree(places: Places, waiting: list[tuple[int, int]], away: list[tuple[int, int]]) -> None:
+def _agree(
+    places: PositionIndex, waiting: list[tuple[int, int]], away: list[tuple[int, int]]
+) -> None:
     assert [places.position(job_id) for _, job_id in waiting] == list(range(1, len(waiting) + 1))
     assert all(places.position(job_id) is None for _, job_id in away)
     assert sum(line.waiting for line in places.lines()) == len(waiting)
@@ -48,7 +50,7 @@ def _agree(places: Places, waiting: list[tuple[int, int]], away: list[tuple[int,
 
 def test_a_long_line_keeps_nothing_per_job_but_its_place() -> None:
     """A line of a million jobs would slow every change down."""
-    places = Places()
+    places = PositionIndex()
     for number in range(10_000):
         places.move(Move(number, "ada", LINE, number))
     for number in range(5_000):
@@ -66,7 +68,7 @@ def test_places_taken_at_once_are_places_taken_one_by_one(
     portions: list[list[int]], start: int, data: st.DataObject
 ) -> None:
     """After a restart people would stand elsewhere than before it."""
-    at_once, singly, seq, job_id = Places(), Places(), start, 0
+    at_once, singly, seq, job_id = PositionIndex(), PositionIndex(), start, 0
     for steps in portions:
         seqs, ids = [], []
         for step in steps:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bot.app import Parts
+from bot.app import BotParts
 from tests.bot import whole_bot
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.telegram import FakeTelegram
@@ -41,7 +41,7 @@ async def on_telegram(
     *,
     more: str = "",
     admins: Sequence[str] = USUAL_ADMINS,
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[BotParts]:
     """Run the bot on a fake Telegram; `settings` are further ones of the chat, `more` of the rest."""
     chat = f'telegram: {{token: "${{TELEGRAM_TOKEN}}", api_url: "${{TELEGRAM_API}}"{settings}}}'
     async with whole_bot.on_telegram(fake, folder, written(chat, admins) + more) as parts:
@@ -56,7 +56,7 @@ async def on_discord(
     *,
     more: str = "",
     admins: Sequence[str] = USUAL_ADMINS,
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[BotParts]:
     """Run the bot on a fake Discord, likewise."""
     chat = f'discord: {{token: "${{DISCORD_TOKEN}}"{settings}}}'
     async with whole_bot.on_discord(fake, folder, written(chat, admins) + more) as parts:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
-from bot.app import Parts
+from bot.app import BotParts
 from bot.people import HOUR_S, People
 from bot.platforms.web import Web
 from bot.records import MIGRATIONS
@@ -33,7 +33,7 @@ def tables_with(words: str, database: Path) -> list[str]:
 
 
 @asynccontextmanager
-async def on_the_page(folder: Path) -> AsyncIterator[tuple[Parts, Tab]]:
+async def on_the_page(folder: Path) -> AsyncIterator[tuple[BotParts, Tab]]:
     """Run the bot and open the page of its owner."""
     more = f"  web: {{port: 0, token: '{OWNER}'}}\n"
     async with FakeTelegram() as fake, on_telegram(fake, folder, more=more) as parts:
@@ -43,7 +43,7 @@ async def on_the_page(folder: Path) -> AsyncIterator[tuple[Parts, Tab]]:
             yield parts, page
 
 
-async def told(parts: Parts, page: Tab, line: str) -> None:
+async def told(parts: BotParts, page: Tab, line: str) -> None:
     """Say a line that becomes a job and wait until its end is on the page."""
     await page.say(line)
     await page.next("taken")

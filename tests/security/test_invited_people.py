@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bot.app import Parts
+from bot.app import BotParts
 from bot.platforms.web import Web
 from bot.platforms.web_tab import NOT_KNOWN
 from tests.bot.web_client import Tab, tab, text_of
@@ -22,7 +22,7 @@ OWNER = "correct-horse-battery-staple"
 @asynccontextmanager
 async def house(
     fake: FakeTelegram, folder: Path, *, token: str = OWNER
-) -> AsyncIterator[tuple[Web, Parts]]:
+) -> AsyncIterator[tuple[Web, BotParts]]:
     """Run a bot on Telegram, where its admin is, and on a web page."""
     settings = f"{{port: 0, token: '{token}'}}" if token else "{port: 0}"
     async with on_telegram(fake, folder, more=f"  web: {settings}\n") as parts:

@@ -13,7 +13,7 @@ import pytest
 
 from bot import check, logs
 from bot import config as configuration
-from bot.app import Parts, build
+from bot.app import BotParts, build
 from bot.platforms.web import Web
 from tests.bot.test_invites import everything_in
 from tests.bot.web_client import tab
@@ -75,7 +75,7 @@ def said(telegram: FakeTelegram, discord: FakeDiscord) -> str:
 
 
 @asynccontextmanager
-async def working(parts: Parts) -> AsyncIterator[None]:
+async def working(parts: BotParts) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as group:
         queue = group.create_task(parts.queue.run())
         yield

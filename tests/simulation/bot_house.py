@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bot.access import Access, Limits
+from bot.access import Access, PersonLimits
 from bot.audit import AuditLog
 from bot.commands.context import Context, Defaults
 from bot.commands.registry import COMMANDS, work
 from bot.config_chats import ChatsConfig
-from bot.door import Gate
+from bot.door import Dispatcher
 from bot.enhance import Enhancer
-from bot.naming import Form, Names
+from bot.naming import IdForm, NameForms
 from bot.people import People
 from bot.platforms.base import ChatPlatform
 from bot.platforms.web_log import ChatLog
 from bot.presenter import Presenter
 from bot.received import Received
-from bot.records import MIGRATIONS, Records
-from bot.rooms import Rooms
+from bot.records import MIGRATIONS, MessageRecords
+from bot.rooms import ChatSettingsTable
 from bot.styles import Style
 from queueing.jobqueue import JobQueue
 from queueing.ports import Clock
@@ -31,17 +31,17 @@ from tests.simulation.house import House
 from tests.simulation.loop import run
 
 ADMIN = "fake:99"
-PEOPLE = Names(person=Form(pattern=r"fake:[0-9]+", example="fake:1"))
+PEOPLE = NameForms(person=IdForm(pattern=r"fake:[0-9]+", example="fake:1"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bot:
     """What a test may look at while the bot runs."""
 
-    gate: Gate
+    gate: Dispatcher
     queue: JobQueue
     presenter: Presenter
-    records: Records
+    records: MessageRecords
     people: People
     clock: Clock
     chat: FakeChat
@@ -52,10 +52,10 @@ async def bot(
     house: House,
     chat: FakeChat | None = None,
     *others: ChatPlatform,
-    limits: Limits | None = None,
+    limits: PersonLimits | None = None,
     admins: Sequence[str] = (ADMIN,),
     chat_logs: Mapping[str, ChatLog] | None = None,
-    rooms: Rooms | None = None,
+    rooms: ChatSettingsTable | None = None,
     styles: Mapping[str, Style] | None = None,
     files_per_hour_mb: int | None = None,
 ) -> AsyncIterator[Bot]:
@@ -67,19 +67,19 @@ async def bot(
     chat = chat or FakeChat()
     clock = house.clock
     database = await open_database(house.url, migrations=(MIGRATIONS,), inline=True)
-    records, people = Records(database), People(database)
+    records, people = MessageRecords(database), People(database)
     async with house.queue(SqliteStore(database)) as queue:
         context = Context(
             queue=queue,
             records=records,
             people=people,
             audit=AuditLog(database),
-            access=Access(admins, limits or Limits()),
+            access=Access(admins, limits or PersonLimits()),
             clock=clock,
             defaults=Defaults(),
             commands=COMMANDS,
             chat_logs=chat_logs or {},
-            rooms=rooms or Rooms(),
+            rooms=rooms or ChatSettingsTable(),
             naming={**ChatsConfig.naming(), "fake": PEOPLE},
             received=Received(files_per_hour_mb, clock),
             styles=styles or {},
@@ -93,7 +93,7 @@ async def bot(
             work=partial(work, context),
             rooms=rooms,
         )
-        enhancer = Enhancer(queue, clock, rooms or Rooms())
+        enhancer = Enhancer(queue, clock, rooms or ChatSettingsTable())
         queue.subscribe(presenter.notice)
         queue.subscribe(enhancer.notice)
         serving = [
@@ -102,7 +102,7 @@ async def bot(
         ]
         try:
             yield Bot(
-                gate=Gate(context, presenter),
+                gate=Dispatcher(context, presenter),
                 queue=queue,
                 presenter=presenter,
                 records=records,

@@ -18,8 +18,8 @@ from random import Random
 from statistics import linear_regression
 
 from bot import config as configuration
-from bot.app import App, Parts, build
-from bot.platforms.base import Door, MessageRef
+from bot.app import App, BotParts, build
+from bot.platforms.base import CommandHandler, MessageRef
 from bot.platforms.content import Content
 from bot.platforms.errors import ChatError, ChatUnavailable
 from bot.texts import plain
@@ -80,7 +80,7 @@ class SoakChat(FakeChat):
 
     def __init__(self) -> None:
         super().__init__("fake")
-        self.door: Door | None = None
+        self.door: CommandHandler | None = None
         self.dead = False
         self.waiting: dict[int, str] = {}  # the person's chat by request
         self.shown: set[int] = set()
@@ -88,7 +88,7 @@ class SoakChat(FakeChat):
         self.faults: list[str] = []
         self._request_of: dict[str, int] = {}
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: CommandHandler) -> None:
         self.door = door
         try:
             await asyncio.Event().wait()
@@ -323,7 +323,7 @@ class Soak:
                     self._report.restarts += 1
                 queue.cancel()
 
-    async def _kill(self, parts: Parts, backends: Sequence[FakeBackend]) -> None:
+    async def _kill(self, parts: BotParts, backends: Sequence[FakeBackend]) -> None:
         """Cut the program off from everything, so that nothing it still tries has an effect."""
         self._chat.dead = True
         for backend in backends:

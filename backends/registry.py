@@ -1,0 +1,48 @@
+"""The kinds of backends by name. A new kind is a file and a line."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from backends.comfyui import ComfyUI
+from backends.demo import Demo
+from backends.lmstudio import LMStudio
+from backends.openai import OpenAI
+from queueing.catalog import BackendSpec
+from queueing.errors import BadModel
+from queueing.ports import Backend
+from queueing.requests import Capability
+
+
+class BackendKind(Protocol):
+    """A class of backends: makes one from a specification, and knows what its servers are like."""
+
+    needs_url: bool
+    serial: bool
+    max_models: int | None
+    offloads: bool
+    parallel: int
+    capabilities: frozenset[Capability]
+
+    def __call__(self, spec: BackendSpec) -> Backend:
+        """Return a backend; opens no connection yet. Raises `BadModel` naming the setting."""
+
+
+KINDS: Mapping[str, BackendKind] = {
+    "comfyui": ComfyUI,
+    "demo": Demo,
+    "lmstudio": LMStudio,
+    "openai": OpenAI,
+}
+"""Every kind of backend by its name in the configuration."""
+
+
+def connect(spec: BackendSpec) -> Backend:
+    """Return the backend a specification describes; opens no connection yet.
+
+    Raises `BadModel` naming the setting that cannot work.
+    """
+    kind = KINDS.get(spec.kind)
+    if kind is None:
+        known = ", ".join(sorted(KINDS))
+        raise BadModel(f"backends.{spec.name}.kind: unknown kind (known: {known})")
+    return kind(spec)
