@@ -67,7 +67,7 @@ def demo(arguments: Sequence[str]) -> int:
 
 def usher(arguments: Sequence[str]) -> int:
     """Run the command `usher`, such as `usher run -c config.yaml`."""
-    from bot.arguments import parser  # noqa: PLC0415  needs a Python that `main` has accepted
+    from bot.cli.arguments import parser  # noqa: PLC0415  needs a Python that `main` has accepted
 
     parser().parse_args(arguments)  # help and mistakes need no installation
     prepare("run")

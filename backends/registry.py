@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from backends.comfyui import ComfyUI
-from backends.demo import Demo
-from backends.lmstudio import LMStudio
-from backends.openai import OpenAI
-from queueing.catalog import BackendSpec
-from queueing.errors import BadModel
-from queueing.ports import Backend
-from queueing.requests import Capability
+from backends.comfyui.backend import ComfyUI
+from backends.demo.backend import Demo
+from backends.openai.backend import OpenAI
+from backends.openai.lmstudio import LMStudio
+from queueing.core.catalog import BackendSpec
+from queueing.core.errors import BadModel
+from queueing.core.ports import Backend
+from queueing.core.requests import Capability
 
 
 class BackendKind(Protocol):

@@ -29,11 +29,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plai
 import httpx
 
 from backends.registry import connect
-from queueing.catalog import BackendSpec, HostSpec, ModelSpec
-from queueing.events import Event, JobChanged, Progressed
-from queueing.jobs import Job, JobState, NewJob
-from queueing.requests import Chat, ChatMessage
-from queueing.world import Residency
+from queueing.core.catalog import BackendSpec, HostSpec, ModelSpec
+from queueing.core.events import Event, JobChanged, Progressed
+from queueing.core.jobs import Job, JobState, NewJob
+from queueing.core.requests import Chat, ChatMessage
+from queueing.core.world import Residency
 from tests.processes.house import House, house, until
 
 TURNS = 5

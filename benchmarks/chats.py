@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from bot.platforms.base import Invocation, MessageRef
-from bot.platforms.content import Content
-from bot.platforms.discord import Discord
-from bot.platforms.errors import SlowDown
-from bot.platforms.telegram import Telegram
+from bot.chat.api.base import Invocation, MessageRef
+from bot.chat.api.content import Content
+from bot.chat.api.errors import SlowDown
+from bot.platforms.discord.platform import Discord
+from bot.platforms.telegram.platform import Telegram
 from tests.fakes.chat import FakeChat
 
 _WAY_S = (0.02, 0.15)  # one way between us and the platform, in seconds

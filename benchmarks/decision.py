@@ -16,9 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
 
-from queueing.jobs import stand_in
-from queueing.planning import plan
-from queueing.world import (
+from queueing.core.jobs import stand_in
+from queueing.core.world import (
     BackendView,
     Copy,
     HostView,
@@ -27,6 +26,7 @@ from queueing.world import (
     Waiting,
     World,
 )
+from queueing.planning import plan
 
 MODELS = 50
 HOSTS = 8

@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plai
 
 from benchmarks.chats import StrictChat, StrictDiscord, StrictTelegram
 from benchmarks.places import Places
-from bot.access import PersonLimits
-from queueing.events import Event, JobChanged
-from queueing.jobs import JobEvent
-from queueing.ports import Report
-from queueing.requests import Progress, Work
+from bot.people.access import PersonLimits
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import JobEvent
+from queueing.core.ports import Report
+from queueing.core.requests import Progress, Work
 from tests.fakes.backend import Attempt, Card, FakeServer, Fate
 from tests.simulation import loop as virtual
 from tests.simulation.bot_house import Bot, bot

@@ -31,13 +31,13 @@ import httpx
 from PIL import Image
 
 from backends.registry import connect
-from bot.clock import SystemClock
-from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
-from queueing.events import Event, JobChanged
-from queueing.jobqueue import JobQueue
-from queueing.jobs import NewJob
-from queueing.ports import Admission
-from queueing.requests import Capability, TextToImage, Work
+from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.core.clock import SystemClock
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import NewJob
+from queueing.core.ports import Admission
+from queueing.core.requests import Capability, TextToImage, Work
+from queueing.service.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
 from tests.fakes.process import serving
 

@@ -26,11 +26,11 @@ from pathlib import Path
 
 import aiohttp
 
-from bot.origin import Origin
-from bot.records import MIGRATIONS
-from queueing.requests import TextToImage
+from bot.chat.api.origin import Origin
+from bot.chat.records.message_records import MIGRATIONS
+from queueing.core.requests import TextToImage
 from queueing.store import open_database
-from tests.bot.web_client import Tab
+from tests.bot.platforms.web.web_client import Tab
 
 ROOT = Path(__file__).parents[1]
 PORT = 18_599

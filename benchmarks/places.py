@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
-from bot.platforms.content import Content
-from bot.texts import plain
-from queueing.events import Event, JobChanged
-from queueing.jobs import JobEvent
+from bot.chat.api.content import Content
+from bot.chat.texts import plain
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import JobEvent
 
 FIRST = 10  # places of a line that are watched most
 

@@ -26,15 +26,15 @@ from benchmarks.servers import Ledger, TraceServer, index_of
 from benchmarks.summary import print_summaries
 from benchmarks.trace import JobOutcome, Outcome, Trace, TraceJob
 from benchmarks.trace_file import read, told
-from queueing import router
-from queueing.events import Event, JobChanged
-from queueing.jobqueue import JobQueue
-from queueing.jobs import Job, JobState, NewJob
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import Job, JobState, NewJob
+from queueing.core.ports import Admission
+from queueing.core.requests import TextToImage
+from queueing.core.world import Plan, Rules, World
+from queueing.engine import scheduler as router
 from queueing.planning import plan
-from queueing.ports import Admission
-from queueing.requests import TextToImage
+from queueing.service.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
-from queueing.world import Plan, Rules, World
 from tests.simulation import loop as virtual
 
 RULES = {

@@ -1,9 +1,9 @@
 """What bots of this kind usually do, for comparison: one queue, one thing at a time."""
 
-from queueing.jobs import Job
+from queueing.core.jobs import Job
+from queueing.core.world import Plan, Residency, Start, World
 from queueing.planning.board import Board
-from queueing.planning.room import candidates, is_idle, make_room
-from queueing.world import Plan, Residency, Start, World
+from queueing.planning.space import candidates, is_idle, make_room
 
 
 def serial_plan(world: World) -> Plan:

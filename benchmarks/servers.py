@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.trace import LoadOutcome, Trace, TraceModel
-from queueing.catalog import ModelSpec
-from queueing.errors import NotLoaded
-from queueing.ports import Fetch, Recorded, Report, ServerInfo, at_once
-from queueing.requests import Capability, Output, TextToImage, Work
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import NotLoaded
+from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.requests import Capability, Output, TextToImage, Work
 
 
 @dataclass

@@ -40,7 +40,7 @@ from benchmarks.store_jobs import (
     together,
 )
 from benchmarks.store_lives import huey_lives_per_s, lives_per_s, raw_lives_per_s
-from queueing.jobs import JobEvent
+from queueing.core.jobs import JobEvent
 from queueing.store import SqliteStore, queries
 
 # ---------------------------------------------------------------- submits

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from queueing.jobs import NewJob
-from queueing.ports import Admission
-from queueing.requests import TextToImage
+from queueing.core.jobs import NewJob
+from queueing.core.ports import Admission
+from queueing.core.requests import TextToImage
 from queueing.store import Database, open_database
 from queueing.store.database import WRITER_PRAGMAS
 from queueing.store.rows import Row, accepted, job_row

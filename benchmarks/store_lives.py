@@ -23,8 +23,8 @@ from benchmarks.store_jobs import (
     plain_connection,
     together,
 )
-from queueing.jobs import JobEvent
-from queueing.requests import Output
+from queueing.core.jobs import JobEvent
+from queueing.core.requests import Output
 from queueing.store import Database, SqliteStore, queries
 from queueing.store.rows import Row, output_rows
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, Timeouts
-from queueing.requests import Capability
+from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, Timeouts
+from queueing.core.requests import Capability
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Megabytes = Annotated[int, Field(ge=0)]

@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plai
 from benchmarks.truth_claims import Truth
 from benchmarks.truth_crowd import NO_LIMITS, Crowd, Server, house_of, mishaps
 from benchmarks.truth_looks import LOOK_S, Watch
-from bot.platforms.discord import Discord
-from queueing.events import Event, JobChanged
-from queueing.jobs import Job
+from bot.platforms.discord.platform import Discord
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import Job
 from tests.fakes.chat import FakeChat
 from tests.simulation import loop as virtual
 from tests.simulation.bot_house import bot

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from random import Random
 
 from benchmarks.chats import StrictChat, StrictDiscord, StrictTelegram, Window
-from bot.access import PersonLimits
-from bot.platforms.web import Web
-from queueing.errors import OutOfMemory
-from queueing.requests import Work
+from bot.people.access import PersonLimits
+from bot.platforms.web.platform import Web
+from queueing.core.errors import OutOfMemory
+from queueing.core.requests import Work
 from tests.fakes.backend import Attempt, Card, FakeServer, Fate, prompt_of
 from tests.simulation.bot_house import ADMIN, Bot
 from tests.simulation.house import House, host, image_model

@@ -9,9 +9,9 @@ from statistics import quantiles
 
 from benchmarks.chats import StrictChat
 from benchmarks.truth_claims import Claim, Truth, claims
-from bot.platforms.content import Body, Content, Moment
-from bot.texts import plain
-from queueing.jobs import Job
+from bot.chat.api.content import Body, Content, Moment
+from bot.chat.texts import plain
+from queueing.core.jobs import Job
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_house import Bot
 

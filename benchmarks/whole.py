@@ -22,8 +22,8 @@ from pathlib import Path
 from statistics import quantiles
 
 from benchmarks.whole_world import Asked, Chat, Instant
-from bot.app import build
-from bot.config import parse
+from bot.config.load import parse
+from bot.runtime.app import build
 
 CALLERS = (1, 50, 200)
 WAITING = (0, 1_000, 10_000)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from PIL import Image
 
-from bot.platforms.base import ChatLimits, CommandHandler, Invocation, MessageRef
-from bot.platforms.content import Content
-from queueing.catalog import BackendSpec, ModelSpec
-from queueing.ports import Fetch, Recorded, Report, at_once
-from queueing.requests import File, Output, TextToImage, Work
+from bot.chat.api.base import ChatLimits, CommandHandler, Invocation, MessageRef
+from bot.chat.api.content import Content
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.ports import Fetch, Recorded, Report, at_once
+from queueing.core.requests import File, Output, TextToImage, Work
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 
 

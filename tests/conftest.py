@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from backends import demo_art
-from backends.films import helper
-from bot import logs
+from backends.demo import art as demo_art
+from backends.media.films import helper
+from bot.runtime import logs
 
 # Begun first, so that no worker is left alone with one of them while the others have nothing to do.
 LONG = (
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def films_have_their_turn() -> Iterator[None]:
     """Have the helper for films give its time to nobody, or on a busy machine it would get none."""
-    eager = "from backends.films import worker; worker._NICE = 0; worker.main()"
+    eager = "from backends.media.films import worker; worker._NICE = 0; worker.main()"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(helper, "PROGRAM", ("-P", "-c", eager))
         yield

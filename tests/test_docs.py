@@ -10,12 +10,12 @@ import yaml
 
 import tasks
 from backends.registry import KINDS, connect
-from bot import arguments
-from bot.commands.registry import COMMANDS
-from bot.config import Config, parse, settings_at
-from queueing.catalog import BackendSpec, ModelSpec
-from queueing.errors import BadModel
-from queueing.requests import Capability
+from bot.chat.commands.registry import COMMANDS
+from bot.cli import arguments
+from bot.config.load import Config, parse, settings_at
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.errors import BadModel
+from queueing.core.requests import Capability
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = (ROOT / "config.example.yaml").read_text(encoding="utf-8")

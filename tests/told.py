@@ -1,7 +1,7 @@
 """What a person reads of an error."""
 
-from bot.texts.problems import told
-from queueing.errors import QueueError
+from bot.chat.texts.problems import told
+from queueing.core.errors import QueueError
 
 
 def words(error: QueueError) -> str:

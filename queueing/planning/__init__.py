@@ -6,10 +6,10 @@ clock; the rules and their numbers are those of the scheduling design (R1 to R5)
 
 from collections.abc import Mapping
 
+from queueing.core.world import Plan, Reason, World
 from queueing.planning import dispatch, gates, placing, replicas
 from queueing.planning.board import Board
 from queueing.planning.explain import explain, why_not_loaded
-from queueing.world import Plan, Reason, World
 
 __all__ = ["plan", "plan_moves"]
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from queueing.jobs import Job
-from queueing.planning.lanes import LaneState, lanes_of
-from queueing.world import (
+from queueing.core.jobs import Job
+from queueing.core.world import (
     BackendView,
     Copy,
     Evict,
@@ -22,6 +21,7 @@ from queueing.world import (
     Start,
     World,
 )
+from queueing.planning.lanes import LaneState, lanes_of
 
 DEFAULT_LOAD_S = 30.0
 DEFAULT_SERVICE_S = 15.0

@@ -6,7 +6,7 @@ Never loads, evicts or reserves anything.
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
-from queueing.jobs import Job
+from queueing.core.jobs import Job
 from queueing.planning.board import Board, CopyState, ModelState
 from queueing.planning.lanes import LaneState
 

@@ -1,14 +1,14 @@
 """Why each waiting model waits: one reason per model, after everything else is decided.
 
-Looks at the board and changes nothing; `queueing.reasons` puts a reason into words.
+Looks at the board and changes nothing; `queueing.planning.reasons` puts a reason into words.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from queueing.core.world import Blocked, Reason, Residency
 from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
-from queueing.planning.room import candidates
-from queueing.world import Blocked, Reason, Residency
+from queueing.planning.space import candidates
 
 
 def explain(board: Board) -> Mapping[str, Reason]:

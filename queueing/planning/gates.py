@@ -5,6 +5,7 @@ Reserves and gates; evicting and loading stay with rule R3.
 
 from collections.abc import Iterator
 
+from queueing.core.world import Evict, Reservation, Residency
 from queueing.planning.board import (
     BackendState,
     Board,
@@ -13,8 +14,7 @@ from queueing.planning.board import (
     HostState,
     ModelState,
 )
-from queueing.planning.room import May, Space, candidates, make_room
-from queueing.world import Evict, Reservation, Residency
+from queueing.planning.space import May, Space, candidates, make_room
 
 CLOSED_AFTER_LOADS = 4.0  # a gate closes for everybody that many swaps after its moment
 LOADS_IN_LIMIT = 2.0  # the age limit grows by so many loads of the waiting model

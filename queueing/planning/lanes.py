@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import lcm
 
-from queueing.jobs import LANES, Job
-from queueing.world import ModelView, Waiting
+from queueing.core.jobs import LANES, Job
+from queueing.core.world import ModelView, Waiting
 
 Spent = Mapping[tuple[str, str], int]
 """By model and lane: what those that compete have spent, less what the thriftiest of them has."""

@@ -3,6 +3,7 @@
 Never starts jobs. A model that finds no place now is left for rule R4.
 """
 
+from queueing.core.world import Reservation, Residency
 from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
 from queueing.planning.gates import (
     age_limit_s,
@@ -11,7 +12,7 @@ from queueing.planning.gates import (
     unmet_preloads,
     waits_since,
 )
-from queueing.planning.room import (
+from queueing.planning.space import (
     Space,
     candidates,
     is_awaited,
@@ -23,7 +24,6 @@ from queueing.planning.room import (
     reload_cost,
     spare_mb,
 )
-from queueing.world import Reservation, Residency
 
 
 def relieve(board: Board) -> None:

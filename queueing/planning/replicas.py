@@ -5,8 +5,9 @@ Evicts only copies nobody waits for, and never reserves.
 
 from math import exp
 
+from queueing.core.world import Residency
 from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
-from queueing.planning.room import (
+from queueing.planning.space import (
     OTHER_COPY_SHARE,
     Space,
     candidates,
@@ -16,7 +17,6 @@ from queueing.planning.room import (
     openings,
     places_for,
 )
-from queueing.world import Residency
 
 AWAY_SHARE = 0.45  # of the time a further copy is useful, what it evicts has nowhere to return to
 EARLY_LINE = 4  # jobs a slot: a model not ready anywhere yet has its one load for fewer

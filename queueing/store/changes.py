@@ -12,13 +12,13 @@ from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
-from queueing.errors import LimitReached, StaleJob
-from queueing.jobs import FINAL, Job, JobEvent, JobState, NewJob
-from queueing.ports import Admission
-from queueing.requests import Chat, File, Output, TextToImage
+from queueing.core.errors import LimitReached, StaleJob
+from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob
+from queueing.core.ports import Admission
+from queueing.core.requests import Chat, File, Output, TextToImage
 from queueing.store import queries
 from queueing.store.failures import DISK_FULL, DiskFull
-from queueing.store.places import LineKey, Move, PositionIndex
+from queueing.store.position_index import LineKey, Move, PositionIndex
 from queueing.store.rows import Row, accepted, file_rows, job_from, job_row, output_rows
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
-from queueing.errors import StoreError
+from queueing.core.errors import StoreError
 from queueing.store.disk import is_short
 from queueing.store.failures import Damaged, explain
 from queueing.store.ownership import Ownership, own

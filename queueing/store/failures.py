@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from queueing.errors import StoreError
+from queueing.core.errors import StoreError
 
 
 class DiskFull(StoreError):

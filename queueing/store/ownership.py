@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
-from queueing.errors import StoreError
+from queueing.core.errors import StoreError
 
 try:
     import fcntl

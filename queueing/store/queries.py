@@ -4,7 +4,7 @@
 
 from collections.abc import Mapping
 
-from queueing.jobs import TRANSITIONS, JobEvent
+from queueing.core.jobs import TRANSITIONS, JobEvent
 
 JOB_COLUMNS = (
     "id, model, request, owner, lane, parent, reply_to, state, seq, attempt, version, not_before,"

@@ -4,8 +4,8 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from queueing.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob, make_job
-from queueing.requests import REQUESTS, File, Output
+from queueing.core.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob, make_job
+from queueing.core.requests import REQUESTS, File, Output
 
 Row = Sequence[Any]
 _STATES = {str(state): state for state in JobState}

@@ -11,7 +11,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from queueing.errors import StoreError
+from queueing.core.errors import StoreError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,17 +9,19 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
-from queueing.errors import NotAccepting, StaleJob
-from queueing.jobs import Job, JobEvent, NewJob
-from queueing.paused import Paused
-from queueing.ports import Admission, Learned, Line, StartOrder
-from queueing.requests import Chat, File, Output, TextToImage
-from queueing.store import notes, queries
+from queueing.core.errors import NotAccepting, StaleJob
+from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.paused import Paused
+from queueing.core.ports import Admission, Learned, Line, StartOrder
+from queueing.core.requests import Chat, File, Output, TextToImage
+from queueing.store import queries
+from queueing.store import runtime_state as notes
 from queueing.store.changes import AdmissionCounters, Amendment, Arrival, Change, load_places
 from queueing.store.database import Database
 from queueing.store.failures import DiskFull
-from queueing.store.heads import HeadCache
-from queueing.store.places import PositionIndex
+from queueing.store.head_cache import HeadCache
+from queueing.store.position_index import PositionIndex
+from queueing.store.positions import turns
 from queueing.store.retention import drop_some_bytes, erase, portions, purge_some
 from queueing.store.rows import (
     changed,
@@ -28,7 +30,6 @@ from queueing.store.rows import (
     jobs_of,
     output_from,
 )
-from queueing.store.turns import turns
 from queueing.store.worker import ChangeKind
 
 _LOOKS = 3  # a line may change while it is read; under a flood, one look behind is good enough

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from queueing.errors import StoreError
+from queueing.core.errors import StoreError
 from queueing.store.failures import explain
 
 _READER = (

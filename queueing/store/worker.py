@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 import aiosqlite
 
-from queueing.errors import StoreError
+from queueing.core.errors import StoreError
 from queueing.store.failures import explain
 
 Item = TypeVar("Item")

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from PIL import Image
 from pydantic import JsonValue
 
-from backends.openai import OpenAI
+from backends.openai.backend import OpenAI
 from backends.registry import connect
-from queueing.catalog import BackendSpec, ModelSpec
-from queueing.requests import (
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.requests import (
     Capability,
     Chat,
     ChatMessage,

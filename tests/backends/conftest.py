@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from backends.comfyui import ComfyUI
+from backends.comfyui.backend import ComfyUI
 from tests.backends.drawing import connect
 from tests.fakes.comfyui import FakeComfyUI
 
@@ -12,11 +12,11 @@ from tests.fakes.comfyui import FakeComfyUI
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask often and give up soon: the waits are the same, only shorter."""
-    monkeypatch.setattr("backends.comfyui_attempts.ASK_S", 0.05)
-    monkeypatch.setattr("backends.comfyui_attempts.ASK_LOST_S", 0.02)
-    monkeypatch.setattr("backends.comfyui_attempts.GRACE_S", 0.2)
-    monkeypatch.setattr("backends.comfyui_watch.CONNECT_S", 0.1)
-    monkeypatch.setattr("backends.comfyui_watch.RECONNECT_S", 0.05)
+    monkeypatch.setattr("backends.comfyui.attempts.ASK_S", 0.05)
+    monkeypatch.setattr("backends.comfyui.attempts.ASK_LOST_S", 0.02)
+    monkeypatch.setattr("backends.comfyui.attempts.GRACE_S", 0.2)
+    monkeypatch.setattr("backends.comfyui.watch.CONNECT_S", 0.1)
+    monkeypatch.setattr("backends.comfyui.watch.RECONNECT_S", 0.05)
 
 
 @pytest.fixture(params=["0.33", "0.3.64"])

@@ -3,9 +3,9 @@
 from typing import Any
 from uuid import uuid4
 
-from backends.comfyui import ComfyUI
-from queueing.catalog import BackendSpec
-from queueing.requests import File, Progress, TextToImage, Work
+from backends.comfyui.backend import ComfyUI
+from queueing.core.catalog import BackendSpec
+from queueing.core.requests import File, Progress, TextToImage, Work
 from tests.contracts.backend_harness import until
 from tests.contracts.harness_comfyui import model
 from tests.fakes.comfyui import FakeComfyUI

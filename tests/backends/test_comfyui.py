@@ -7,10 +7,10 @@ from uuid import uuid4
 import pytest
 from PIL import Image
 
-from backends.comfyui import ComfyUI
-from queueing.catalog import BackendSpec
-from queueing.errors import Rejected
-from queueing.requests import Capability, Chat, ChatMessage, File, Progress, TextToImage, Work
+from backends.comfyui.backend import ComfyUI
+from queueing.core.catalog import BackendSpec
+from queueing.core.errors import Rejected
+from queueing.core.requests import Capability, Chat, ChatMessage, File, Progress, TextToImage, Work
 from tests.backends.drawing import SDXL, SMALL, connect, drawn, ignore, work
 from tests.fakes.comfyui import FakeComfyUI
 from tests.told import words

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from backends.comfyui import ComfyUI
-from backends.comfyui_answers import ServerFile
-from backends.comfyui_results import collected
-from queueing.errors import OutOfMemory, Unavailable
-from queueing.requests import Progress
+from backends.comfyui.answers import ServerFile
+from backends.comfyui.backend import ComfyUI
+from backends.comfyui.results import collected
+from queueing.core.errors import OutOfMemory, Unavailable
+from queueing.core.requests import Progress
 from tests.backends.drawing import LONG, SDXL, SMALL, connect, drawn, idle, ignore, running, work
 from tests.contracts.backend_harness import until
 from tests.fakes.comfyui import FakeComfyUI
@@ -46,7 +46,7 @@ async def test_a_silent_websocket_is_replaced(
     fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If this failed a half-open connection would stay deaf for the whole job."""
-    monkeypatch.setattr("backends.comfyui_watch.SILENCE_S", 0.5)
+    monkeypatch.setattr("backends.comfyui.watch.SILENCE_S", 0.5)
     fake.faults.deaf = True
     fake.step_s = 0.02
     attempt, heard = work(LONG), asyncio.Event()
@@ -263,7 +263,7 @@ async def test_cancelling_does_not_wait_for_a_server_that_hangs(
     fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If this failed a hanging server would hold up the bot's stop."""
-    monkeypatch.setattr("backends.comfyui_attempts.STOP_S", 0.1)
+    monkeypatch.setattr("backends.comfyui.attempts.STOP_S", 0.1)
     attempt = work(LONG)
     run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
     await running(fake, attempt.key)
@@ -289,9 +289,9 @@ async def test_a_restart_of_one_moment_is_seen_through_a_proxy(
         asked.set()
         return answer
 
-    monkeypatch.setattr("backends.presence.gone", held_by_the_proxy)
+    monkeypatch.setattr("backends.common.presence.gone", held_by_the_proxy)
     monkeypatch.setattr(comfy._server, "newest", noted)
-    monkeypatch.setattr("backends.comfyui_server.FORGETS_S", 0.01)
+    monkeypatch.setattr("backends.comfyui.server.FORGETS_S", 0.01)
     await comfy.run(SDXL, work(), ignore)
     gone = asyncio.create_task(comfy.gone())
     await asked.wait()
@@ -313,7 +313,7 @@ async def test_a_worker_that_hangs_takes_its_server_out(
     run.cancel()
     await asyncio.wait({run})
     assert (await comfy.probe()).description
-    monkeypatch.setattr("backends.comfyui_attempts.STUCK_S", -1.0)
+    monkeypatch.setattr("backends.comfyui.attempts.STUCK_S", -1.0)
     with pytest.raises(Unavailable, match="worker hangs"):
         await comfy.probe()
     fake.faults.wedged = False

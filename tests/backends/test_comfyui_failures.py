@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from backends.comfyui import ComfyUI
-from backends.comfyui_models import read_templates
-from backends.workflow_graph import as_json
-from queueing.errors import BackendError, BadModel, Interrupted, OutOfMemory, Rejected, Unavailable
-from queueing.requests import Capability
+from backends.comfyui.backend import ComfyUI
+from backends.comfyui.models import read_templates
+from backends.comfyui.workflow.graph import as_json
+from queueing.core.errors import (
+    BackendError,
+    BadModel,
+    Interrupted,
+    OutOfMemory,
+    Rejected,
+    Unavailable,
+)
+from queueing.core.requests import Capability
 from tests.backends.drawing import LONG, SDXL, SMALL, drawn, idle, ignore, running, work
 from tests.contracts.harness_comfyui import model
 from tests.fakes.comfyui import FakeComfyUI

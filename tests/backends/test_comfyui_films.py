@@ -4,13 +4,13 @@ import struct
 
 import pytest
 
-from backends import films
-from backends.comfyui import ComfyUI
-from backends.comfyui_answers import ServerFile
-from backends.comfyui_results import KEPT_BACK, collected
-from backends.metadata import svg
-from queueing.errors import Rejected
-from queueing.requests import Output
+from backends.comfyui.answers import ServerFile
+from backends.comfyui.backend import ComfyUI
+from backends.comfyui.results import KEPT_BACK, collected
+from backends.media import films
+from backends.media.metadata import svg
+from queueing.core.errors import Rejected
+from queueing.core.requests import Output
 from tests.backends.planted import PLANTED, SECRET, words_of
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")

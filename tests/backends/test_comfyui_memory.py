@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from backends.comfyui import ComfyUI
-from queueing.catalog import ModelSpec
-from queueing.errors import BadModel, OutOfMemory
-from queueing.requests import Capability, TextToImage
+from backends.comfyui.backend import ComfyUI
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import BadModel, OutOfMemory
+from queueing.core.requests import Capability, TextToImage
 from tests.backends.drawing import LONG, SDXL, connect, drawn, ignore, running, work
 from tests.contracts.harness_comfyui import model
 from tests.fakes.comfyui import FakeComfyUI

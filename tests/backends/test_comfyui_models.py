@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from backends.comfyui_models import check_offered, discovered, lora_named, read_templates
-from queueing.catalog import ModelSpec
-from queueing.errors import BadModel, Rejected
-from queueing.requests import Capability
+from backends.comfyui.models import check_offered, discovered, lora_named, read_templates
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import BadModel, Rejected
+from queueing.core.requests import Capability
 from tests.fakes.comfyui_nodes import FILES, object_info
 from tests.told import words
 

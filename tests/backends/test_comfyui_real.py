@@ -18,10 +18,10 @@ from uuid import uuid4
 import pytest
 from PIL import Image
 
-from backends.comfyui import ComfyUI
-from queueing.catalog import BackendSpec, ModelSpec
-from queueing.errors import BadModel, Rejected, Unavailable
-from queueing.requests import Capability, File, Progress, TextToImage, Work
+from backends.comfyui.backend import ComfyUI
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.errors import BadModel, Rejected, Unavailable
+from queueing.core.requests import Capability, File, Progress, TextToImage, Work
 from tests.contracts.backend_harness import until
 from tests.contracts.harness_comfyui import model
 

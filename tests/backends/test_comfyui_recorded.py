@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from backends.comfyui_answers import (
+from backends.comfyui.answers import (
     Ended,
     ServerFile,
     Stage,
@@ -23,12 +23,12 @@ from backends.comfyui_answers import (
     read_stats,
     read_upload,
 )
-from backends.comfyui_errors import accepted_in_part, failure, refusal
-from backends.comfyui_messages import Message, Tracker, read_message, read_preview
-from backends.workflow import Workflow
-from backends.workflow_graph import Graph, Node
-from queueing.errors import BadModel, OutOfMemory, Rejected, Unavailable
-from queueing.requests import Progress, TextToImage
+from backends.comfyui.errors import accepted_in_part, failure, refusal
+from backends.comfyui.messages import Message, Tracker, read_message, read_preview
+from backends.comfyui.workflow.graph import Graph, Node
+from backends.comfyui.workflow.template import Workflow
+from queueing.core.errors import BadModel, OutOfMemory, Rejected, Unavailable
+from queueing.core.requests import Progress, TextToImage
 from tests.told import words
 
 RECORDED = Path(__file__).parent / "recorded" / "comfyui"

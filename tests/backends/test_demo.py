@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from PIL import Image, ImageChops
 from pydantic import JsonValue
 
-from backends.demo import Demo
-from backends.demo_art import HONEST_LINE, Painting
-from backends.demo_text import answer
-from queueing.catalog import BackendSpec, ModelSpec
-from queueing.errors import BadModel, NotLoaded, OutOfMemory, Rejected, Unavailable
-from queueing.requests import (
+from backends.demo.art import HONEST_LINE, Painting
+from backends.demo.backend import Demo
+from backends.demo.text import answer
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.errors import BadModel, NotLoaded, OutOfMemory, Rejected, Unavailable
+from queueing.core.requests import (
     Capability,
     Chat,
     ChatMessage,
@@ -112,7 +112,7 @@ async def test_more_work_takes_longer_and_a_lora_is_not_taken(
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr("backends.demo.asyncio.sleep", sleep)
+    monkeypatch.setattr("backends.demo.backend.asyncio.sleep", sleep)
 
     async def took(**fields: JsonValue) -> float:
         slept.clear()
@@ -131,7 +131,7 @@ async def test_every_picture_says_that_no_model_was_used(monkeypatch: pytest.Mon
     assert "no model" in HONEST_LINE
     size = (512, 512)
     with_line = Painting("cat", 1, size).finish()
-    monkeypatch.setattr("backends.demo_art.HONEST_LINE", " ")
+    monkeypatch.setattr("backends.demo.art.HONEST_LINE", " ")
     without = Painting("cat", 1, size).finish()
     assert ImageChops.difference(with_line, without).getbbox()
 

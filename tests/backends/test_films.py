@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from backends import films
-from backends.films import helper
-from backends.films.order import Answer, MediaTask, Order
-from backends.films.plan import film_plan, sound_rate
-from backends.metadata.kinds import mime_of
-from queueing.requests import File
+from backends.media import films
+from backends.media.films import helper
+from backends.media.films.order import Answer, MediaTask, Order
+from backends.media.films.plan import film_plan, sound_rate
+from backends.media.metadata.kinds import mime_of
+from queueing.core.requests import File
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
-from backends.films.remux import clean, without_comment
+from backends.media.films.remux import clean, without_comment
 from tests.backends.planted import MOVES, MOVING, PLANTED, SECRET, words_of
 from tests.backends.recorded_films import KINDS, film, shown_and_heard, tags_of
 
@@ -231,7 +231,7 @@ async def test_the_process_is_bounded_and_knows_no_secret(monkeypatch: pytest.Mo
     """If this failed a crafted film could take all memory, or read the bots' tokens."""
     monkeypatch.setenv("DISCORD_TOKEN", "secret")
     code = (
-        "import os, resource as r; from backends.films import worker; worker._bound();"
+        "import os, resource as r; from backends.media.films import worker; worker._bound();"
         "print(r.getrlimit(r.RLIMIT_AS)[0] <= worker.MEMORY, r.getrlimit(r.RLIMIT_FSIZE)[0],"
         "r.getrlimit(r.RLIMIT_CPU)[0] <= worker.PROCESSOR_S, os.nice(0) > 0,"
         "'DISCORD_TOKEN' in os.environ)"

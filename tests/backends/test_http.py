@@ -11,11 +11,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import JsonValue
 
-from backends import http
-from backends.http import Http, HttpFailed, HttpRefused
-from queueing.errors import BadModel, StoreError, Unavailable
-from queueing.ports import at_once
-from queueing.requests import File
+from backends.common import http
+from backends.common.http import Http, HttpFailed, HttpRefused
+from queueing.core.errors import BadModel, StoreError, Unavailable
+from queueing.core.ports import at_once
+from queueing.core.requests import File
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Serve = Callable[[Handler], Awaitable[Http]]

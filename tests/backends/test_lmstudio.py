@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from queueing.errors import BackendError, OutOfMemory, Unavailable
+from queueing.core.errors import BackendError, OutOfMemory, Unavailable
 from tests.backends.asking import ANSWER, answer, connected, model, work
 from tests.fakes.llm import LoadFault, Model, serving
 

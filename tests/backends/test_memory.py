@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
-from backends.memory import NvmlProbe
-from queueing.catalog import HostSpec
+from backends.common.memory import NvmlProbe
+from queueing.core.catalog import HostSpec
 from tests.patience import runs_out
 
 GB = 1024**3

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageCms, ImageOps
 
-from backends.metadata import without_metadata
-from backends.metadata.kinds import mime_of
+from backends.media.metadata import without_metadata
+from backends.media.metadata.kinds import mime_of
 from tests.backends.planted import (
     MOVES,
     MOVING,

@@ -8,15 +8,15 @@ import pytest
 from PIL import Image
 
 from backends.registry import connect
-from queueing.catalog import BackendSpec, ModelSpec
-from queueing.errors import (
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.errors import (
     BadModel,
     NotLoaded,
     OutOfMemory,
     Rejected,
     Unavailable,
 )
-from queueing.requests import (
+from queueing.core.requests import (
     Capability,
     Chat,
     File,

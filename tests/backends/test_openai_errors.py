@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.llm_errors import NO_PICTURES, REFUSED, TOO_LONG, classify, words_of
-from queueing.errors import (
+from backends.openai.errors import NO_PICTURES, REFUSED, TOO_LONG, classify, words_of
+from queueing.core.errors import (
     BackendError,
     BadModel,
     NotLoaded,
@@ -16,7 +16,7 @@ from queueing.errors import (
     Rejected,
     Unavailable,
 )
-from queueing.problems import Problem
+from queueing.core.problems import Problem
 
 RECORDED = Path(__file__).parent / "recorded"
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from backends.registry import connect
-from queueing.catalog import BackendSpec, ModelSpec, Timeouts
-from queueing.errors import (
+from queueing.core.catalog import BackendSpec, ModelSpec, Timeouts
+from queueing.core.errors import (
     BackendError,
     BadModel,
     NotLoaded,

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.openai import OpenAI
-from queueing.catalog import BackendSpec
-from queueing.errors import BackendError, NotLoaded, OutOfMemory, Unavailable
-from queueing.requests import Progress
+from backends.openai.backend import OpenAI
+from queueing.core.catalog import BackendSpec
+from queueing.core.errors import BackendError, NotLoaded, OutOfMemory, Unavailable
+from queueing.core.requests import Progress
 from tests.backends.asking import answer, model, work
 
 SERVER = os.environ.get("USHER_LLAMA_SERVER", "")

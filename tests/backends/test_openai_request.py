@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.llm_request import TextOptions, chat_body, merged, within_context
-from backends.naming import catalog_names
-from queueing.errors import Rejected
-from queueing.requests import Chat, ChatMessage
+from backends.common.naming import catalog_names
+from backends.openai.request import TextOptions, chat_body, merged, within_context
+from queueing.core.errors import Rejected
+from queueing.core.requests import Chat, ChatMessage
 
 TURNS = st.lists(
     st.builds(

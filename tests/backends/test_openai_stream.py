@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.llm_stream import AnswerReader, StreamError, without_thoughts
-from queueing.errors import Unavailable
+from backends.openai.stream import AnswerReader, StreamError, without_thoughts
+from queueing.core.errors import Unavailable
 
 RECORDED = Path(__file__).parent / "recorded"
 

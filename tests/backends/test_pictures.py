@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
-from backends.pictures import MAX_PIXELS, as_jpeg, as_png, open_picture
-from queueing.errors import Rejected
-from queueing.requests import File
+from backends.media.pictures import MAX_PIXELS, as_jpeg, as_png, open_picture
+from queueing.core.errors import Rejected
+from queueing.core.requests import File
 from tests.backends.planted import PLANTED, SECRET, words_of
 from tests.told import words
 

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from backends import presence
+from backends.common import presence
 from tests.fakes.ports import port_of
 
 

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from backends.comfyui_models import read_templates
-from backends.workflow import WORDS, Workflow, blame, parse_workflow, prepare
-from backends.workflow_fill import fill, fit_size, warm_up
-from backends.workflow_graph import as_json
-from backends.workflow_limits import NumberRange
-from queueing.catalog import ModelSpec
-from queueing.errors import BadModel, Rejected
-from queueing.requests import SEED_MAX, Capability, TextToImage
+from backends.comfyui.models import read_templates
+from backends.comfyui.workflow.fill import fill, fit_size, warm_up
+from backends.comfyui.workflow.graph import as_json
+from backends.comfyui.workflow.limits import NumberRange
+from backends.comfyui.workflow.template import WORDS, Workflow, blame, parse_workflow, prepare
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import BadModel, Rejected
+from queueing.core.requests import SEED_MAX, Capability, TextToImage
 from tests.fakes.comfyui_nodes import judge
 from tests.told import words
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from PIL import Image
 
-from bot.attachments import kind_of
-from bot.platforms.base import Attachment, MessageRef
-from bot.platforms.content import Button
-from queueing.catalog import ModelSpec
-from queueing.jobs import Job
-from queueing.requests import Capability, Chat, TextToImage
+from bot.chat.api.attachment_kinds import kind_of
+from bot.chat.api.base import Attachment, MessageRef
+from bot.chat.api.content import Button
+from queueing.core.catalog import ModelSpec
+from queueing.core.jobs import Job
+from queueing.core.requests import Capability, Chat, TextToImage
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_house import Bot, play
 from tests.simulation.house import House, ended, host

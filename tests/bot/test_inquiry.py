@@ -7,14 +7,14 @@ from typing import cast
 
 import pytest
 
-from bot.cards import StatusMessage
-from bot.desks import Channels
-from bot.inquiry import Inquiry
-from bot.platforms.content import Content
-from queueing.errors import StoreError
-from queueing.jobqueue import JobQueue
-from queueing.jobs import Job, JobState
-from queueing.standings import Standing
+from bot.chat.api.content import Content
+from bot.chat.delivery.channels import Channels
+from bot.chat.delivery.inquiry import Inquiry
+from bot.chat.delivery.status_message import StatusMessage
+from queueing.core.errors import StoreError
+from queueing.core.jobs import Job, JobState
+from queueing.core.standings import Standing
+from queueing.service.jobqueue import JobQueue
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_house import Bot, play
 from tests.simulation.house import House, host, image_model

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from bot.platforms.content import Content
-from bot.records import MIGRATIONS
-from queueing.jobs import JobState
+from bot.chat.api.content import Content
+from bot.chat.records.message_records import MIGRATIONS
+from queueing.core.jobs import JobState
 from queueing.store import open_database, upkeep
 from queueing.store.database import QUEUE_MIGRATIONS
 from tests.fakes.chat import FakeChat, Message

@@ -5,10 +5,10 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from backends import films
-from backends.metadata.kinds import mime_of
-from bot.platforms.web_small import THUMB, smaller
-from bot.stills import SIDE, length, still
+from backends.media import films
+from backends.media.metadata.kinds import mime_of
+from bot.platforms.web.small import THUMB, smaller
+from bot.requests.stills import SIDE, length, still
 from tests.backends.planted import PLANTED
 from tests.backends.recorded_films import film
 

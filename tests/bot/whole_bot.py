@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from backends.demo import Demo
-from bot import config as configuration
-from bot.app import BotParts, build
+from backends.demo.backend import Demo
+from bot.config import load as configuration
+from bot.runtime.app import BotParts, build
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.telegram import FakeTelegram
 

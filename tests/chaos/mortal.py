@@ -23,25 +23,23 @@ import discord.gateway
 import discord.http
 import yarl
 
-from backends.comfyui import ComfyUI
-from backends.comfyui_server import ComfyUIServer
-from backends.lmstudio import LMStudio
-from bot import (
-    app,  # what the program imports late is here already
-    cli,
-)
-from bot.enhance import Enhancer
-from bot.people import People
-from bot.platforms.discord import Discord
-from bot.platforms.discord_calls import InteractionReply
-from bot.platforms.telegram import Telegram
-from bot.platforms.telegram_updates import Updates
-from bot.platforms.web import Web
-from bot.platforms.web_calls import Calls
-from bot.platforms.web_tab import Tab
-from bot.records import MessageRecords
-from queueing.jobs import JobEvent
-from queueing.sending import Sending
+from backends.comfyui.backend import ComfyUI
+from backends.comfyui.server import ComfyUIServer
+from backends.openai.lmstudio import LMStudio
+from bot.chat.records.message_records import MessageRecords
+from bot.cli import main as cli
+from bot.people.users import People
+from bot.platforms.discord.calls import InteractionReply
+from bot.platforms.discord.platform import Discord
+from bot.platforms.telegram.platform import Telegram
+from bot.platforms.telegram.updates import Updates
+from bot.platforms.web.calls import Calls
+from bot.platforms.web.platform import Web
+from bot.platforms.web.tab import Tab
+from bot.runtime import app
+from bot.runtime.enhancer import Enhancer
+from queueing.core.jobs import JobEvent
+from queueing.engine.attempts import Sending
 from queueing.store import SqliteStore, worker
 
 DISCORD = "USHER_DISCORD_AT"

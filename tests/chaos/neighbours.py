@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 from PIL import Image
 
-from bot.enhancement import INSTRUCTIONS
+from bot.requests.enhancement import INSTRUCTIONS
 from tests.chaos.chats import Seen
 from tests.fakes.comfyui import FakeComfyUI, _Item
 from tests.fakes.llm import FakeLlm

@@ -1,4 +1,4 @@
-"""An open page of the web chat without a browser: what `bot/web/connection.js` does, over HTTP.
+"""An open page of the web chat without a browser: what `bot/platforms/web/page/connection.js` does, over HTTP.
 
 It signs in by a link, connects again by itself, asks for what it missed, and sends what its person
 said, one after the other, until each is confirmed. Now and then it is reloaded: then nothing is

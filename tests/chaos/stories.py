@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from queueing.catalog import Timeouts
-from queueing.requests import Capability
+from queueing.core.catalog import Timeouts
+from queueing.core.requests import Capability
 from tests.fakes.chat import FakeChat, Message
 from tests.simulation.bot_house import Bot, bot
 from tests.simulation.house import House, host, image_model

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from bot.platforms.errors import ChatUnavailable
-from queueing.errors import BackendError, NotLoaded, OutOfMemory, Rejected, Unavailable
-from queueing.problems import What, problem
-from queueing.requests import Work
+from bot.chat.api.errors import ChatUnavailable
+from queueing.core.errors import BackendError, NotLoaded, OutOfMemory, Rejected, Unavailable
+from queueing.core.problems import What, problem
+from queueing.core.requests import Work
 from tests.chaos.stories import only, told
 from tests.fakes.backend import FakeServer, Fate
 from tests.simulation.bot_house import Bot

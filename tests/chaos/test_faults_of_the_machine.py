@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.clock import SystemClock
-from queueing.errors import StoreError, Unavailable
-from queueing.jobs import JobEvent, JobState
-from queueing.requests import Work
+from queueing.core.clock import SystemClock
+from queueing.core.errors import StoreError, Unavailable
+from queueing.core.jobs import JobEvent, JobState
+from queueing.core.requests import Work
 from queueing.store import SqliteStore, open_database, upkeep
 from tests.chaos.stories import quiet, told, village
 from tests.fakes.backend import Fate, prompt_of
@@ -232,7 +232,7 @@ class _Hands:
 @pytest.fixture
 def hands(monkeypatch: pytest.MonkeyPatch) -> _Hands:
     hands = _Hands()
-    monkeypatch.setattr("bot.clock.time", hands)
+    monkeypatch.setattr("queueing.core.clock.time", hands)
     return hands
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from bot.enhancement import OWNER
+from bot.requests.enhancement import OWNER
 from tests.chaos.chats import Chats, OnDiscord, OnTelegram
 from tests.chaos.crowd import Crowd
 from tests.chaos.houses import FakeHouse, House, Outages

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from bot.enhancement import HOLD_S
+from bot.requests.enhancement import HOLD_S
 from tests.chaos.chats import Asked, Chats
 from tests.chaos.crowd import Crowd, NumberOf, has_ended, replies, results, strangers, was_cancelled
 

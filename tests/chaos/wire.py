@@ -10,7 +10,7 @@ import re
 import time
 from contextlib import suppress
 
-from bot.enhancement import INSTRUCTIONS
+from bot.requests.enhancement import INSTRUCTIONS
 from tests.chaos.neighbours import number_in
 
 _POST = re.compile(rb"POST /v1/chat/completions")

@@ -1,4 +1,4 @@
-"""What the contract suite of `queueing.ports.Backend` needs from each kind of backend.
+"""What the contract suite of `queueing.core.ports.Backend` needs from each kind of backend.
 
 A kind brings a module `harness_<kind>.py` with `HARNESSES`: by name, a function that opens a
 harness. The suite collects them in `test_backend.py`.
@@ -10,9 +10,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from uuid import uuid4
 
-from queueing.catalog import ModelSpec
-from queueing.ports import Backend
-from queueing.requests import Chat, TextToImage, Work
+from queueing.core.catalog import ModelSpec
+from queueing.core.ports import Backend
+from queueing.core.requests import Chat, TextToImage, Work
 
 
 @dataclass(frozen=True, kw_only=True)

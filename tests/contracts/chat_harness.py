@@ -1,4 +1,4 @@
-"""What the contract suite of `bot.platforms.base.ChatPlatform` needs from each chat.
+"""What the contract suite of `bot.chat.api.base.ChatPlatform` needs from each chat.
 
 A stage is a chat service with a bot account, on which platforms come and go as in restarts. A new
 platform brings a stage of its own and a line in `STAGES`.
@@ -14,10 +14,9 @@ from uuid import uuid4
 
 from PIL import Image
 
-from bot.platforms.base import ChatPlatform, CommandHandler, Invocation, MessageRef
-from bot.platforms.content import Body, Button, Content
-from bot.platforms.discord import Discord
-from bot.platforms.errors import (
+from bot.chat.api.base import ChatPlatform, CommandHandler, Invocation, MessageRef
+from bot.chat.api.content import Body, Button, Content
+from bot.chat.api.errors import (
     ChatError,
     ChatGone,
     ChatUnavailable,
@@ -26,13 +25,14 @@ from bot.platforms.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.platforms.web import Web
-from bot.platforms.web_log import Entry, MemoryLog, TextPart
-from queueing.errors import StoreError
-from queueing.requests import File
+from bot.chat.records.chat_log import Entry, MemoryLog, TextPart
+from bot.platforms.discord.platform import Discord
+from bot.platforms.web.platform import Web
+from queueing.core.errors import StoreError
+from queueing.core.requests import File
+from tests.bot.platforms.telegram.telegram_bot import telegram
+from tests.bot.platforms.web.web_client import Tab, opened, uploaded
 from tests.bot.results import attachment
-from tests.bot.telegram_bot import telegram
-from tests.bot.web_client import Tab, opened, uploaded
 from tests.fakes.chat import FakeChat
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_people import Person

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from queueing.ports import Store
+from queueing.core.ports import Store
 from tests.contracts.store_harness import ENGINES, Open
 
 

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from unittest.mock import patch
 
-from backends.comfyui import ComfyUI
-from queueing.catalog import BackendSpec, ModelSpec
-from queueing.requests import Capability, TextToImage
+from backends.comfyui.backend import ComfyUI
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.requests import Capability, TextToImage
 from tests.contracts.backend_harness import Harness, Opens
 from tests.fakes.comfyui import FakeComfyUI
 
@@ -39,7 +39,7 @@ async def _fake(*, old: bool) -> AsyncIterator[Harness]:
         async def busy() -> bool:
             return fake.busy
 
-        with patch("backends.comfyui_attempts.GRACE_S", 0.2):
+        with patch("backends.comfyui.attempts.GRACE_S", 0.2):
             yield Harness(
                 backend=backend,
                 model=model(),

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from backends.demo import Demo
-from backends.http import Http
+from backends.common.http import Http
+from backends.demo.backend import Demo
 from backends.registry import connect
-from queueing.catalog import BackendSpec, ModelSpec
-from queueing.ports import Fetch, Recorded, Report, at_once
-from queueing.requests import Capability, Chat, ChatMessage, TextToImage, Work
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.ports import Fetch, Recorded, Report, at_once
+from queueing.core.requests import Capability, Chat, ChatMessage, TextToImage, Work
 from tests.contracts.backend_harness import Harness, Opens
 from tests.fakes.llm import KINDS, serving
 

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from queueing.jobs import Job, JobEvent, NewJob
-from queueing.ports import Admission, Store
-from queueing.requests import File, Output, TextToImage
+from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.ports import Admission, Store
+from queueing.core.requests import File, Output, TextToImage
 from queueing.store import SqliteStore, open_database
 
 NOW = 1_000.0

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from bot.attachments import AttachmentKind, kind_of
-from bot.commands.registry import COMMANDS
-from bot.commands.table import ParamKind
-from bot.platforms.base import Invocation
-from bot.platforms.discord import Discord
-from bot.platforms.web import Web
-from bot.texts import CATALOGUES, describe, word
-from tests.bot.discord_bot import NotingDoor, says
-from tests.bot.discord_bot import running as on_discord
+from bot.chat.api.attachment_kinds import AttachmentKind, kind_of
+from bot.chat.api.base import Invocation
+from bot.chat.api.table import ParamKind
+from bot.chat.commands.registry import COMMANDS
+from bot.chat.texts import CATALOGUES, describe, word
+from bot.platforms.discord.platform import Discord
+from bot.platforms.web.platform import Web
+from tests.bot.platforms.discord.discord_bot import NotingDoor, says
+from tests.bot.platforms.discord.discord_bot import running as on_discord
+from tests.bot.platforms.telegram.telegram_bot import running as on_telegram
+from tests.bot.platforms.web.web_client import running as on_web
+from tests.bot.platforms.web.web_client import tab, uploaded
 from tests.bot.results import DEAF, FLUX, ask, attachment, done, in_bot, of, picture, said
-from tests.bot.telegram_bot import running as on_telegram
-from tests.bot.web_client import running as on_web
-from tests.bot.web_client import tab, uploaded
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_json import message as message_shape
 from tests.fakes.discord_state import APPLICATION_ID

@@ -1,4 +1,4 @@
-"""The obligations of `queueing.ports.Backend`, for every kind of backend alike."""
+"""The obligations of `queueing.core.ports.Backend`, for every kind of backend alike."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from backends import presence
-from queueing.errors import BadModel, Rejected, StoreError, Unavailable
-from queueing.requests import Output, Progress, TextToImage, Work
+from backends.common import presence
+from queueing.core.errors import BadModel, Rejected, StoreError, Unavailable
+from queueing.core.requests import Output, Progress, TextToImage, Work
 from tests.contracts import harness_comfyui, harness_text
 from tests.contracts.backend_harness import Harness, Opens, until
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat_log import SqliteLog
-from bot.platforms.web_log import ChatLog, MemoryLog, ShownFile, ShownMessage, TextPart, file_id
-from bot.records import MIGRATIONS
-from queueing.requests import File
+from bot.chat.records.chat_log import ChatLog, MemoryLog, ShownFile, ShownMessage, TextPart, file_id
+from bot.chat.records.message_records import MIGRATIONS
+from bot.chat.records.stored_chat_log import SqliteLog
+from queueing.core.requests import File
 from queueing.store import open_database
 
 PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG not decoded here")

@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager, asynccontextmanager
 
 import pytest
 
-from bot.arrivals import Arrival
-from bot.commands.table import Command, Param
-from bot.door import Dispatcher
-from bot.people import LanguageTold
-from bot.platforms.base import Invocation
-from queueing.events import Event, JobChanged
-from queueing.requests import Chat
+from bot.chat.api.arrivals import Arrival
+from bot.chat.api.base import Invocation
+from bot.chat.api.table import Command, Param
+from bot.chat.dispatch.dispatcher import Dispatcher
+from bot.people.users import LanguageTold
+from queueing.core.events import Event, JobChanged
+from queueing.core.requests import Chat
 from tests.bot.results import QWEN
 from tests.contracts.chat_harness import SLOW, STAGES, Stage, running
 from tests.fakes.chat import FakeChat

@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.commands.registry import COMMANDS
-from bot.platforms.base import ChatPlatform, MessageRef
-from bot.platforms.content import Button
-from bot.platforms.errors import (
+from bot.chat.api.base import ChatPlatform, MessageRef
+from bot.chat.api.content import Button
+from bot.chat.api.errors import (
     ChatError,
     ChatGone,
     ChatUnavailable,
@@ -17,7 +16,8 @@ from bot.platforms.errors import (
     SlowDown,
     TooLarge,
 )
-from tests.bot.discord_bot import NotingDoor
+from bot.chat.commands.registry import COMMANDS
+from tests.bot.platforms.discord.discord_bot import NotingDoor
 from tests.contracts.chat_harness import (
     RETRY_AFTER_S,
     STAGES,

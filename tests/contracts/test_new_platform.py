@@ -11,16 +11,16 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from bot import logs
-from bot.app import BotParts, build
-from bot.config_chats import ChatConfig, ChatsConfig
-from bot.config_checks import problems
-from bot.config_values import Token, Url
-from bot.config_whole import Config
-from bot.naming import IdForm, NameForms
-from bot.platforms import registry
-from bot.platforms.base import ChatPlatform
-from bot.platforms.registry import PLATFORMS, Fittings
+from bot.chat.api.base import ChatPlatform
+from bot.config.chats import ChatConfig, ChatsConfig
+from bot.config.checks import problems
+from bot.config.config import Config
+from bot.config.values import Token, Url
+from bot.people.naming import IdForm, NameForms
+from bot.runtime import logs
+from bot.runtime import platforms as registry
+from bot.runtime.app import BotParts, build
+from bot.runtime.platforms import PLATFORMS, Fittings
 from tests.fakes.chat import FakeChat
 
 TOKEN, PASSWORD = "canary-of-the-pigeons", "canary%20feather"

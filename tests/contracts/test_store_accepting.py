@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from queueing.errors import LimitReached
-from queueing.jobs import Job, NewJob
-from queueing.ports import Admission, Store
-from queueing.requests import Chat, ChatMessage, TextToImage
+from queueing.core.errors import LimitReached
+from queueing.core.jobs import Job, NewJob
+from queueing.core.ports import Admission, Store
+from queueing.core.requests import Chat, ChatMessage, TextToImage
 from tests.contracts.store_harness import (
     NOW,
     PICTURE,

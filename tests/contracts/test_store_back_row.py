@@ -2,9 +2,9 @@
 
 import pytest
 
-from queueing.errors import StaleJob
-from queueing.jobs import JobEvent
-from queueing.ports import Admission, Store
+from queueing.core.errors import StaleJob
+from queueing.core.jobs import JobEvent
+from queueing.core.ports import Admission, Store
 from tests.contracts.store_harness import NOW, Open, add, end, heads, new, start
 
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from queueing.errors import StaleJob
-from queueing.jobs import TRANSITIONS, Job, JobEvent, JobState
-from queueing.ports import Store
-from queueing.requests import File, Output
+from queueing.core.errors import StaleJob
+from queueing.core.jobs import TRANSITIONS, Job, JobEvent, JobState
+from queueing.core.ports import Store
+from queueing.core.requests import File, Output
 from tests.contracts.store_harness import (
     NOW,
     PICTURE,

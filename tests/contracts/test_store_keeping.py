@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from queueing.errors import LimitReached
-from queueing.jobs import JobEvent
-from queueing.paused import Paused
-from queueing.ports import Admission, Learned, Store
-from queueing.requests import File, Output
+from queueing.core.errors import LimitReached
+from queueing.core.jobs import JobEvent
+from queueing.core.paused import Paused
+from queueing.core.ports import Admission, Learned, Store
+from queueing.core.requests import File, Output
 from tests.contracts.store_harness import NOW, Open, add, end, heads, new, start
 
 # ---------------------------------------------------------------- delivery, retention

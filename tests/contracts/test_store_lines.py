@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from queueing.errors import StaleJob
-from queueing.jobs import JobEvent, JobState
-from queueing.ports import Admission, Store
-from queueing.requests import File, TextToImage
+from queueing.core.errors import StaleJob
+from queueing.core.jobs import JobEvent, JobState
+from queueing.core.ports import Admission, Store
+from queueing.core.requests import File, TextToImage
 from tests.contracts.store_harness import (
     NOW,
     Open,

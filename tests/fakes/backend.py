@@ -9,10 +9,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from queueing.catalog import HostSpec, ModelSpec
-from queueing.errors import NotLoaded, OutOfMemory, Unavailable
-from queueing.ports import Fetch, Recorded, Report, ServerInfo, at_once
-from queueing.requests import Capability, File, Output, Progress, TextToImage, Work
+from queueing.core.catalog import HostSpec, ModelSpec
+from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable
+from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.requests import Capability, File, Output, Progress, TextToImage, Work
 
 ALL = frozenset(Capability)
 PICTURE = File(name="picture.png", mime="image/png", data=b"not decoded by anybody")

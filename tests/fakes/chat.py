@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bot.platforms.base import ChatLimits, CommandHandler, Invocation, MessageRef
-from bot.platforms.content import Content
-from bot.platforms.errors import ChatError, MessageGone
-from bot.texts import plain
+from bot.chat.api.base import ChatLimits, CommandHandler, Invocation, MessageRef
+from bot.chat.api.content import Content
+from bot.chat.api.errors import ChatError, MessageGone
+from bot.chat.texts import plain
 
 LIMITS = ChatLimits(
     text=4000,

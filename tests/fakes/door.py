@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from bot.arrivals import Arrival, Arrivals
-from bot.commands.table import Command, Param, ParamKind
-from bot.people import LanguageTold
-from bot.platforms.base import Invocation
+from bot.chat.api.arrivals import Arrival, Arrivals
+from bot.chat.api.base import Invocation
+from bot.chat.api.table import Command, Param, ParamKind
+from bot.people.users import LanguageTold
 
 COMMANDS = (
     Command(

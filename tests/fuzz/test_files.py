@@ -18,16 +18,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
-from backends.comfyui_pictures import as_upload
-from backends.metadata import without_metadata
-from backends.pictures import HUGE_PICTURE
-from backends.workflow import parse_workflow, prepare
-from backends.workflow_fill import fill
-from backends.workflow_graph import as_json
-from bot import config, pictures
-from bot.pictures import BadPicture
-from queueing.errors import BadModel, Rejected
-from queueing.requests import File, TextToImage
+from backends.comfyui.pictures import as_upload
+from backends.comfyui.workflow.fill import fill
+from backends.comfyui.workflow.graph import as_json
+from backends.comfyui.workflow.template import parse_workflow, prepare
+from backends.media.metadata import without_metadata
+from backends.media.pictures import HUGE_PICTURE
+from bot.config import load as config
+from bot.requests import images as pictures
+from bot.requests.images import BadPicture
+from queueing.core.errors import BadModel, Rejected
+from queueing.core.requests import File, TextToImage
 from tests.fuzz.strangers import bounded, spoiled, texts
 
 # ---------------------------------------------------------------- pictures

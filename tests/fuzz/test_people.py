@@ -8,13 +8,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from telegram import MessageEntity
 
-from bot.commands.parse import BadCall, check, clean, parse, usage
-from bot.commands.registry import COMMANDS
-from bot.commands.table import Command, ParamKind
-from bot.platforms import discord_render, telegram_render
-from bot.platforms.telegram_commands import typed
-from bot.platforms.web_content import split_command
-from bot.texts import CATALOGUES, word
+from bot.chat.api.table import Command, ParamKind
+from bot.chat.commands.parse import BadCall, check, clean, parse, usage
+from bot.chat.commands.registry import COMMANDS
+from bot.chat.texts import CATALOGUES, word
+from bot.platforms.discord import render as discord_render
+from bot.platforms.telegram import render as telegram_render
+from bot.platforms.telegram.commands import typed
+from bot.platforms.web.content import split_command
 from tests.fuzz.strangers import bounded, texts
 
 TYPES: Mapping[ParamKind, type | tuple[type, ...]] = {

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from backends.pictures import open_picture
-from bot import pictures
-from bot.pictures import BadPicture
-from bot.platforms.web import Web
-from bot.platforms.web_content import shown_file
-from queueing.errors import Rejected
-from queueing.requests import File
-from tests.bot.web_client import running, tab
+from backends.media.pictures import open_picture
+from bot.platforms.web.content import shown_file
+from bot.platforms.web.platform import Web
+from bot.requests import images as pictures
+from bot.requests.images import BadPicture
+from queueing.core.errors import Rejected
+from queueing.core.requests import File
+from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.door import ScriptedDoor
 from tests.fuzz.strangers import EXAMPLES, bounded
 
@@ -114,7 +114,7 @@ async def test_a_frame_whose_handling_fails_is_answered(monkeypatch: pytest.Monk
     async def fails(*_: object) -> None:
         raise RuntimeError("a fault of this machine")
 
-    monkeypatch.setattr("bot.platforms.web_calls.Calls.say", fails)
+    monkeypatch.setattr("bot.platforms.web.calls.Calls.say", fails)
     async with running(Web(port=0), ScriptedDoor()) as web, tab(web) as page:
         key = await page.say("/image cat")
         assert await page.next("refused") == {"type": "refused", "key": key, "reason": "invalid"}

@@ -13,14 +13,14 @@ from telegram import Bot, Update, User
 from telegram.error import TelegramError
 from yarl import URL
 
-from bot.arrivals import Arrival, Arrivals
-from bot.platforms import discord_render
-from bot.platforms.base import MessageRef
-from bot.platforms.content import Content
-from bot.platforms.telegram_calls import Reception
-from bot.platforms.telegram_updates import Updates, UpdatesRequest
-from bot.platforms.web import Web
-from tests.bot.web_client import running
+from bot.chat.api.arrivals import Arrival, Arrivals
+from bot.chat.api.base import MessageRef
+from bot.chat.api.content import Content
+from bot.platforms.discord import render as discord_render
+from bot.platforms.telegram.calls import Reception
+from bot.platforms.telegram.updates import Updates, UpdatesRequest
+from bot.platforms.web.platform import Web
+from tests.bot.platforms.web.web_client import running
 from tests.fakes.door import ScriptedDoor
 from tests.fuzz.strangers import NASTY, bounded, spoiled, texts, values
 

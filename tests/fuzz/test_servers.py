@@ -14,21 +14,22 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from backends.comfyui import ComfyUI
-from backends.comfyui_answers import Ended, NodeFailure, ServerFile
-from backends.comfyui_errors import (
+from backends.comfyui.answers import Ended, NodeFailure, ServerFile
+from backends.comfyui.backend import ComfyUI
+from backends.comfyui.errors import (
     MISCONFIGURED,
     STEP_FAILED,
     UNREADABLE_PICTURE,
     failure,
     refusal,
 )
-from backends.comfyui_messages import Tracker, read_message, read_preview
-from backends.comfyui_models import read_templates
-from backends.comfyui_server import ComfyUIServer
-from backends.flavours import FLAVOURS
-from backends.http import Http
-from backends.llm_errors import (
+from backends.comfyui.messages import Tracker, read_message, read_preview
+from backends.comfyui.models import read_templates
+from backends.comfyui.server import ComfyUIServer
+from backends.comfyui.workflow.graph import Node
+from backends.common.http import Http
+from backends.openai.backend import OpenAI
+from backends.openai.errors import (
     NO_MODEL,
     NO_PICTURES,
     REFUSED,
@@ -36,14 +37,13 @@ from backends.llm_errors import (
     TOO_LONG,
     classify,
 )
-from backends.llm_stream import AnswerReader, StreamError
-from backends.lmstudio import LMStudio
-from backends.openai import OpenAI
-from backends.workflow_graph import Node
-from bot.commands.parse import clean
-from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
-from queueing.errors import BackendError, Unavailable
-from queueing.requests import Capability, TextToImage
+from backends.openai.flavours import FLAVOURS
+from backends.openai.lmstudio import LMStudio
+from backends.openai.stream import AnswerReader, StreamError
+from bot.chat.commands.parse import clean
+from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.core.errors import BackendError, Unavailable
+from queueing.core.requests import Capability, TextToImage
 from tests.fuzz.strangers import bounded, spoiled, texts, values
 
 KEY = "11111111-1111-4111-8111-111111111111"

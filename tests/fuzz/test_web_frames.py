@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from bot.chat_log import SqliteLog
-from bot.platforms.web import Web
-from bot.platforms.web_tab import FRAMES_BURST
-from bot.platforms.web_wire import FROM_PAGE, MAX_FILES, MAX_TEXT
-from bot.records import MIGRATIONS
+from bot.chat.records.message_records import MIGRATIONS
+from bot.chat.records.stored_chat_log import SqliteLog
+from bot.platforms.web.platform import Web
+from bot.platforms.web.tab import FRAMES_BURST
+from bot.platforms.web.wire import FROM_PAGE, MAX_FILES, MAX_TEXT
 from queueing.store import open_database
-from tests.bot.web_client import running, tab
+from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.door import ScriptedDoor
 from tests.fuzz.strangers import NASTY, bounded, spoiled, texts, values
 

@@ -11,13 +11,13 @@ from typing import Any
 import httpx
 
 from backends.registry import KINDS, connect
-from bot.clock import SystemClock
-from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
-from queueing.events import Event, JobChanged
-from queueing.jobqueue import JobQueue
-from queueing.jobs import Job, NewJob
-from queueing.ports import Admission, MemoryProbe
-from queueing.requests import Capability, Chat, ChatMessage, TextToImage
+from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.core.clock import SystemClock
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import Job, NewJob
+from queueing.core.ports import Admission, MemoryProbe
+from queueing.core.requests import Capability, Chat, ChatMessage, TextToImage
+from queueing.service.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
 
 CHECKPOINT = "sd_xl_base_1.0.safetensors"

@@ -14,10 +14,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from queueing.catalog import HostSpec
-from queueing.jobs import JobState
-from queueing.problems import Problem, What
-from tests.bot.web_client import Tab, text_of
+from queueing.core.catalog import HostSpec
+from queueing.core.jobs import JobState
+from queueing.core.problems import Problem, What
+from tests.bot.platforms.web.web_client import Tab, text_of
 from tests.fakes.ports import port_of
 from tests.fakes.process import ROOT, respawning, serving
 from tests.processes.house import (
@@ -224,9 +224,9 @@ async def test_a_text_starts_again(bot: Bot, studio: str) -> None:
 
 @pytest.fixture
 def _no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queueing.retry.FIRST_PAUSE_S", 0.2)
-    monkeypatch.setattr("queueing.health.FIRST_DOWN_S", 0.1)
-    monkeypatch.setattr("queueing.health.EVERY_S", 0.5)
+    monkeypatch.setattr("queueing.planning.retry.FIRST_PAUSE_S", 0.2)
+    monkeypatch.setattr("queueing.engine.health_checker.FIRST_DOWN_S", 0.1)
+    monkeypatch.setattr("queueing.engine.health_checker.EVERY_S", 0.5)
 
 
 @pytest.mark.usefixtures("_no_long_pauses")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from queueing import health
-from queueing.catalog import HostSpec, ModelSpec, Timeouts
-from queueing.jobs import Job, JobState
-from queueing.reasons import sentence
-from queueing.world import Blocked
+from queueing.core.catalog import HostSpec, ModelSpec, Timeouts
+from queueing.core.jobs import Job, JobState
+from queueing.core.world import Blocked
+from queueing.engine import health_checker as health
+from queueing.planning.reasons import sentence
 from tests.fakes.process import respawning
 from tests.patience import runs_out
 from tests.processes.house import (
@@ -35,9 +35,9 @@ IMPATIENT = Timeouts(load_s=5.0, first_s=5.0, idle_s=5.0, total_s=60.0)
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait less between two looks and after failures; everything else is as it runs for people."""
-    monkeypatch.setattr("queueing.health.EVERY_S", 0.5)
-    monkeypatch.setattr("queueing.health.FIRST_DOWN_S", 0.2)
-    monkeypatch.setattr("queueing.retry.FIRST_PAUSE_S", 0.5)
+    monkeypatch.setattr("queueing.engine.health_checker.EVERY_S", 0.5)
+    monkeypatch.setattr("queueing.engine.health_checker.FIRST_DOWN_S", 0.2)
+    monkeypatch.setattr("queueing.planning.retry.FIRST_PAUSE_S", 0.5)
 
 
 @asynccontextmanager

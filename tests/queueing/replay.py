@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import exp
 
-from queueing.jobs import Job, stand_in
-from queueing.planning import plan
-from queueing.world import (
+from queueing.core.jobs import Job, stand_in
+from queueing.core.world import (
     BackendView,
     Copy,
     HostView,
@@ -23,6 +22,7 @@ from queueing.world import (
     Waiting,
     World,
 )
+from queueing.planning import plan
 
 TAU_S = 900.0
 HEADS = 4

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from queueing.at_hand import is_at_hand
-from queueing.catalog import Catalog, HostSpec, ModelSpec
-from queueing.fleet import Fleet
-from queueing.ports import ServerInfo
-from queueing.times import Times
+from queueing.core.catalog import Catalog, HostSpec, ModelSpec
+from queueing.core.ports import ServerInfo
+from queueing.engine.availability import is_at_hand
+from queueing.engine.durations import Times
+from queueing.engine.fleet import Fleet
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.clock import VirtualClock
 from tests.simulation.house import host, image_model

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.calm import PASSES_S, Calm, Counts, Expectation
+from queueing.service.calm_eta import PASSES_S, Calm, Counts, Expectation
 
 LOOK_S = 1.0
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from queueing.errors import BackendError, Refused, StoreError, Unavailable, UnknownModel
-from queueing.events import Forgotten, JobChanged, LinesMoved
-from queueing.jobqueue import JobQueue
-from queueing.jobs import Job, JobState
-from queueing.paused import Paused
-from queueing.ports import Admission
-from queueing.problems import What
-from queueing.requests import Chat, ChatMessage
+from queueing.core.errors import BackendError, Refused, StoreError, Unavailable, UnknownModel
+from queueing.core.events import Forgotten, JobChanged, LinesMoved
+from queueing.core.jobs import Job, JobState
+from queueing.core.paused import Paused
+from queueing.core.ports import Admission
+from queueing.core.problems import What
+from queueing.core.requests import Chat, ChatMessage
+from queueing.core.world import Blocked, Rules
+from queueing.service.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
-from queueing.world import Blocked, Rules
 from tests.simulation.house import NO_LIMITS, FlakyStore, House, ended, host, image_model, until
 from tests.simulation.loop import run
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.catalog import ModelSpec
-from queueing.estimates import USUAL_SIZE, Durations, Rates, size_class, work_of
-from queueing.requests import Capability, Chat, ChatMessage, TextToImage
+from queueing.core.catalog import ModelSpec
+from queueing.core.requests import Capability, Chat, ChatMessage, TextToImage
+from queueing.planning.estimates import USUAL_SIZE, Durations, Rates, size_class, work_of
 
 FLUX = ModelSpec(
     name="flux",

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.catalog import Catalog, HostSpec
-from queueing.fleet import Fleet
-from queueing.ports import ServerInfo
-from queueing.setbacks import LASTING_S
-from queueing.vitals import WEDGE_PAUSE_S
-from queueing.world import Residency
+from queueing.core.catalog import Catalog, HostSpec
+from queueing.core.ports import ServerInfo
+from queueing.core.world import Residency
+from queueing.engine.backend_health import WEDGE_PAUSE_S
+from queueing.engine.fleet import Fleet
+from queueing.engine.load_failures import LASTING_S
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.simulation.house import host, image_model
 

@@ -5,11 +5,11 @@ from math import inf
 
 import pytest
 
-from queueing.estimates import Usual
-from queueing.forecast import Forecast
-from queueing.future_line import Started, lines_of
-from queueing.jobs import Job
-from queueing.world import BackendView, ModelView, Residency, World
+from queueing.core.jobs import Job
+from queueing.core.world import BackendView, ModelView, Residency, World
+from queueing.planning.estimates import Usual
+from queueing.planning.forecast import Forecast
+from queueing.planning.simulated_queue import Started, lines_of
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
 
 TWO_BACKENDS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h1"))

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from queueing.forecast_tail import Key, Share, shares
-from queueing.future_line import SimulatedQueue, Started
-from queueing.world import Waiting
+from queueing.core.world import Waiting
+from queueing.planning.extrapolation import Key, Share, shares
+from queueing.planning.simulated_queue import SimulatedQueue, Started
 
 NOW = 1_000.0
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from queueing.estimates import Usual
-from queueing.future import Future
-from queueing.jobs import Job
-from queueing.world import BackendView, Reservation, Rules, World
+from queueing.core.jobs import Job
+from queueing.core.world import BackendView, Reservation, Rules, World
+from queueing.planning.estimates import Usual
+from queueing.planning.simulation import Future
 from tests.queueing.worlds import GB, NOW, copy, host, jobs, line, model, world
 
 NAMES = ("b0", "b1", "b2")

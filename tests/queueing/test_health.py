@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from queueing.catalog import Timeouts
-from queueing.jobs import JobEvent, JobState
-from queueing.world import Blocked
+from queueing.core.catalog import Timeouts
+from queueing.core.jobs import JobEvent, JobState
+from queueing.core.world import Blocked
 from tests.fakes.backend import FakeBackend, FakeProbe
 from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
 from tests.simulation.loop import run
@@ -46,7 +46,7 @@ def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """If this fails an operator looks for the reason in a log that says nothing."""
-    caplog.set_level("INFO", "queueing.vitals")
+    caplog.set_level("INFO", "queueing.engine.backend_health")
 
     async def story() -> None:
         gpu = host("gpu", "comfy")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from queueing.errors import LimitReached, NotCapable, Refused, UnknownModel
-from queueing.events import LinesMoved, Progressed
-from queueing.jobs import JobEvent, JobState
-from queueing.requests import Capability, Chat, ChatMessage, File
+from queueing.core.errors import LimitReached, NotCapable, Refused, UnknownModel
+from queueing.core.events import LinesMoved, Progressed
+from queueing.core.jobs import JobEvent, JobState
+from queueing.core.requests import Capability, Chat, ChatMessage, File
+from queueing.core.world import Blocked
 from queueing.store import SqliteStore, open_database
-from queueing.world import Blocked
 from tests.fakes.clock import VirtualClock
 from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
 from tests.simulation.loop import run

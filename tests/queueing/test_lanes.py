@@ -6,10 +6,10 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.jobs import LANES, stand_in
+from queueing.core.jobs import LANES, stand_in
+from queueing.core.world import Rules, Waiting
 from queueing.planning import plan
 from queueing.planning.lanes import competing, place
-from queueing.world import Rules, Waiting
 from tests.queueing.worlds import NOW, copy, model, world
 
 Spent = Mapping[tuple[str, str], int]

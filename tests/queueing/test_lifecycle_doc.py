@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from queueing.jobs import FINAL, TRANSITIONS, JobEvent, JobState
+from queueing.core.jobs import FINAL, TRANSITIONS, JobEvent, JobState
 
 PAGE = Path(__file__).parents[2] / "docs" / "job-lifecycle.md"
 ARROW = re.compile(r"^\s+(\w+) --> (\w+) : (\w+)$", re.MULTILINE)

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from queueing.catalog import Timeouts
-from queueing.errors import BadModel, OutOfMemory, Refused, Unavailable, UnknownModel
-from queueing.jobs import JobState
-from queueing.problems import Problem
+from queueing.core.catalog import Timeouts
+from queueing.core.errors import BadModel, OutOfMemory, Refused, Unavailable, UnknownModel
+from queueing.core.jobs import JobState
+from queueing.core.problems import Problem
+from queueing.core.world import Blocked, Residency
 from queueing.store import SqliteStore, open_database
-from queueing.world import Blocked, Residency
 from tests.fakes.backend import FakeProbe
 from tests.simulation.house import (
     NO_LIMITS,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from queueing.near import near
+from queueing.core.near import near
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,4 +41,4 @@ def test_names_are_compared_in_one_place() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.ImportFrom) and node.module == "difflib"
     }
-    assert found == {"queueing/near.py"}
+    assert found == {"queueing/core/near.py"}

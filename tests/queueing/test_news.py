@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from queueing.news import news
-from queueing.world import BackendView, Copy, Residency, World
+from queueing.core.world import BackendView, Copy, Residency, World
+from queueing.planning.affected_lines import news
 from tests.queueing.worlds import copy, host, jobs, line, model, world
 
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.pace import ProgressEta
-from queueing.requests import Progress
+from queueing.core.requests import Progress
+from queueing.planning.progress_eta import ProgressEta
 
 
 def test_the_first_steps_say_nothing_yet() -> None:

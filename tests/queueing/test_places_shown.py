@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from queueing.jobqueue import JobQueue
-from queueing.jobs import LANES, Job, JobEvent, JobState
-from queueing.standings import Standing
+from queueing.core.jobs import LANES, Job, JobEvent, JobState
+from queueing.core.standings import Standing
+from queueing.service.jobqueue import JobQueue
 from tests.simulation.house import NO_LIMITS, House, host, image_model
 from tests.simulation.loop import run
 

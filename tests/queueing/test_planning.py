@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from queueing.planning import plan
-from queueing.world import (
+from queueing.core.world import (
     BackendView,
     Blocked,
     Evict,
@@ -17,6 +16,7 @@ from queueing.world import (
     Residency,
     Waiting,
 )
+from queueing.planning import plan
 from tests.queueing.worlds import GB, NOW, copy, host, jobs, line, model, world
 
 TWO_HOSTS = (host("h1"), host("h2"))

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from queueing.planning import plan
-from queueing.world import (
+from queueing.core.world import (
     BackendView,
     Blocked,
     Evict,
@@ -14,6 +13,7 @@ from queueing.world import (
     Rules,
     World,
 )
+from queueing.planning import plan
 from tests.queueing.worlds import GB, NOW, copy, host, jobs, line, model, world
 
 LOAD_S = 30.0

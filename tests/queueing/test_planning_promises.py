@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
+from queueing.core.world import BackendView, Copy, HostView, Plan, Residency, Rules, World
 from queueing.planning import plan
-from queueing.world import BackendView, Copy, HostView, Plan, Residency, Rules, World
 from tests.queueing.replay import Arrival, Trace, TraceModel, mean, simulate
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
 

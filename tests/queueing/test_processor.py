@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from queueing.catalog import Timeouts
-from queueing.errors import NotLoaded, OutOfMemory, Rejected, Unavailable
-from queueing.jobs import JobEvent, JobState
-from queueing.problems import Problem, What, problem
-from queueing.requests import Work
+from queueing.core.catalog import Timeouts
+from queueing.core.errors import NotLoaded, OutOfMemory, Rejected, Unavailable
+from queueing.core.jobs import JobEvent, JobState
+from queueing.core.problems import Problem, What, problem
+from queueing.core.requests import Work
 from queueing.store import SqliteStore, open_database
 from tests.fakes.backend import Fate, prompt_of
 from tests.simulation.house import (

@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError, dataclass, replace
 
 import pytest
 
-from queueing.quick import quick
+from queueing.core.quick import quick
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from queueing.outlook import FRESH_LONG_S
-from queueing.standings import ModelStatus
-from queueing.world import Blocked, Reason
+from queueing.core.standings import ModelStatus
+from queueing.core.world import Blocked, Reason
+from queueing.service.eta import FRESH_LONG_S
 from tests.simulation.house import NO_LIMITS, House, ended, host, image_model
 from tests.simulation.loop import run
 

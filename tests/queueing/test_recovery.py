@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from queueing.catalog import Catalog
-from queueing.jobqueue import JobQueue
-from queueing.jobs import Job, JobEvent, JobState
-from queueing.processor import LOST_MOST
+from queueing.core.catalog import Catalog
+from queueing.core.jobs import Job, JobEvent, JobState
+from queueing.core.world import Blocked, Reason
+from queueing.engine.job_runner import LOST_MOST
+from queueing.service.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
-from queueing.world import Blocked, Reason
 from tests.fakes.backend import FakeProbe
 from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
 from tests.simulation.loop import run

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.errors import (
+from queueing.core.errors import (
     BackendError,
     BadModel,
     NotLoaded,
@@ -14,10 +14,10 @@ from queueing.errors import (
     Rejected,
     Unavailable,
 )
-from queueing.jobs import Job, JobState
-from queueing.problems import What, problem
-from queueing.requests import TextToImage
-from queueing.retry import (
+from queueing.core.jobs import Job, JobState
+from queueing.core.problems import What, problem
+from queueing.core.requests import TextToImage
+from queueing.planning.retry import (
     LONGEST_PAUSE_S,
     Fail,
     Retry,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from queueing.jobs import Job, JobEvent, JobState
+from queueing.core.jobs import Job, JobEvent, JobState
+from queueing.core.ports import Line
+from queueing.core.world import Plan, World
 from queueing.planning import plan
-from queueing.ports import Line
 from queueing.store import SqliteStore, open_database
-from queueing.world import Plan, World
 from tests.simulation.house import NO_LIMITS, FlakyStore, House, ended, host, image_model
 from tests.simulation.loop import run
 
@@ -57,7 +57,7 @@ def test_a_fault_in_the_planner_stops_nothing_for_good(
             raise ZeroDivisionError
         return plan(world)
 
-    monkeypatch.setattr("queueing.router.plan", sometimes)
+    monkeypatch.setattr("queueing.engine.scheduler.plan", sometimes)
 
     async def story() -> None:
         house = one_model()
@@ -118,7 +118,7 @@ def test_what_the_router_did_itself_asks_for_no_second_look(
         moments.append(world.now)
         return plan(world)
 
-    monkeypatch.setattr("queueing.router.plan", noted)
+    monkeypatch.setattr("queueing.engine.scheduler.plan", noted)
 
     async def story() -> None:
         house = one_model()
@@ -248,7 +248,7 @@ def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixture) -
     async def story() -> None:
         house = one_model()
         async with house.queue() as queue:
-            with caplog.at_level("INFO", logger="queueing.router"):
+            with caplog.at_level("INFO", logger="queueing.engine.scheduler"):
                 jobs = [
                     await queue.submit(house.new("flux", f"{n}"), limits=NO_LIMITS)
                     for n in range(5)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from queueing.jobs import JobState
+from queueing.core.jobs import JobState
 from queueing.store import SqliteStore, open_database, upkeep
 
 KILLS = int(os.environ.get("USHER_STORE_KILLS", "6"))  # more in a nightly run
@@ -15,9 +15,9 @@ KILLS = int(os.environ.get("USHER_STORE_KILLS", "6"))  # more in a nightly run
 # Twenty callers accept, start and complete without end; each acknowledgement is printed.
 CHILD = """
 import asyncio, os, sys
-from queueing.jobs import JobEvent, NewJob
-from queueing.ports import Admission
-from queueing.requests import Output, TextToImage
+from queueing.core.jobs import JobEvent, NewJob
+from queueing.core.ports import Admission
+from queueing.core.requests import Output, TextToImage
 from queueing.store import SqliteStore, open_database
 
 async def caller(store, number):

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from queueing.errors import NotAccepting, StoreError
-from queueing.jobs import JobEvent, NewJob
-from queueing.ports import Admission
-from queueing.requests import File, Output, TextToImage
+from queueing.core.errors import NotAccepting, StoreError
+from queueing.core.jobs import JobEvent, NewJob
+from queueing.core.ports import Admission
+from queueing.core.requests import File, Output, TextToImage
 from queueing.store import Database, MigrationSet, SqliteStore, disk, open_database, upkeep
 from queueing.store import database as database_module
 

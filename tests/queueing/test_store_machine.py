@@ -17,10 +17,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from queueing.errors import LimitReached, StaleJob
-from queueing.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob
-from queueing.ports import Admission
-from queueing.requests import Output, TextToImage
+from queueing.core.errors import LimitReached, StaleJob
+from queueing.core.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob
+from queueing.core.ports import Admission
+from queueing.core.requests import Output, TextToImage
 from queueing.store import SqliteStore, open_database
 
 T = TypeVar("T")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from queueing.errors import NotAccepting, StoreError
-from queueing.jobs import NewJob
-from queueing.ports import Admission
-from queueing.requests import TextToImage
+from queueing.core.errors import NotAccepting, StoreError
+from queueing.core.jobs import NewJob
+from queueing.core.ports import Admission
+from queueing.core.requests import TextToImage
 from queueing.store import SqliteStore, is_owned, open_database
 from queueing.store.ownership import own
 

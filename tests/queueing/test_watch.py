@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from queueing.catalog import Timeouts
-from queueing.ports import Fetch, Report
-from queueing.requests import Progress
-from queueing.watch import NeverBegan, watched
+from queueing.core.catalog import Timeouts
+from queueing.core.ports import Fetch, Report
+from queueing.core.requests import Progress
+from queueing.engine.attempt_timeouts import NeverBegan, watched
 from tests.simulation.loop import run
 
 PATIENCE = Timeouts(first_s=10.0, idle_s=2.0, total_s=100.0)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from itertools import count
 
-from queueing.jobs import Job, stand_in
-from queueing.world import (
+from queueing.core.jobs import Job, stand_in
+from queueing.core.world import (
     BackendView,
     Copy,
     HostView,

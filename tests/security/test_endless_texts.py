@@ -6,13 +6,13 @@ from itertools import product
 
 import pytest
 
-from backends.llm_stream import without_thoughts
-from bot.commands.parse import BadCall, parse
-from bot.commands.registry import COMMANDS
-from bot.platforms.discord_render import literal
-from bot.platforms.telegram_markdown import styled
-from bot.platforms.web_content import split_command
-from bot.texts.split import pages
+from backends.openai.stream import without_thoughts
+from bot.chat.commands.parse import BadCall, parse
+from bot.chat.commands.registry import COMMANDS
+from bot.chat.texts.split import pages
+from bot.platforms.discord.render import literal
+from bot.platforms.telegram.markdown import styled
+from bot.platforms.web.content import split_command
 
 # Generous for busy machines: a reader takes some hundredths of it, one that goes back and forth
 # over its text minutes.

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bot.commands.registry import COMMANDS
-from bot.commands.table import Command, ParamKind
-from queueing.jobs import Job, JobState
+from bot.chat.api.table import Command, ParamKind
+from bot.chat.commands.registry import COMMANDS
+from queueing.core.jobs import Job, JobState
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_house import ADMIN, Bot, bot
 from tests.simulation.house import House, host, image_model

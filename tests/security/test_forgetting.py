@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
-from bot.app import BotParts
-from bot.people import HOUR_S, People
-from bot.platforms.web import Web
-from bot.records import MIGRATIONS
+from bot.chat.records.message_records import MIGRATIONS
+from bot.people.users import HOUR_S, People
+from bot.platforms.web.platform import Web
+from bot.runtime.app import BotParts
 from queueing.store import open_database
-from tests.bot.test_invites import everything_in
-from tests.bot.web_client import Tab, tab
+from tests.bot.people.test_invites import everything_in
+from tests.bot.platforms.web.web_client import Tab, tab
 from tests.fakes.telegram import FakeTelegram
 from tests.security.bots import on_telegram
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bot.app import BotParts
-from bot.platforms.web import Web
-from bot.platforms.web_tab import NOT_KNOWN
-from tests.bot.web_client import Tab, tab, text_of
+from bot.platforms.web.platform import Web
+from bot.platforms.web.tab import NOT_KNOWN
+from bot.runtime.app import BotParts
+from tests.bot.platforms.web.web_client import Tab, tab, text_of
 from tests.fakes.telegram import FakeTelegram, Person
 from tests.fakes.telegram_state import FakeChat
 from tests.security.bots import on_telegram

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from backends.comfyui_watch import Watch, listener
-from backends.http import Http, HttpFailed
+from backends.comfyui.watch import Watch, listener
+from backends.common.http import Http, HttpFailed
 from tests.fakes.telegram import FakeTelegram
 from tests.security.bots import on_telegram
 

@@ -11,12 +11,13 @@ from urllib.parse import quote
 
 import pytest
 
-from bot import check, logs
-from bot import config as configuration
-from bot.app import BotParts, build
-from bot.platforms.web import Web
-from tests.bot.test_invites import everything_in
-from tests.bot.web_client import tab
+from bot.cli import check
+from bot.config import load as configuration
+from bot.platforms.web.platform import Web
+from bot.runtime import logs
+from bot.runtime.app import BotParts, build
+from tests.bot.people.test_invites import everything_in
+from tests.bot.platforms.web.web_client import tab
 from tests.fakes import discord_state, telegram_state
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.llm import Model, serving

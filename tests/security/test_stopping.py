@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from backends import comfyui_attempts
-from bot import app
-from tests.bot.test_cli import ROOT, WAIT_S
+from backends.comfyui import attempts as comfyui_attempts
+from bot.runtime import app
+from tests.bot.cli.test_cli import ROOT, WAIT_S
 
 CONFIG = """\
 hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
@@ -24,12 +24,12 @@ STOP_S = 10.0
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from bot.app import build
-from bot.config import load
-from bot.stopping import run_until_signal
-from queueing.jobs import NewJob
-from queueing.ports import Admission
-from queueing.requests import TextToImage
+from bot.runtime.app import build
+from bot.config.load import load
+from bot.runtime.signals import run_until_signal
+from queueing.core.jobs import NewJob
+from queueing.core.ports import Admission
+from queueing.core.requests import TextToImage
 
 async def serve():
     app = build(load(Path(sys.argv[1])))

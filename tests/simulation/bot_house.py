@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bot.access import Access, PersonLimits
-from bot.audit import AuditLog
-from bot.commands.context import Context, Defaults
-from bot.commands.registry import COMMANDS, work
-from bot.config_chats import ChatsConfig
-from bot.door import Dispatcher
-from bot.enhance import Enhancer
-from bot.naming import IdForm, NameForms
-from bot.people import People
-from bot.platforms.base import ChatPlatform
-from bot.platforms.web_log import ChatLog
-from bot.presenter import Presenter
-from bot.received import Received
-from bot.records import MIGRATIONS, MessageRecords
-from bot.rooms import ChatSettingsTable
-from bot.styles import Style
-from queueing.jobqueue import JobQueue
-from queueing.ports import Clock
+from bot.chat.api.base import ChatPlatform
+from bot.chat.api.chat_settings import ChatSettingsTable
+from bot.chat.commands.context import Context, Defaults
+from bot.chat.commands.registry import COMMANDS, work
+from bot.chat.delivery.presenter import Presenter
+from bot.chat.dispatch.dispatcher import Dispatcher
+from bot.chat.records.chat_log import ChatLog
+from bot.chat.records.message_records import MIGRATIONS, MessageRecords
+from bot.config.chats import ChatsConfig
+from bot.people.access import Access, PersonLimits
+from bot.people.audit_log import AuditLog
+from bot.people.naming import IdForm, NameForms
+from bot.people.received import Received
+from bot.people.users import People
+from bot.requests.styles import Style
+from bot.runtime.enhancer import Enhancer
+from queueing.core.ports import Clock
+from queueing.service.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
 from tests.fakes.chat import FakeChat
 from tests.simulation.house import House

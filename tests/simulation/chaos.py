@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from queueing.catalog import BackendSpec, HostSpec, ModelSpec, Timeouts
-from queueing.errors import (
+from queueing.core.catalog import BackendSpec, HostSpec, ModelSpec, Timeouts
+from queueing.core.errors import (
     BackendError,
     NotAccepting,
     NotLoaded,
@@ -20,10 +20,10 @@ from queueing.errors import (
     StoreError,
     Unavailable,
 )
-from queueing.events import Event, JobChanged
-from queueing.jobqueue import JobQueue
-from queueing.jobs import Job, JobEvent, JobState, NewJob
-from queueing.requests import Work
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import Job, JobEvent, JobState, NewJob
+from queueing.core.requests import Work
+from queueing.service.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
 from tests.fakes.backend import FakeServer, Fate
 from tests.simulation.house import NO_LIMITS, House, image_model

@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from queueing.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
-from queueing.errors import StoreError
-from queueing.events import Event, JobChanged
-from queueing.jobqueue import JobQueue
-from queueing.jobs import Job, JobEvent, NewJob
-from queueing.ports import Admission, Clock, MemoryProbe
-from queueing.requests import Capability, TextToImage
+from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.core.errors import StoreError
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.ports import Admission, Clock, MemoryProbe
+from queueing.core.requests import Capability, TextToImage
+from queueing.core.world import Rules
+from queueing.service.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
-from queueing.world import Rules
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.clock import VirtualClock
 

@@ -17,15 +17,15 @@ from pathlib import Path
 from random import Random
 from statistics import linear_regression
 
-from bot import config as configuration
-from bot.app import App, BotParts, build
-from bot.platforms.base import CommandHandler, MessageRef
-from bot.platforms.content import Content
-from bot.platforms.errors import ChatError, ChatUnavailable
-from bot.texts import plain
-from queueing.catalog import BackendSpec
-from queueing.errors import OutOfMemory, StoreError, Unavailable
-from queueing.requests import Work
+from bot.chat.api.base import CommandHandler, MessageRef
+from bot.chat.api.content import Content
+from bot.chat.api.errors import ChatError, ChatUnavailable
+from bot.chat.texts import plain
+from bot.config import load as configuration
+from bot.runtime.app import App, BotParts, build
+from queueing.core.catalog import BackendSpec
+from queueing.core.errors import OutOfMemory, StoreError, Unavailable
+from queueing.core.requests import Work
 from tests.fakes.backend import Card, FakeBackend, FakeServer, Fate
 from tests.fakes.chat import FakeChat, Message
 from tests.fakes.clock import VirtualClock

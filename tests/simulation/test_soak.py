@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.platforms.base import MessageRef
-from bot.platforms.content import Content
+from bot.chat.api.base import MessageRef
+from bot.chat.api.content import Content
 from tests.simulation.loop import run
 from tests.simulation.soak import JOBS_A_DAY, Report, Soak, SoakChat, chat_of
 

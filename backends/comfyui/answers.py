@@ -1,0 +1,241 @@
+"""Reads what a ComfyUI server answers over HTTP into plain values. Pure.
+
+Only the fields used are read; a shape that cannot be understood is a server that is not working.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
+
+from backends.comfyui.workflow.graph import Node
+from backends.comfyui.workflow.memory import Marks, all_marks, is_plain
+from queueing.core.errors import Unavailable
+
+T = TypeVar("T")
+
+_MB = 1024 * 1024
+
+
+class Stage(StrEnum):
+    """Where an attempt is on the server while it has not ended."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    UNKNOWN = "unknown"  # never arrived, deleted by somebody, or forgotten by a restart
+
+
+class ServerFile(BaseModel):
+    """A file the server wrote; the three fields are /view's parameters."""
+
+    filename: str
+    subfolder: str = ""
+    type: str = "output"
+
+
+class NodeFailure(BaseModel):
+    """What a node raised. The message can hold paths and texts of people: for the log only."""
+
+    node_id: str = ""
+    node_type: str = ""
+    exception_type: str = ""
+    exception_message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """An attempt the server is done with: its files, or why it has none."""
+
+    files: tuple[ServerFile, ...] = ()
+    failure: NodeFailure | None = None
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerPrompt:
+    """A prompt the server ran or runs: its id, and all marks of its graph."""
+
+    id: str
+    marks: Marks
+
+    @property
+    def weightless(self) -> bool:
+        """Whether it loads nothing, and leaves what is in memory as it is."""
+        return is_plain(self.marks)
+
+
+class _Status(BaseModel):
+    messages: list[tuple[str, dict[str, Any]]] = []
+
+
+class _Node(BaseModel):
+    class_type: str = ""
+    inputs: dict[str, JsonValue] = {}
+
+
+class _History(BaseModel):
+    prompt: list[Any]
+    outputs: dict[str, dict[str, Any]] = {}
+    status: _Status | None = None
+
+
+class _Queue(BaseModel):
+    queue_running: list[list[Any]]
+    queue_pending: list[list[Any]]
+
+
+class _Job(BaseModel):
+    status: str
+
+
+class _Upload(BaseModel):
+    name: str
+    subfolder: str = ""
+
+
+class _Device(BaseModel):
+    type: str = ""
+    vram_total: int = 0
+    vram_free: int = 0
+    torch_vram_total: int = 0
+
+
+class _System(BaseModel):
+    comfyui_version: str = "of an unknown version"
+
+
+class Stats(BaseModel):
+    """The server's version and memory; the first device is the one it computes on."""
+
+    system: _System
+    devices: list[_Device] = Field(min_length=1)
+
+    @property
+    def total_mb(self) -> int:
+        """The memory of the card, or of the machine on a CPU."""
+        return self.devices[0].vram_total // _MB
+
+    @property
+    def free_mb(self) -> int:
+        """What of it is free."""
+        return self.devices[0].vram_free // _MB
+
+    @property
+    def held_mb(self) -> int:
+        """What this server itself holds of the card; 0 on a CPU, where it is unknown."""
+        device = self.devices[0]
+        return 0 if device.type == "cpu" else device.torch_vram_total // _MB
+
+
+_JOBS = TypeAdapter(_Job)
+_QUEUES = TypeAdapter(_Queue)
+_HISTORIES = TypeAdapter(dict[str, _History])
+_GRAPHS = TypeAdapter(dict[str, _Node])
+_STATS = TypeAdapter(Stats)
+_FILES = TypeAdapter(ServerFile)
+_UPLOADS = TypeAdapter(_Upload)
+_FAILURES = TypeAdapter(NodeFailure)
+
+_IN_JOBS = {"pending": Stage.WAITING, "in_progress": Stage.RUNNING}
+
+
+def read_job(body: JsonValue) -> Stage | None:
+    """Return the stage of an answer of /api/jobs/{id}; None when the attempt has ended."""
+    return _IN_JOBS.get(_read(_JOBS, body).status)
+
+
+def read_queue(body: JsonValue, key: str) -> Stage | None:
+    """Return the stage of an attempt by the answer of /queue; None when it is not there."""
+    queue = _read(_QUEUES, body)
+    if any(key in item[1:2] for item in queue.queue_running):
+        return Stage.RUNNING
+    return Stage.WAITING if any(key in item[1:2] for item in queue.queue_pending) else None
+
+
+def read_ahead(body: JsonValue, key: str) -> int:
+    """Return how many prompts a waiting one has before it by the answer of /queue."""
+    queue = _read(_QUEUES, body)
+    own = next((item[0] for item in queue.queue_pending if key in item[1:2]), None)
+    if own is None:
+        return 0
+    before = [item for item in queue.queue_pending if item and item[0] < own]
+    return len(queue.queue_running) + len(before)
+
+
+def read_running(body: JsonValue) -> ServerPrompt | None:
+    """Return what /queue says is running now."""
+    for item in _read(_QUEUES, body).queue_running:
+        return _prompt(item)
+    return None
+
+
+def read_ended(body: JsonValue, key: str) -> Ended | None:
+    """Return how an attempt ended by the answer of /history/{id}; None when it is not there."""
+    entry = _read(_HISTORIES, body).get(key)
+    return _ended(entry) if entry else None
+
+
+def read_newest(body: JsonValue) -> list[tuple[ServerPrompt, Ended]]:
+    """Return the prompts that ended last, the very last first, by the answer of /history."""
+    entries = reversed(_read(_HISTORIES, body).values())
+    return [(_prompt(entry.prompt), _ended(entry)) for entry in entries]
+
+
+def read_stats(body: JsonValue) -> Stats:
+    """Return the answer of /system_stats."""
+    return _read(_STATS, body)
+
+
+def read_upload(body: JsonValue) -> str:
+    """Return the name by which a graph finds an uploaded picture."""
+    file = _read(_UPLOADS, body)
+    return f"{file.subfolder}/{file.name}" if file.subfolder else file.name
+
+
+def _ended(entry: _History) -> Ended:
+    messages = dict(entry.status.messages) if entry.status else {}
+    error = messages.get("execution_error")
+    return Ended(
+        files=_files(entry.outputs),
+        failure=_read(_FAILURES, error) if error is not None else None,
+        interrupted="execution_interrupted" in messages,
+    )
+
+
+def _files(outputs: Mapping[str, Mapping[str, Any]]) -> tuple[ServerFile, ...]:
+    """Return the files kept, whatever kind of node wrote them; previews are only temporary."""
+    items = [
+        item
+        for output in outputs.values()
+        for made in output.values()
+        if isinstance(made, list)
+        for item in made
+    ]
+    files = [_read(_FILES, item) for item in items if isinstance(item, dict) and "filename" in item]
+    return tuple(file for file in files if file.type == "output")
+
+
+def _prompt(item: list[Any]) -> ServerPrompt:
+    try:
+        key, graph = str(item[1]), _GRAPHS.validate_python(item[2])
+    except (IndexError, ValidationError):
+        raise Unavailable("the server's queue cannot be understood") from None
+    return ServerPrompt(
+        id=key,
+        marks=all_marks(
+            {k: Node(class_type=node.class_type, inputs=node.inputs) for k, node in graph.items()}
+        ),
+    )
+
+
+def _read(adapter: TypeAdapter[T], body: Any) -> T:
+    try:
+        return adapter.validate_python(body)
+    except ValidationError as error:
+        fault = error.errors(include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise Unavailable(
+            f"the server's answer has another shape: {where}: {fault['msg']}"
+        ) from None

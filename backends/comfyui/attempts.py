@@ -1,0 +1,214 @@
+"""Sees prompts through on one ComfyUI server: sent once, watched, stopped when they are given up.
+
+Websocket messages only hint (`comfyui_watch`), but for one that says an attempt has succeeded; what
+has become of all others is decided by asking. Prompts are never sent twice: a repeated id would run
+twice.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+
+import aiohttp
+
+from backends.comfyui.answers import Ended, Stage
+from backends.comfyui.errors import accepted_in_part, raise_if_failed, refusal, refused_prompt
+from backends.comfyui.server import ComfyUIServer
+from backends.comfyui.watch import Watch, listener
+from backends.comfyui.workflow.graph import Graph
+from backends.comfyui.workflow.template import Workflow
+from backends.common.http import HttpRefused
+from queueing.core.errors import BackendError, Unavailable
+from queueing.core.ports import Recorded, Report, at_once
+from queueing.core.requests import TextToImage
+
+log = logging.getLogger(__name__)
+
+ASK_S = 2.0  # between two looks at a running attempt while its websocket is open
+ASK_LOST_S = 0.5  # while it is not
+GRACE_S = 5.0  # of a server that does not answer, before its attempt counts as lost
+STOP_S = 2.5  # for a server to take a stop; the bot's own stop waits for it
+GIVE_WAY_S = 0.25  # of a result being fetched to the next prompt
+STUCK_S = 60.0  # a stopped attempt may finish its node first; beyond this the worker is stuck
+
+
+class Attempts:
+    """The attempts at one server, by their keys; remembers those that were stopped."""
+
+    def __init__(
+        self, server: ComfyUIServer, socket_url: str, headers: Mapping[str, str], *, name: str
+    ) -> None:
+        self._server = server
+        self._socket_url = socket_url
+        self._headers = headers
+        self._name = name
+        self._session: aiohttp.ClientSession | None = None
+        self._stopped: dict[str, float] = {}  # not yet seen to end, by when stopped
+        self._stops: set[asyncio.Task[None]] = set()
+        self._left = False  # what is cancelled from now on goes on at the server
+        self._none_on_its_way = asyncio.Event()
+        self._none_on_its_way.set()
+
+    async def run(
+        self,
+        key: str,
+        graph: Graph,
+        workflow: Workflow,
+        request: TextToImage,
+        report: Report,
+        *,
+        recorded: Recorded = at_once,
+    ) -> Ended | None:
+        """Send a prompt and return how it ended; None when it succeeded by the server's word.
+
+        The connections are made while it is being `recorded`. Raises `BackendError` for one that
+        failed. Given up, it is stopped on the server.
+        """
+        async with self._watching(key, graph, report) as watch:
+            watch.sent = False
+
+            async def may_leave() -> None:
+                await recorded()
+                watch.sent = True
+
+            await self._send(key, graph, workflow, request, may_leave)
+            ended = await self._until_ended(key, watch)
+        return _succeeded(workflow, ended)
+
+    async def follow(self, key: str, workflow: Workflow, report: Report) -> Ended | None:
+        """Watch a prompt that was sent earlier to its end; returns and raises as `run` does."""
+        async with self._watching(key, workflow.nodes, report) as watch:
+            ended = await self._until_ended(key, watch)
+        return _succeeded(workflow, ended)
+
+    def leave(self) -> None:
+        """Let everything run on from now on when nobody waits for it any more."""
+        self._left = True
+
+    async def give_way(self) -> None:
+        """Let a prompt on its way go first: until it arrives the server has nothing to do."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GIVE_WAY_S):
+                await self._none_on_its_way.wait()
+
+    async def raise_if_stuck(self) -> None:
+        """Look after stopped attempts; raise `Unavailable` when one runs on: its worker hangs."""
+        now = asyncio.get_running_loop().time()
+        for key, since in list(self._stopped.items()):
+            seen = await self._server.look(key)
+            if isinstance(seen, Ended) or seen is Stage.UNKNOWN:
+                del self._stopped[key]
+            elif now - since > STUCK_S:
+                raise Unavailable(f"its worker hangs on attempt {key}: restart the server")
+            else:
+                await self._stop_on_server(key)
+
+    async def aclose(self) -> None:
+        """Finish stopping what was given up, then close the websockets' session. Idempotent."""
+        if self._stops:
+            await asyncio.wait(self._stops)  # each is bounded by STOP_S
+        if self._session is not None:
+            await self._session.close()
+
+    @asynccontextmanager
+    async def _watching(self, key: str, graph: Graph, report: Report) -> AsyncIterator[Watch]:
+        """Listen to an attempt; stop it on the server when it is given up here."""
+        if self._session is None:  # made here: it belongs to the running loop
+            self._session = listener(self._headers)
+        watch = Watch(self._socket_url, key, graph, report)
+        try:
+            async with watch.listening(self._session):
+                yield watch
+        except asyncio.CancelledError:
+            if watch.sent and not self._left:
+                await self._stop(key)
+            raise
+        except Unavailable:
+            if watch.sent:
+                await self._stop(key)
+            raise
+
+    async def _send(
+        self,
+        key: str,
+        graph: Graph,
+        workflow: Workflow,
+        request: TextToImage,
+        recorded: Recorded,
+    ) -> None:
+        """Put a prompt into the server's queue once, whatever becomes of the answer."""
+        sending = asyncio.ensure_future(self._server.send(key, graph, recorded))
+        self._none_on_its_way.clear()
+        sending.add_done_callback(lambda _: self._none_on_its_way.set())
+        try:
+            answer = await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            # It may arrive yet; what stops it must come after it.
+            with suppress(BackendError, TimeoutError):
+                await asyncio.wait_for(sending, STOP_S / 2)
+            raise
+        except HttpRefused as refused:
+            raise refused_prompt(refused, workflow, request) from refused
+        except Unavailable:
+            if await self._server.look(key) is Stage.UNKNOWN:
+                raise
+            return  # only the answer was lost
+        if accepted_in_part(answer):
+            await self._stop(key)
+            raise refusal(answer, workflow, request)
+
+    async def _until_ended(self, key: str, watch: Watch) -> Ended | None:
+        """Ask at every sign and now and then until the attempt has ended.
+
+        None: the server said so and that it succeeded. What it made is asked for later, because
+        until this returns the server has nothing to do.
+        """
+        await watch.settled()
+        clock = asyncio.get_running_loop().time
+        answered_at, failures, unknown = clock(), 0, 0
+        while not watch.done:
+            try:
+                seen = await self._server.look(key, said_ended=watch.said_ended)
+            except Unavailable:
+                failures += 1
+                if failures > 2 and clock() - answered_at > GRACE_S:
+                    raise
+            else:
+                if isinstance(seen, Ended):
+                    return seen
+                if seen is Stage.WAITING:
+                    await self._tell_ahead(key, watch)
+                answered_at, failures = clock(), 0
+                unknown = unknown + 1 if seen is Stage.UNKNOWN else 0
+            if unknown > 1:  # once could be a look in the moment it moves between two lists
+                raise Unavailable("the server does not know the attempt any more: restarted?")
+            if not unknown:
+                await watch.wait(ASK_S, ASK_LOST_S)
+        return None
+
+    async def _tell_ahead(self, key: str, watch: Watch) -> None:
+        with suppress(Unavailable):  # a courtesy; the next look finds out whether it is away
+            watch.waits_behind(await self._server.ahead(key))
+
+    async def _stop(self, key: str) -> None:
+        """Stop an attempt on the server; being cancelled again does not keep it from that."""
+        self._stopped[key] = asyncio.get_running_loop().time()
+        task = asyncio.create_task(self._stop_on_server(key))
+        self._stops.add(task)
+        task.add_done_callback(self._stops.discard)
+        await asyncio.shield(task)
+
+    async def _stop_on_server(self, key: str) -> None:
+        try:
+            async with asyncio.timeout(STOP_S):
+                await self._server.stop(key)
+        except (BackendError, TimeoutError) as error:
+            log.info("%s: attempt %s could not be stopped: %s", self._name, key, error)
+
+
+def _succeeded(workflow: Workflow, ended: Ended | None) -> Ended | None:
+    """Return an end that was no failure. Raises `BackendError`."""
+    if ended is not None:
+        raise_if_failed(workflow, ended)
+    return ended

@@ -1,0 +1,340 @@
+"""ComfyUI: runs workflow templates on a ComfyUI server.
+
+The attempt's key is the server's prompt id, so it can be asked for after any crash; how one is
+seen through stands in `comfyui_attempts`.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import ClassVar
+from uuid import UUID, uuid4
+
+from backends.comfyui.answers import Ended, ServerPrompt, Stage
+from backends.comfyui.attempts import Attempts
+from backends.comfyui.errors import MISCONFIGURED, failure, is_loader, raise_if_failed
+from backends.comfyui.models import (
+    Templates,
+    check_offered,
+    choices_of,
+    discovered,
+    input_of,
+    lora_name,
+    lora_named,
+    read_templates,
+)
+from backends.comfyui.pictures import as_upload, blank
+from backends.comfyui.results import collected
+from backends.comfyui.server import ComfyUIServer
+from backends.comfyui.workflow.fill import TINY, fill, fit_size, warm_up
+from backends.comfyui.workflow.limits import NumberRange, common, inputs_of, limits_in
+from backends.comfyui.workflow.template import Workflow
+from backends.common.http import Http
+from backends.common.options import read_options
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.errors import BadModel, OutOfMemory, Rejected, Unavailable
+from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.problems import What, problem
+from queueing.core.requests import Capability, File, Output, Record, TextToImage, Work
+
+FREE_S = 10.0
+NO_PICTURE = problem(What.NO_PICTURE)
+FREED_MB = 512  # what a process may hold without a model
+
+
+class ServerOptions(Record):
+    """The settings of a ComfyUI backend.
+
+    `token` is sent as a bearer token, for servers behind a proxy that asks for one.
+    `keep_metadata` leaves the workflow in the files that people get.
+    """
+
+    token: str | None = None
+    keep_metadata: bool = False
+
+
+class ComfyUI:
+    """One ComfyUI process; see `queueing.core.ports.Backend` for the obligations.
+
+    It runs one prompt at a time, loads included, and keeps what its last prompt used.
+    """
+
+    needs_url: ClassVar[bool] = True
+    serial: ClassVar[bool] = True
+    max_models: ClassVar[int | None] = 1
+    offloads: ClassVar[bool] = True
+    parallel: ClassVar[int] = 1
+
+    capabilities = frozenset(
+        {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE, Capability.UPSCALE}
+    )
+    unloads_together = True
+    can_unload = True
+
+    def __init__(self, spec: BackendSpec) -> None:
+        self._name = spec.name
+        self._options = read_options(ServerOptions, spec.options, f"backends.{spec.name}")
+        token = self._options.token
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._http = Http(spec.url, headers=headers)
+        self._server = ComfyUIServer(self._http)
+        socket_url = f"ws{spec.url.removeprefix('http').rstrip('/')}/ws"
+        self._attempts = Attempts(self._server, socket_url, headers, name=spec.name)
+        self._known: dict[str, tuple[ModelSpec, Templates]] = {}
+        self._allowed: dict[tuple[str, str], NumberRange] = {}  # by type of node and input
+        self._freed_after: str | None = None  # the prompt after which the memory was freed
+
+    # ---------------------------------------------------------------- what it is and has
+
+    def check(self, model: ModelSpec) -> None:
+        """Read the model's templates; raise `BadModel` with file and node if they cannot work."""
+        self._templates(model)
+
+    def options(self, model: ModelSpec) -> frozenset[str] | None:
+        """Return what the placeholders of its templates take."""
+        return self._templates(model).options
+
+    def weightless(self, model: ModelSpec) -> bool:
+        """Return whether its templates work without a model, as making larger can."""
+        return all(workflow.weightless for workflow in self._templates(model).all)
+
+    def own_name(self, model: ModelSpec) -> str:
+        """Return the name: a workflow loads what it likes, and only one stays."""
+        return model.name
+
+    async def probe(self) -> ServerInfo:
+        """Ask for version and memory; a server whose worker is stuck counts as unavailable."""
+        stats = await self._server.stats()
+        await self._attempts.raise_if_stuck()
+        await self._server.look(str(UUID(int=0)))  # finds out what this version can do
+        notes = []
+        if not self._server.knows_jobs:
+            notes.append("An old version: lost work is found more slowly; 0.26 or newer is better.")
+        if stats.devices[0].type == "cpu":
+            notes.append("It computes on the CPU: its memory is the machine's.")
+        return ServerInfo(
+            description=f"ComfyUI {stats.system.comfyui_version}",
+            total_mb=stats.total_mb,
+            free_mb=stats.free_mb,
+            notes=tuple(notes),
+        )
+
+    async def gone(self) -> None:
+        """Return when a silent connection breaks, or when the server forgot what it ran.
+
+        The latter shows a restart behind a proxy, whose connections outlast the server.
+        """
+        signs = [
+            asyncio.create_task(self._http.gone()),
+            asyncio.create_task(self._server.forgets()),
+        ]
+        try:
+            seen, _ = await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
+            for sign in seen:
+                sign.result()
+        finally:
+            for sign in signs:
+                sign.cancel()
+            await asyncio.gather(*signs, return_exceptions=True)
+
+    async def verify(self, model: ModelSpec) -> None:
+        """Raise `BadModel` if the server lacks a node type or a file of the model's templates."""
+        for workflow in self._templates(model).all:
+            for node_id, node in workflow.nodes.items():
+                offered = await self._server.node_type(node.class_type)
+                check_offered(workflow, node_id, offered)
+            seeds = await self._limits(workflow, "seed")
+            if seeds.least > seeds.most:
+                raise BadModel(f"{workflow.name}: no seed is allowed by all nodes that take it")
+
+    async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
+        """Return a model for each other checkpoint, drawn by the shipped SDXL templates."""
+        taken = frozenset[str]().union(*(self._templates(model).checkpoints for model in known))
+        offered = await self._server.node_type("CheckpointLoaderSimple")
+        return discovered(offered, self._name, taken)
+
+    async def loras(self, model: ModelSpec) -> tuple[str, ...]:
+        """Return the names of the LoRAs the server has; none where no template takes one."""
+        workflows = self._templates(model).all
+        taking = next((workflow for workflow in workflows if workflow.lora_loader), None)
+        files = await self._loras(taking) if taking else ()
+        return tuple(lora_name(file) for file in files)
+
+    async def _loras(self, workflow: Workflow) -> tuple[str, ...]:
+        class_type, name = workflow.lora_loader or ("", "")
+        return choices_of(await self._server.node_type(class_type), class_type, name)
+
+    # ---------------------------------------------------------------- running
+
+    async def run(
+        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
+    ) -> Fetch:
+        """Send one prompt and see it through."""
+        request, workflow = self._request(model, work)
+        if request.lora and workflow.lora_loader:
+            lora = lora_named(request.lora, await self._loras(workflow))
+            request = request.model_copy(update={"lora": lora})
+        picture = None
+        if work.files:
+            picture, request = await self._upload(work.files[0], request, workflow)
+        seed = (await self._limits(workflow, "seed")).wrapped(request.seed)
+        request = request.model_copy(update={"seed": seed})
+        graph = fill(workflow, request, prefix=f"usher/{work.key}", picture=picture)
+        ended = await self._attempts.run(
+            work.key, graph, workflow, request, report, recorded=recorded
+        )
+        return self._fetch(model, work.key, workflow, ended)
+
+    async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
+        """Ask for an attempt sent earlier, and watch it if it still runs."""
+        _, workflow = self._request(model, work)
+        seen = await self._server.look(work.key)
+        if seen is Stage.UNKNOWN:
+            return None
+        if isinstance(seen, Ended):
+            if seen.interrupted:
+                return None
+            raise_if_failed(workflow, seen)
+            return self._fetch(model, work.key, workflow, seen)
+        ended = await self._attempts.follow(work.key, workflow, report)
+        return self._fetch(model, work.key, workflow, ended)
+
+    def leave(self) -> bool:
+        """Have prompts run on when their calls are cancelled; their keys find them again."""
+        self._attempts.leave()
+        return True
+
+    async def aclose(self) -> None:
+        """Finish stopping what was cancelled, then close connections. Idempotent."""
+        await self._attempts.aclose()
+        await self._http.aclose()
+
+    # ---------------------------------------------------------------- pictures in and out
+
+    async def _upload(
+        self, file: File, request: TextToImage, workflow: Workflow
+    ) -> tuple[str, TextToImage]:
+        """Bring a picture to the server; a size left open follows the picture's shape."""
+        upload, size = await asyncio.to_thread(as_upload, file)
+        default = workflow.defaults
+        if default.width and default.height and not (request.width or request.height):
+            width, height = fit_size(size, (default.width, default.height))
+            request = request.model_copy(update={"width": width, "height": height})
+        return await self._server.upload(upload), request
+
+    def _fetch(self, model: ModelSpec, key: str, workflow: Workflow, ended: Ended | None) -> Fetch:
+        async def fetch() -> Output:
+            made = ended or await self._made(key, workflow)
+            await self._attempts.give_way()
+            if not made.files:
+                raise Rejected(f"attempt ended without a file ({model.name})", problem=NO_PICTURE)
+            keep = self._options.keep_metadata
+            return await collected(self._server, made.files, model.name, keep_metadata=keep)
+
+        return fetch
+
+    async def _made(self, key: str, workflow: Workflow) -> Ended:
+        """Ask what an attempt has made of which the server said that it is done."""
+        seen = await self._server.look(key)
+        if not isinstance(seen, Ended):
+            raise Unavailable(f"a result is gone: the attempt is {seen}")
+        raise_if_failed(workflow, seen)
+        return seen
+
+    # ---------------------------------------------------------------- memory
+
+    async def load(self, model: ModelSpec) -> None:
+        """Run the model's own template once: smallest size, one step, no file kept."""
+        if await self.loaded([model]):
+            return
+        self._allowed.clear()  # nodes may be others since
+        workflow = self._templates(model).all[0]
+        limits = {word: await self._limits(workflow, word) for word in ("seed", *TINY)}
+        picture = await self._server.upload(blank()) if workflow.takes_picture else None
+        seed = limits["seed"].wrapped(secrets.randbits(63))
+        graph = warm_up(workflow, seed=seed, picture=picture, limits=limits)
+        nothing = TextToImage(prompt="")
+        try:
+            await self._attempts.run(str(uuid4()), graph, workflow, nothing, lambda _: None)
+        except Rejected as error:  # nobody asked for anything that could be changed
+            raise BadModel(f"warm-up: {error}", problem=MISCONFIGURED) from error
+
+    async def unload(self, model: ModelSpec) -> None:
+        """Free all models of this process; return when its memory is back, or after `FREE_S`."""
+        if self.weightless(model):
+            return
+        newest = await self._server.newest()
+        await self._server.free()
+        self._freed_after = newest[0].id if newest else None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FREE_S):
+                while await self._holds_memory():  # noqa: ASYNC110  # nothing tells
+                    await asyncio.sleep(0.1)
+
+    async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
+        """Return the models that the server's newest prompt used, whoever sent it.
+
+        People at the server's own page load what they ask for. An empty history after a restart
+        means an empty memory. What loads nothing is always there.
+        """
+        always = frozenset(model.name for model in models if self.weightless(model))
+        weighing = [model for model in models if model.name not in always]
+        return always | await self._in_memory(weighing)
+
+    async def _in_memory(self, models: Sequence[ModelSpec]) -> frozenset[str]:
+        running = await self._server.running()
+        if running is not None and not running.weightless:
+            return self._using(running, models)
+        newest = await self._server.newest()
+        if newest is None or newest[0].id == self._freed_after:
+            return frozenset()
+        prompt, ended = newest
+        using = self._using(prompt, models)
+        return frozenset(name for name in using if not _unloaded(self._known[name][1], ended))
+
+    async def _holds_memory(self) -> bool:
+        """Whether the worker is busy, so that it cannot free anything yet, or has not done so."""
+        if await self._server.running() is not None:
+            return True
+        return (await self._server.stats()).held_mb > FREED_MB
+
+    def _using(self, prompt: ServerPrompt, models: Sequence[ModelSpec]) -> frozenset[str]:
+        return frozenset(
+            model.name
+            for model in models
+            if any(workflow.marks <= prompt.marks for workflow in self._templates(model).all)
+        )
+
+    # ---------------------------------------------------------------- requests and templates
+
+    async def _limits(self, workflow: Workflow, word: str) -> NumberRange:
+        """Return what the server allows for the placeholder of a word, asked once per load."""
+        places = list(inputs_of(workflow.nodes, word))
+        for place in places:
+            if place not in self._allowed:
+                offered = await self._server.node_type(place[0])
+                self._allowed[place] = limits_in(input_of(offered, *place)) or NumberRange()
+        return common(self._allowed[place] for place in places)
+
+    def _templates(self, model: ModelSpec) -> Templates:
+        """Return the model's templates, read once."""
+        known = self._known.get(model.name)
+        if known is None or known[0] != model:
+            known = self._known[model.name] = (model, read_templates(model))
+        return known[1]
+
+    def _request(self, model: ModelSpec, work: Work) -> tuple[TextToImage, Workflow]:
+        if not isinstance(work.request, TextToImage):
+            raise Rejected("a chat for an image model", problem=problem(What.DRAWS_ONLY))
+        workflow = self._templates(model).serving(work.request, has_picture=bool(work.files))
+        return work.request, workflow
+
+
+def _unloaded(templates: Templates, ended: Ended) -> bool:
+    """Whether a prompt's end left nothing in memory: the server unloads all after an OOM."""
+    if ended.failure is None:
+        return False
+    workflow = templates.all[0]
+    error = failure(ended.failure, workflow)
+    return isinstance(error, OutOfMemory) or is_loader(workflow, ended.failure.node_id)

@@ -1,0 +1,146 @@
+"""Turns what ComfyUI refuses or fails at into the error that fits: whose mistake is it? Pure.
+
+People never see the server's own words, which hold file lists, paths and other people's texts.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from backends.comfyui.answers import Ended, NodeFailure
+from backends.comfyui.workflow.memory import loaded_by
+from backends.comfyui.workflow.template import WORDS, Workflow, blame
+from backends.common.http import HttpRefused, parse_json
+from queueing.core.errors import (
+    BackendError,
+    BadModel,
+    Interrupted,
+    OutOfMemory,
+    Rejected,
+    Unavailable,
+)
+from queueing.core.problems import Problem, What, problem
+from queueing.core.requests import TextToImage
+
+MISCONFIGURED = problem(What.MISCONFIGURED)
+UNREADABLE_PICTURE = problem(What.BAD_START)
+STEP_FAILED = problem(What.STEP_FAILED)
+
+_NO_MEMORY = ("out of memory", "not enough memory", "allocation on device")
+# After these the process draws nothing any more until it is started again.
+_SICK = ("cuda error", "illegal memory access", "device-side assert", "hip error")
+
+
+class _NodeFault(BaseModel):
+    type: str = ""
+    message: str = ""
+    details: str = ""
+    extra_info: dict[str, Any] = {}
+
+
+class _NodeFaults(BaseModel):
+    errors: list[_NodeFault] = []
+    class_type: str = ""
+
+
+class _Refusal(BaseModel):
+    error: _NodeFault | str | None = None
+    node_errors: dict[str, _NodeFaults] | list[Any] = {}
+
+
+def refusal(body: JsonValue, workflow: Workflow, request: TextToImage) -> BackendError:
+    """Return the error for a prompt that was not accepted, or only in part."""
+    try:
+        read = _Refusal.model_validate(body)
+    except ValidationError:
+        return Rejected(f"refused: {str(body)[:200]!a}", problem=STEP_FAILED)
+    asked = {word for word in WORDS if getattr(request, word, None) is not None} | {"picture"}
+    for node_id, fault in _faults(read):
+        guilty = blame(workflow, node_id, str(fault.extra_info.get("input_name"))) & asked
+        if guilty:
+            word = min(guilty)
+            return Rejected(f"node {node_id}: {_short(fault)}", problem=_wish(word, request))
+    return BadModel(f"{workflow.name}: {_summary(read)}", problem=MISCONFIGURED)
+
+
+def refused_prompt(refused: HttpRefused, workflow: Workflow, request: TextToImage) -> BackendError:
+    """Tell a prompt that is wrong from a proxy or server that takes none."""
+    if refused.status == 413:
+        return Rejected(str(refused), problem=problem(What.TOO_LARGE))
+    if refused.status != 400:
+        return Unavailable(str(refused))
+    return refusal(parse_json(refused.body), workflow, request)
+
+
+def accepted_in_part(body: JsonValue) -> bool:
+    """Whether a 200 answer to a prompt lists broken outputs: only the others would run."""
+    return not isinstance(body, dict) or bool(body.get("node_errors"))
+
+
+def failure(failed: NodeFailure, workflow: Workflow) -> BackendError:
+    """Return the error for an attempt that a node ended by raising."""
+    cause = (
+        f"{workflow.name}: node {failed.node_id} ({failed.node_type}): {failed.exception_type}: "
+        f"{failed.exception_message.strip()[:300]!a}"
+    )
+    message = failed.exception_message.casefold()
+    if failed.exception_type.endswith(("OutOfMemoryError", "MemoryError")):
+        return OutOfMemory(cause)
+    if any(words in message for words in _NO_MEMORY):
+        return OutOfMemory(cause)
+    if any(words in message for words in _SICK):
+        return Unavailable(cause)
+    if "picture" in _placeholders(workflow, failed.node_id):
+        return Rejected(cause, problem=UNREADABLE_PICTURE)
+    if is_loader(workflow, failed.node_id):
+        return BadModel(cause, problem=MISCONFIGURED)
+    return Rejected(cause, problem=STEP_FAILED)
+
+
+def raise_if_failed(workflow: Workflow, ended: Ended) -> None:
+    """Raise what an attempt's end means, unless it ended well."""
+    if ended.failure is not None:
+        raise failure(ended.failure, workflow)
+    if ended.interrupted:
+        raise Interrupted("interrupted on the server by somebody else")
+
+
+def is_loader(workflow: Workflow, node_id: str) -> bool:
+    """Whether a node loads one of the template's models."""
+    node = workflow.nodes.get(node_id)
+    return node is not None and not workflow.marks.isdisjoint(loaded_by(node))
+
+
+def _wish(word: str, request: TextToImage) -> Problem:
+    match word:
+        case "picture":
+            return UNREADABLE_PICTURE
+        case "lora":
+            return problem(What.NO_LORA, name=str(request.lora)[:80])
+        case _:
+            return problem(What.NOT_TAKEN, field=word)
+
+
+def _placeholders(workflow: Workflow, node_id: str) -> frozenset[str]:
+    node = workflow.nodes.get(node_id)
+    names = node.inputs if node else ()
+    return frozenset[str]().union(*(blame(workflow, node_id, name) for name in names))
+
+
+def _faults(read: _Refusal) -> Iterator[tuple[str, _NodeFault]]:
+    if isinstance(read.node_errors, dict):
+        for node_id, faults in read.node_errors.items():
+            for fault in faults.errors:
+                yield node_id, fault
+
+
+def _summary(read: _Refusal) -> str:
+    lines = [f"node {node_id}: {_short(fault)}" for node_id, fault in _faults(read)]
+    if isinstance(read.error, _NodeFault) and not lines:
+        lines = [f"{read.error.message} {read.error.details}".strip()]
+    return "; ".join(lines) or str(read.error)
+
+
+def _short(fault: _NodeFault) -> str:
+    return f"{fault.message}: {fault.details[:200]}"

@@ -1,0 +1,269 @@
+"""What a model is on ComfyUI: its templates, and whether a server has what they need.
+
+Reads template files of this machine; never speaks to a server.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from backends.comfyui.workflow.graph import Graph, substituted, words_in
+from backends.comfyui.workflow.limits import NumberRange, limits_in
+from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare
+from backends.common.naming import catalog_names
+from backends.common.options import read_options
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import BadModel, Rejected
+from queueing.core.near import near
+from queueing.core.problems import What, problem
+from queueing.core.requests import Capability, Record, TextToImage
+
+_SHIPPED = resources.files("backends") / "workflows"
+_LISTED = 10  # names of files in an error text
+_NEAR = 3
+_COMPARED = 1000  # names a word is compared with: that takes time
+_NAME_MOST = 80  # characters of a LoRA's name
+
+
+class ModelOptions(Record):
+    """The settings of a model on ComfyUI.
+
+    `workflow` and `picture_workflow` (for requests with a picture to start from) are names of
+    shipped templates or paths of files. `values` fill placeholders: file names of checkpoints and
+    the like, and defaults for steps, sizes and so on.
+    """
+
+    workflow: str
+    picture_workflow: str | None = None
+    values: Mapping[str, bool | int | float | str] = {}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Templates:
+    """The templates of a model; at least one is there.
+
+    For requests without and with a picture to start from, and for making a picture larger.
+    """
+
+    plain: Workflow | None
+    picture: Workflow | None
+    upscale: Workflow | None
+
+    @property
+    def all(self) -> tuple[Workflow, ...]:
+        """Those that are there, the plain one first."""
+        mine = (self.plain, self.picture, self.upscale)
+        return tuple(workflow for workflow in mine if workflow)
+
+    def serving(self, request: TextToImage, *, has_picture: bool) -> Workflow:
+        """Return the template for a request; where none is meant for it, filling one will say so."""
+        drawing = self.picture if has_picture else self.plain
+        return (self.upscale if request.upscale else drawing) or self.all[0]
+
+    @property
+    def checkpoints(self) -> frozenset[str]:
+        """The files that its checkpoint loaders read."""
+        nodes = (node for workflow in self.all for node in workflow.nodes.values())
+        return frozenset(
+            str(node.inputs["ckpt_name"]) for node in nodes if "ckpt_name" in node.inputs
+        )
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The fields of a request that one of the templates takes."""
+        return frozenset[str]().union(*(workflow.options for workflow in self.all))
+
+
+def read_templates(model: ModelSpec) -> Templates:
+    """Return a model's templates; raise `BadModel` naming the setting, or file and node."""
+    where = f"models.{model.name}"
+    options = read_options(ModelOptions, model.options, where)
+    names = [options.workflow, _picture_name(model, options)]
+    graphs = {name: _graph(where, name) for name in names if name}
+    unused = options.values.keys() - frozenset[str]().union(*map(words_in, graphs.values()))
+    if unused:
+        raise BadModel(
+            f"{where}.values: no placeholder of {' or '.join(graphs)} is named {min(unused)}"
+        )
+    workflows = [prepare(graph, options.values, name=name) for name, graph in graphs.items()]
+    templates = Templates(
+        plain=next((found for found in workflows if not found.takes_picture), None),
+        picture=next((found for found in workflows if _redraws(found)), None),
+        upscale=next((found for found in workflows if found.upscales), None),
+    )
+    _check_capabilities(where, model, templates)
+    return templates
+
+
+def _redraws(workflow: Workflow) -> bool:
+    return workflow.takes_picture and not workflow.upscales
+
+
+def choices_of(offered: JsonValue, class_type: str, name: str) -> tuple[str, ...]:
+    """Return what an input of a type of node can be chosen from; nothing where it is free."""
+    info = offered.get(class_type) if isinstance(offered, dict) else None
+    inputs = dict(_inputs(info, "required")) if isinstance(info, dict) else {}
+    return tuple(_choices(inputs.get(name)) or ())
+
+
+def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
+    """Return what a server says of an input of a type of node, None where it says nothing."""
+    info = offered.get(class_type) if isinstance(offered, dict) else None
+    if not isinstance(info, dict):
+        return None
+    return dict((*_inputs(info, "required"), *_inputs(info, "optional"))).get(name)
+
+
+def lora_named(word: str, files: Sequence[str]) -> str:
+    """Return the LoRA file a person means: by its path, or by its name without folder and ending.
+
+    Raises `Rejected` with the names there are.
+    """
+    wanted = word.casefold()
+    called = ((file, {file, _base_name(file), lora_name(file)}) for file in files)
+    found = [file for file, names in called if wanted in {name.casefold() for name in names}]
+    if found:
+        return found[0]
+    names = [lora_name(file) for file in files[:_COMPARED]]
+    meant = near(word, names, most=_NEAR)
+    there, name = ", ".join(meant or names[:_LISTED]), word[:_NAME_MOST]
+    why = (
+        problem(What.OTHER_LORAS, name=name, there=there)
+        if there
+        else problem(What.NO_LORA, name=name)
+    )
+    raise Rejected(f"no LoRA is called {word!r}", problem=why)
+
+
+def lora_name(file: str) -> str:
+    """Return what people call a LoRA: its file's name without folder and ending.
+
+    What cannot be seen is left out: a name must not turn around the text it stands in.
+    """
+    name = _base_name(file)
+    bare = name.rpartition(".")[0] or name
+    return "".join(char for char in bare if char.isprintable())[:_NAME_MOST]
+
+
+def _base_name(file: str) -> str:
+    return file.replace("\\", "/").rpartition("/")[2]  # servers on Windows tell their own slashes
+
+
+def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
+    """Raise `BadModel` unless a server's answer for the node's type fits the node.
+
+    The type must be there, its required inputs set, every fixed choice (a model file, a sampler)
+    among those offered, and every number that is fixed or a default within its limits.
+    """
+    node = workflow.nodes[node_id]
+    filled = substituted({node_id: node}, _set(workflow.defaults))[node_id].inputs
+    where = f"{workflow.name}: node {node_id} ({node.class_type})"
+    info = offered.get(node.class_type) if isinstance(offered, dict) else None
+    if not isinstance(info, dict):
+        raise BadModel(f"{where}: the server has no such node; a custom node pack is missing")
+    required = dict(_inputs(info, "required"))
+    missing = required.keys() - node.inputs.keys()
+    if missing:
+        raise BadModel(f"{where}: the server wants an input {min(missing)}, which is not set")
+    for name, kind in {**required, **dict(_inputs(info, "optional"))}.items():
+        value, choices, limits = filled.get(name), _choices(kind), limits_in(kind)
+        if choices is not None and isinstance(value, str):
+            _check_choice(f"{where}: {name}", value, choices)
+        if limits is not None and isinstance(value, int | float):
+            _check_number(f"{where}: {name}", value, limits)
+
+
+def discovered(
+    offered: JsonValue, backend: str, taken: frozenset[str] = frozenset()
+) -> tuple[ModelSpec, ...]:
+    """Return a model for each checkpoint a server offers but those taken, named after its file."""
+    files = choices_of(offered, "CheckpointLoaderSimple", "ckpt_name")
+    return tuple(
+        ModelSpec(
+            name=name,
+            backends=(backend,),
+            capabilities=frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}),
+            options={"workflow": "sdxl.json", "values": {"checkpoint": file}},
+        )
+        for name, file in zip(catalog_names(files), files, strict=True)
+        if file not in taken
+    )
+
+
+def _picture_name(model: ModelSpec, options: ModelOptions) -> str | None:
+    """Return the template for pictures; a shipped template may bring one along."""
+    variant = f"{options.workflow.removesuffix('.json')}-img2img.json"
+    if options.picture_workflow or Capability.IMAGE_TO_IMAGE not in model.capabilities:
+        return options.picture_workflow
+    return variant if variant in _shipped() else None
+
+
+def _shipped() -> frozenset[str]:
+    return frozenset(file.name for file in _SHIPPED.iterdir())
+
+
+def _graph(where: str, name: str) -> Graph:
+    source = _SHIPPED / name if name in _shipped() else Path(name)
+    try:
+        text = source.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a name no file can have
+        known = ", ".join(sorted(_shipped()))
+        missing = isinstance(error, FileNotFoundError)
+        why = "is not there" if missing else f"cannot be read ({type(error).__name__})"
+        raise BadModel(f"{where}: workflow {name} {why}; shipped are {known}") from None
+    return parse_workflow(text, name=name)
+
+
+def _check_capabilities(where: str, model: ModelSpec, templates: Templates) -> None:
+    if Capability.TEXT_TO_IMAGE in model.capabilities and not templates.plain:
+        raise BadModel(
+            f"{where}.workflow: it needs a picture, so the model cannot do text-to-image"
+        )
+    if Capability.IMAGE_TO_IMAGE in model.capabilities and not templates.picture:
+        raise BadModel(
+            f"{where}.picture_workflow: without a template that holds {{{{picture}}}} the model "
+            "cannot do image-to-image"
+        )
+    if Capability.UPSCALE in model.capabilities and not templates.upscale:
+        raise BadModel(
+            f"{where}.workflow: it holds {{{{prompt}}}} and draws, so the model cannot upscale"
+        )
+
+
+def _check_choice(where: str, value: str, choices: list[str]) -> None:
+    if value in choices or "{{" in value:  # placeholders are filled by requests
+        return
+    listed = ", ".join(choices[:_LISTED]) + (" …" if len(choices) > _LISTED else "")
+    raise BadModel(f"{where}: the server does not have {value}; it has: {listed or 'none'}")
+
+
+def _check_number(where: str, value: float, limits: NumberRange) -> None:
+    if value < limits.least:
+        raise BadModel(f"{where}: {value} is less than {limits.least}, the least it takes")
+    if value > limits.most:
+        raise BadModel(f"{where}: {value} is more than {limits.most}, the most it takes")
+
+
+def _set(defaults: TextToImage) -> dict[str, JsonValue]:
+    """Return the values a request gets that asks for nothing else."""
+    return defaults.model_dump(exclude_none=True, exclude={"prompt", "seed", "count"})
+
+
+def _inputs(info: dict[str, JsonValue], part: str) -> Iterator[tuple[str, JsonValue]]:
+    inputs = info.get("input")
+    kinds = inputs.get(part) if isinstance(inputs, dict) else None
+    yield from kinds.items() if isinstance(kinds, dict) else ()
+
+
+def _choices(kind: JsonValue) -> list[str] | None:
+    """Return what an input can be chosen from, None for one that is free; there are two shapes."""
+    match kind:
+        case [list(choices), *_]:
+            return [str(choice) for choice in choices]
+        case ["COMBO", {"options": list(choices)}]:
+            return [str(choice) for choice in choices]
+        case _:
+            return None

@@ -1,0 +1,150 @@
+"""Listens to a ComfyUI server about one attempt, and wakes whoever waits for its end.
+
+A socket may be lost, deaf or half-open without anybody noticing; so nothing here decides. It
+reports progress and says when asking the server is worth while.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+
+import aiohttp
+
+from backends.comfyui.messages import HANDSHAKE, Tracker, read_message, read_preview
+from backends.comfyui.workflow.graph import Graph
+from queueing.core.ports import Report
+from queueing.core.requests import File, Progress
+
+log = logging.getLogger(__name__)
+
+CONNECT_S = 0.5  # then asking begins, and the websocket may come later
+RECONNECT_S = 1.0
+SILENCE_S = 15.0  # of a connection, before a new one is tried; a slow step may take longer
+MESSAGE_LIMIT = 64 * 1024 * 1024  # results can come as frames too; aiohttp's 4 MiB ends the socket
+
+
+def listener(headers: Mapping[str, str]) -> aiohttp.ClientSession:
+    """Return a session for websockets that goes nowhere but to the address it is given."""
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_refuse_redirect)  # aiohttp follows them here unasked
+    return aiohttp.ClientSession(headers=headers, trace_configs=[trace])
+
+
+async def _refuse_redirect(
+    _session: aiohttp.ClientSession,
+    _context: object,
+    asked: aiohttp.TraceRequestRedirectParams,
+) -> None:
+    asked.response.close()
+    raise aiohttp.ClientError("the server redirects its websocket")
+
+
+class Watch:
+    """The ear on one attempt. The client id is the attempt's key.
+
+    So each attempt has an id of its own, which a half-open socket of an earlier one cannot
+    disturb, and after a crash of the bot the same id gets the rest of the attempt's messages.
+    """
+
+    def __init__(self, url: str, key: str, graph: Graph, report: Report) -> None:
+        self._url = f"{url}?clientId={key}"
+        self._key = key
+        self._tracker = Tracker(key, graph)
+        self._report = report
+        self._last = Progress()
+        self.sent = True  # whether the server may know the attempt
+        self.said_ended = False  # a hint: the history should know the end by now
+        self._wake = asyncio.Event()
+        self._connected = False
+        self._settled = asyncio.Event()  # connected, or the first try has failed
+        self._succeeded = False
+        self.done = False  # the server said that it is done with the attempt, successfully
+
+    def waits_behind(self, ahead: int) -> None:
+        """Report how many others the server takes first, when that has changed."""
+        if ahead and ahead != self._last.ahead:
+            self._tell(Progress(ahead=ahead))
+
+    @asynccontextmanager
+    async def listening(self, session: aiohttp.ClientSession) -> AsyncIterator[None]:
+        """Listen while the context lasts; connecting goes on beside what the caller does."""
+        listener = asyncio.create_task(self._listen(session))
+        try:
+            yield
+        finally:
+            listener.cancel()
+            with suppress(asyncio.CancelledError):
+                await listener
+
+    async def settled(self) -> None:
+        """Return when connected, or soon without a connection; what ended before was not heard."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONNECT_S):
+                await self._settled.wait()
+
+    async def wait(self, live_s: float, lost_s: float) -> None:
+        """Return when the server is worth asking: a sign came, or time passed.
+
+        `live_s` is the longest wait while the socket is open, `lost_s` while it is not.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(live_s if self._connected else lost_s):
+                await self._wake.wait()
+        self._wake.clear()
+
+    async def _listen(self, session: aiohttp.ClientSession) -> None:
+        while True:
+            try:
+                await self._hear(session)
+            except (aiohttp.ClientError, OSError) as error:
+                log.debug("attempt %s: websocket: %s", self._key, type(error).__name__)
+            finally:
+                self._connected = False
+            self._settled.set()
+            self._wake.set()  # a lost socket is often a dead server
+            await asyncio.sleep(RECONNECT_S)
+
+    async def _hear(self, session: aiohttp.ClientSession) -> None:
+        """Connect and listen until the socket ends or says nothing for `SILENCE_S`."""
+        async with session.ws_connect(
+            self._url,
+            max_msg_size=MESSAGE_LIMIT,
+            heartbeat=20,
+            timeout=aiohttp.ClientWSTimeout(ws_close=1.0),  # a half-open peer never answers
+        ) as socket:
+            await socket.send_str(HANDSHAKE)
+            while True:
+                message = await socket.receive(timeout=SILENCE_S)
+                match message.type:
+                    case aiohttp.WSMsgType.TEXT:
+                        self._hear_text(message.data)
+                    case aiohttp.WSMsgType.BINARY:
+                        self._hear_frame(message.data)
+                    case _:
+                        return
+
+    def _hear_text(self, text: str) -> None:
+        # The first message says that the server has us in its table: from now on nothing is missed.
+        self._connected = True
+        self._settled.set()
+        message = read_message(text)
+        if message is None:
+            return
+        self._succeeded = self._succeeded or message.succeeds(self._key)
+        if message.ends(self._key):
+            self.said_ended, self.done = True, self._succeeded
+            self._wake.set()
+        progress = self._tracker.follow(message)
+        if progress is not None:
+            self._tell(progress)
+
+    def _hear_frame(self, frame: bytes) -> None:
+        preview: File | None = read_preview(frame, self._key)
+        if preview is not None:
+            self._tell(replace(self._last, preview=preview))
+
+    def _tell(self, progress: Progress) -> None:
+        self._last = replace(progress, preview=None)
+        self._report(progress)

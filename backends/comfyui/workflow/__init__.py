@@ -1,0 +1,1 @@
+"""ComfyUI workflow templates: read, checked and filled. Pure."""

@@ -1,0 +1,226 @@
+"""ComfyUI workflow templates: read one, check it, and say what it needs. Pure.
+
+A template is a graph in ComfyUI's API format whose inputs hold placeholders (docs/workflows.md);
+`workflow_fill` makes of it the graph of a request.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue, ValidationError
+
+from backends.comfyui.workflow.graph import (
+    PASSES_ON,
+    Graph,
+    Node,
+    bypass,
+    has_broken_placeholder,
+    link_of,
+    names_in,
+    placeholders_in,
+    substituted,
+    texts_in,
+    words_in,
+)
+from backends.comfyui.workflow.memory import Marks, all_marks, is_plain, marks_of
+from queueing.core.errors import BadModel
+from queueing.core.near import near
+from queueing.core.requests import TextToImage
+
+# What a request can fill, and how people call it. Any other placeholder is the operator's own.
+WORDS: Mapping[str, str] = {
+    "prompt": "prompt",
+    "negative": "negative prompt",
+    "width": "width",
+    "height": "height",
+    "steps": "number of steps",
+    "seed": "seed",
+    "count": "number of pictures",
+    "guidance": "guidance",
+    "strength": "strength",
+    "lora": "LoRA",
+    "picture": "picture to start from",
+}
+_NEEDS_DEFAULT = ("width", "height", "steps", "guidance", "strength")
+_NO_DEFAULT = ("prompt", "seed", "count", "picture")
+
+_GRID = {"EmptyLatentImage": 8}  # the server rounds nothing; 16 is right for all other nodes known
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workflow:
+    """A template that is known to be sound, with the operator's values set.
+
+    `nodes` still hold the placeholders of `WORDS`; `defaults` fill those a request leaves open.
+    `saves` are the ids of the nodes that write files.
+    """
+
+    name: str
+    nodes: Graph
+    placeholders: frozenset[str]
+    defaults: TextToImage
+    saves: tuple[str, ...]
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The fields of a request this template can honour, the prompt apart."""
+        return self.placeholders & TextToImage.model_fields.keys() - {"prompt"}
+
+    @property
+    def takes_picture(self) -> bool:
+        """Whether a picture to start from is needed."""
+        return "picture" in self.placeholders
+
+    @property
+    def upscales(self) -> bool:
+        """Whether it only makes a picture larger: it has no place for a prompt."""
+        return self.takes_picture and "prompt" not in self.placeholders
+
+    @property
+    def lora_loader(self) -> tuple[str, str] | None:
+        """The type of node and the input that take the LoRA, None without a place for one."""
+        for node in self.nodes.values():
+            for name, value in node.inputs.items():
+                if "lora" in names_in(value):
+                    return node.class_type, name
+        return None
+
+    @property
+    def grid(self) -> int:
+        """What widths and heights are multiples of, in pixels."""
+        sized = [node for node in self.nodes.values() if "width" in names_in(node.inputs)]
+        return max((_GRID.get(node.class_type, 16) for node in sized), default=16)
+
+    @property
+    def marks(self) -> Marks:
+        """What its prompts have that those of other models have not: equal marks, equal memory."""
+        return marks_of(self.nodes, self.saves)
+
+    @property
+    def weightless(self) -> bool:
+        """Whether it loads nothing."""
+        return is_plain(all_marks(self.nodes))
+
+
+def parse_workflow(text: str, *, name: str) -> Graph:
+    """Return the nodes of a template file; raise `BadModel` with file and node for anything else."""
+    try:
+        data: JsonValue = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadModel(f"{name}: not JSON ({error})") from None
+    if not isinstance(data, dict) or not data:
+        raise BadModel(f"{name}: not a workflow: an object with nodes is expected")
+    if isinstance(data.get("nodes"), list):
+        raise BadModel(
+            f"{name}: this is the editor's own format; save it with “Export (API)” in ComfyUI"
+        )
+    nodes = {key: _node(f"{name}: node {key}", value) for key, value in data.items()}
+    for key, node in nodes.items():
+        for link in map(link_of, node.inputs.values()):
+            if link and link[0] not in nodes:
+                raise BadModel(f"{name}: node {key}: linked to node {link[0]}, which is not there")
+    return nodes
+
+
+def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Workflow:
+    """Check a parsed template and set the operator's `values` in it; raise `BadModel`.
+
+    Values for placeholders of `WORDS` become defaults; those for unknown names are left to the
+    caller, which may have a second template that uses them.
+    """
+    defaults = _defaults(nodes, name) | dict(values)
+    _check_values(defaults, name)
+    used = words_in(nodes)
+    if not used & {"prompt", "picture"}:
+        raise BadModel(f"{name}: no node holds {{{{prompt}}}}")
+    for key, node in nodes.items():
+        for word in sorted(names_in(node.inputs)):
+            _check_placeholder(f"{name}: node {key}", node, word, defaults)
+    saves = tuple(key for key, node in nodes.items() if "filename_prefix" in node.inputs)
+    if not saves:
+        raise BadModel(f"{name}: no output node: nothing like SaveImage has a filename_prefix")
+    return Workflow(
+        name=name,
+        nodes=substituted(nodes, {k: v for k, v in defaults.items() if k not in WORDS}),
+        placeholders=used & WORDS.keys(),
+        defaults=_request(name, {k: v for k, v in defaults.items() if k in used & WORDS.keys()}),
+        saves=saves,
+    )
+
+
+def blame(workflow: Workflow, node: str, input_name: str) -> frozenset[str]:
+    """Return the placeholders that filled an input, to tell a person's mistake from ours."""
+    if node not in workflow.nodes:
+        return frozenset()
+    return names_in(workflow.nodes[node].inputs.get(input_name))
+
+
+# ---------------------------------------------------------------- reading and checking
+
+
+def _node(where: str, value: JsonValue) -> Node:
+    if not isinstance(value, dict):
+        raise BadModel(f"{where}: not a node")
+    class_type, inputs = value.get("class_type"), value.get("inputs")
+    if not isinstance(class_type, str) or not class_type:
+        raise BadModel(f"{where}: class_type is missing")
+    if not isinstance(inputs, dict):  # the server takes such a node, and its worker may die of it
+        raise BadModel(f"{where} ({class_type}): inputs are missing")
+    for text in texts_in(inputs):
+        if has_broken_placeholder(text):
+            raise BadModel(f"{where} ({class_type}): {text!r} holds a broken placeholder")
+    return Node(class_type=class_type, inputs=inputs)
+
+
+def _defaults(nodes: Graph, name: str) -> dict[str, JsonValue]:
+    """Return the defaults written in the placeholders themselves."""
+    defaults: dict[str, JsonValue] = {}
+    for key, node in nodes.items():
+        for found in placeholders_in(node.inputs):
+            word, text = found[1], found[2]
+            if text is None:
+                continue
+            if defaults.setdefault(word, text) != text:
+                raise BadModel(f"{name}: node {key}: {{{{{word}}}}} has two different defaults")
+    return {word: text if word in WORDS else _scalar(str(text)) for word, text in defaults.items()}
+
+
+def _scalar(text: str) -> JsonValue:
+    """Read a number or boolean as such, and anything else as text."""
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, int | float) else text
+
+
+def _check_placeholder(
+    where: str, node: Node, word: str, defaults: Mapping[str, JsonValue]
+) -> None:
+    shown = f"{where} ({node.class_type}): {{{{{word}}}}}"
+    if word not in WORDS and word not in defaults:
+        meant = near(word, WORDS)
+        hint = f"; did you mean {{{{{meant[0]}}}}}?" if meant else ""
+        raise BadModel(f"{shown} is unknown: set values.{word}, or give it a default{hint}")
+    if word in _NEEDS_DEFAULT and word not in defaults:
+        raise BadModel(f"{shown} needs a default, as in {{{{{word}:1}}}}, or values.{word}")
+    if word == "lora" and word not in defaults and not bypass(node):
+        known = " or ".join(PASSES_ON)
+        raise BadModel(f"{shown} without a default belongs into a {known} with linked inputs")
+
+
+def _check_values(values: Mapping[str, JsonValue], name: str) -> None:
+    for word, value in values.items():
+        if word in _NO_DEFAULT:
+            raise BadModel(f"{name}: {word} comes with each request and takes no default")
+        if not isinstance(value, str | int | float) or "{{" in str(value):
+            raise BadModel(f"{name}: values.{word} must be a text or a number")
+
+
+def _request(name: str, defaults: Mapping[str, JsonValue]) -> TextToImage:
+    try:
+        return TextToImage.model_validate({"prompt": "", **defaults})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadModel(f"{name}: default of {{{{{first['loc'][0]}}}}}: {first['msg']}") from None

@@ -1,0 +1,155 @@
+"""Measures the cards of this machine through NVIDIA's NVML.
+
+It only ever says what the whole card has free: figures by process are wrong in containers and on
+Windows. A card that cannot be measured is no error; the configured memory counts then.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import pynvml
+
+from queueing.core.catalog import HostSpec
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S = 3.0  # calls take up to 50 ms, but seconds or for ever when a card is sick
+HUNG = "the driver does not answer"
+MB = 1024 * 1024
+BEGIN_ANEW = frozenset(
+    {
+        pynvml.NVML_ERROR_UNINITIALIZED,
+        pynvml.NVML_ERROR_GPU_IS_LOST,
+        pynvml.NVML_ERROR_RESET_REQUIRED,
+    }
+)
+Value = TypeVar("Value")
+
+
+class Nvml(Protocol):
+    """The part of the module `pynvml` that is used."""
+
+    def nvmlInit(self) -> None:  # noqa: N802 - NVIDIA's name
+        """Begin; counted, so once is enough."""
+
+    def nvmlShutdown(self) -> None:  # noqa: N802 - NVIDIA's name
+        """End."""
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> Any:  # noqa: N802 - NVIDIA's name
+        """Return a card by its place on the bus, whatever CUDA_VISIBLE_DEVICES says."""
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Any:  # noqa: N802 - NVIDIA's name
+        """Return a card by its name for life."""
+
+    def nvmlDeviceGetMemoryInfo(self, handle: Any) -> Any:  # noqa: N802 - NVIDIA's name
+        """Return `total` and `free` in bytes."""
+
+
+class NvmlProbe:
+    """Implements `queueing.core.ports.MemoryProbe`; never raises for a card's sake.
+
+    NVML is initialised at the first question. Each failure is logged once, until the card answers
+    again.
+    """
+
+    def __init__(self, *, nvml: Nvml = pynvml, timeout_s: float = TIMEOUT_S) -> None:
+        self._nvml = nvml
+        self._timeout_s = timeout_s
+        self._begun = False
+        self._turn = asyncio.Lock()  # one call at a time: hung ones must not pile up threads
+        self._thread: threading.Thread | None = None
+        self._told: dict[str, str] = {}
+
+    async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
+        """Return (total, free) of the host's card in MB; None where there is none to measure."""
+        card = host.gpu
+        if card is None:
+            return None
+        try:
+            found = await self._in_thread(lambda: self._measure(card))
+        except (pynvml.NVMLError, TimeoutError, OSError, ValueError) as error:
+            self._tell_once(card, f"{type(error).__name__}: {error}")
+            return None
+        self._told.pop(card, None)
+        return found
+
+    async def aclose(self) -> None:
+        """Let NVML go. Idempotent."""
+        if self._begun:
+            try:
+                await self._in_thread(self._end)
+            except (pynvml.NVMLError, TimeoutError) as error:
+                log.debug("NVML did not end: %s", error)
+
+    def _measure(self, card: str) -> tuple[int, int]:
+        try:
+            if not self._begun:
+                self._nvml.nvmlInit()
+                self._begun = True
+            info = self._nvml.nvmlDeviceGetMemoryInfo(self._handle(card))
+        except pynvml.NVMLError as error:
+            if error.value in BEGIN_ANEW:
+                self._end()  # a card that fell off the bus is only found again by a new start
+            raise
+        return int(info.total) // MB, int(info.free) // MB
+
+    def _handle(self, card: str) -> Any:
+        if card.isdecimal():
+            return self._nvml.nvmlDeviceGetHandleByIndex(int(card))
+        return self._nvml.nvmlDeviceGetHandleByUUID(card)
+
+    def _end(self) -> None:
+        if self._begun:
+            self._begun = False
+            self._nvml.nvmlShutdown()
+
+    async def _in_thread(self, work: Callable[[], Value]) -> Value:
+        """Run blocking work in a daemon thread; a hung driver cannot hold up the program's end.
+
+        Raises `TimeoutError` when it takes too long, and at once while an earlier call hangs.
+        """
+        async with self._turn:
+            if self._thread is not None and self._thread.is_alive():
+                raise TimeoutError(HUNG)
+            done: asyncio.Future[Value] = asyncio.get_running_loop().create_future()
+            self._thread = threading.Thread(
+                target=_call, args=(work, done), daemon=True, name="nvml"
+            )
+            self._thread.start()
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    return await done
+            except TimeoutError:
+                raise TimeoutError(HUNG) from None
+            finally:
+                if done.done() and not done.cancelled():  # an answer, or the driver's error
+                    self._thread = None  # it has only its last line left
+
+    def _tell_once(self, card: str, fault: str) -> None:
+        if self._told.get(card) != fault:
+            self._told[card] = fault
+            log.warning("memory of card %s cannot be measured: %s", card, fault)
+
+
+def _call(work: Callable[[], Value], done: asyncio.Future[Value]) -> None:
+    try:
+        settle = partial(_succeed, done, work())
+    except Exception as error:  # noqa: BLE001 - raised again where it is awaited
+        settle = partial(_fail, done, error)
+    with suppress(RuntimeError):  # the loop has ended meanwhile
+        done.get_loop().call_soon_threadsafe(settle)
+
+
+def _succeed(done: asyncio.Future[Value], value: Value) -> None:
+    if not done.done():
+        done.set_result(value)
+
+
+def _fail(done: asyncio.Future[Value], error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)

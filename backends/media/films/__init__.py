@@ -1,0 +1,77 @@
+"""Films and sounds: cleaned, looked at and made to fit, in a process of its own.
+
+What was found out about a file is remembered for a while, because a message that is tried again
+asks again.
+"""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from backends.media.films.helper import WALL_S, FilmError, NoFilms, ask, available
+from backends.media.films.order import Looks, MediaTask, Order
+from backends.media.metadata.kinds import mime_of
+from queueing.core.requests import File
+
+__all__ = ["Film", "FilmError", "Looks", "NoFilms", "available", "cleaned", "fitted", "looked_at"]
+
+_REMEMBERED = 64  # files looked at
+_KEPT_BYTES = 128_000_000  # of files that were made to fit
+_ENDINGS = {"video/mp4": "mp4", "audio/mpeg": "mp3"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Film:
+    """What a film or a sound is; `still` is a film's first picture as a small JPEG."""
+
+    looks: Looks
+    still: bytes = b""
+
+
+_looks: OrderedDict[str, Film] = OrderedDict()
+_fits: OrderedDict[tuple[str, int], File] = OrderedDict()
+
+
+async def cleaned(data: bytes, *, wall_s: float = WALL_S) -> bytes:
+    """Return a film or a sound without its metadata, bit for bit the same to see and hear.
+
+    Raises `FilmError` for one that cannot be read, or not within `wall_s` seconds.
+    """
+    order = Order(task=MediaTask.CLEAN, mime=mime_of(data), size=len(data))
+    _, made = await ask(order, data, wall_s=wall_s)
+    return made
+
+
+async def looked_at(file: File) -> Film:
+    """Return what a film or a sound is. Raises `FilmError`."""
+    key = await _digest(file)
+    if key not in _looks:
+        order = Order(task=MediaTask.LOOK, mime=mime_of(file.data), size=len(file.data))
+        answer, still = await ask(order, file.data)
+        _looks[key] = Film(looks=answer.looks or Looks(), still=still)
+        while len(_looks) > _REMEMBERED:
+            _looks.popitem(last=False)
+    return _looks[key]
+
+
+async def fitted(file: File, limit: int) -> File:
+    """Return a film, a sound or a moving picture as one that plays everywhere and fits.
+
+    Raises `FilmError`, also where it cannot be made to fit.
+    """
+    key = (await _digest(file), limit)
+    if key not in _fits:
+        order = Order(task=MediaTask.FIT, mime=mime_of(file.data), size=len(file.data), limit=limit)
+        answer, made = await ask(order, file.data)
+        stem = file.name.rpartition(".")[0] or file.name
+        name = f"{stem}.{_ENDINGS[answer.mime]}"
+        _fits[key] = File(name=name, mime=answer.mime, data=made)
+        while len(_fits) > 1 and sum(len(kept.data) for kept in _fits.values()) > _KEPT_BYTES:
+            _fits.popitem(last=False)
+    return _fits[key]
+
+
+async def _digest(file: File) -> str:
+    """Return what stands for a file's bytes; of a large one that takes a moment."""
+    return await asyncio.to_thread(lambda: hashlib.sha256(file.data).hexdigest())

@@ -1,0 +1,33 @@
+"""Says what a film or a sound is, and shows its first picture. In the helper process only."""
+
+import io
+
+from backends.media.films.containers import opened, seconds_of, streams_of
+from backends.media.films.order import Looks
+
+_SIDE_MOST = 320  # what chats take as a still
+_BYTES_MOST = 200_000
+
+
+def look(data: bytes, mime: str) -> tuple[Looks, bytes]:
+    """Return what a file is, and for a film its first picture as a small JPEG."""
+    with opened(data, mime) as source:
+        pictures = [each for each in streams_of(source) if each.type == "video"]
+        sounds = [each for each in streams_of(source) if each.type == "audio"]
+        seconds = seconds_of(source)
+        sound = sounds[0].codec_context.name if sounds else ""
+        if not pictures:
+            return Looks(seconds=seconds, sound=sound), b""
+        frame = next(source.decode(pictures[0]))
+        image = frame.to_image().rotate(frame.rotation, expand=True)
+        looks = Looks(
+            width=image.width,
+            height=image.height,
+            seconds=seconds,
+            picture=pictures[0].codec_context.name,
+            sound=sound,
+        )
+        image.thumbnail((_SIDE_MOST, _SIDE_MOST))
+        out = io.BytesIO()
+        image.convert("RGB").save(out, "JPEG", quality=80)
+        return looks, out.getvalue() if out.tell() <= _BYTES_MOST else b""

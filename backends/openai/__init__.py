@@ -1,0 +1,1 @@
+"""Text servers with an OpenAI-compatible API, LM Studio among them."""

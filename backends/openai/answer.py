@@ -1,0 +1,153 @@
+"""Asks a text server one question and follows its streamed answer.
+
+What the server's flavour does not matter for is done here, the same for all: progress, the end of
+an answer, the answers of strangers, and streams that break off without a word.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.openai.errors import NO_MODEL, classify
+from backends.openai.flavour import Flavour, ModelNames, Served, plain
+from backends.openai.stream import AnswerReader, Garbage, StreamError
+from queueing.core.catalog import Timeouts
+from queueing.core.errors import BackendError, BadModel, NotLoaded, Rejected, Unavailable
+from queueing.core.ports import Report
+from queueing.core.problems import What, problem
+from queueing.core.requests import Progress
+
+REPORT_EVERY_S = 0.1  # a fast server writes thousands of tokens a second, no chat shows that
+DIAGNOSIS_S = 120.0
+SILENT = problem(What.SILENT)
+ONLY_THOUGHTS = problem(What.ONLY_THOUGHTS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """A request to a model: its body, the name asked for, and how to look the model up again."""
+
+    body: dict[str, JsonValue]
+    model_id: str
+    timeouts: Timeouts
+    look_up: Callable[[], Awaitable[Served]]
+
+
+async def stream_answer(http: Http, flavour: Flavour, question: Question, report: Report) -> str:
+    """Return the whole answer, reporting it as it grows.
+
+    Cancelling closes the connection, which stops the server's work. Raises `BackendError`s.
+    """
+    with classified():
+        reader = await _stream(http, flavour, question, report)
+        if reader.silent:
+            raise await _why_silent(http, flavour, question)
+    return _finished(reader)
+
+
+@contextmanager
+def classified() -> Iterator[None]:
+    """Turn what a server answered into the error it means."""
+    try:
+        yield
+    except (HttpRefused, HttpFailed) as error:
+        raise classify(error.status, error.body) from error
+    except StreamError as error:
+        raise classify(200, error.body) from error
+
+
+async def _stream(http: Http, flavour: Flavour, question: Question, report: Report) -> AnswerReader:
+    """Return the answer as far as it came; a silent reader means that it broke off unsaid."""
+    reader = AnswerReader()
+    opened = False
+    silence_s = _silence_s(question.timeouts)
+    try:
+        async with http.stream_lines(flavour.chat_path, question.body, read_s=silence_s) as lines:
+            opened = True
+            await _follow(lines, reader, flavour, question, report)
+    except Unavailable as error:
+        if isinstance(error, Garbage) or not (opened and reader.silent):
+            raise
+    reader.close()
+    return reader
+
+
+async def _follow(
+    lines: AsyncIterator[str],
+    reader: AnswerReader,
+    flavour: Flavour,
+    question: Question,
+    report: Report,
+) -> None:
+    clock = asyncio.get_running_loop().time
+    reported_at, named = -REPORT_EVERY_S, False
+    async for line in lines:
+        news = reader.feed(line)
+        if reader.model and not named:
+            named = True
+            await _same(flavour, question, reader.model)
+        if news and clock() - reported_at >= REPORT_EVERY_S:
+            reported_at = clock()
+            report(Progress(text=reader.text or None))
+        if reader.ended:
+            return
+
+
+async def _same(flavour: Flavour, question: Question, answers: str) -> None:
+    """Refuse the answer of another model than was asked.
+
+    LM Studio and llama.cpp let whatever is loaded answer to an unknown name.
+    """
+    if not flavour.exact or plain(answers) == plain(question.model_id):
+        return
+    served = await question.look_up()
+    if ModelNames([served]).find(answers):  # under another of its names
+        return
+    cause = f"asked {question.model_id}, but {answers} answered"
+    raise NotLoaded(cause) if served.loaded is False else BadModel(cause, problem=NO_MODEL)
+
+
+async def _why_silent(http: Http, flavour: Flavour, question: Question) -> BackendError:
+    """Ask again without streaming what an empty stream meant.
+
+    llama-cpp-python ends a stream without a word, and breaks the connection, where it would
+    answer 400 otherwise.
+    """
+    whole: JsonValue = {**question.body, "stream": False, "max_tokens": 1}
+    for _ in range(2):  # the first may meet the connection that the stream left dying
+        try:
+            answer = await http.post_json(flavour.chat_path, whole, timeout_s=DIAGNOSIS_S)
+        except (HttpRefused, HttpFailed) as error:
+            return classify(error.status, error.body)
+        except Unavailable:
+            continue
+        if isinstance(answer, dict) and answer.get("error"):
+            return classify(200, answer)
+        break
+    return Unavailable("the server ended the answer without a word")
+
+
+def _silence_s(timeouts: Timeouts) -> float | None:
+    """Return how long a connection may be silent before it counts as dead.
+
+    The processor watches closer; this only bounds a peer that vanished without a word.
+    """
+    if timeouts.first_s is None or timeouts.idle_s is None:
+        return timeouts.total_s
+    return max(timeouts.first_s, timeouts.idle_s)
+
+
+def _finished(reader: AnswerReader) -> str:
+    """Return the finished answer, or raise what its end means."""
+    if reader.finished is None:
+        # llama-cpp-python says [DONE] to a request that another one interrupted.
+        raise Unavailable("the server cut the answer off")
+    text = reader.text.strip()
+    if text:
+        return text
+    thoughts = reader.thinks or reader.finished == "length"
+    raise Rejected("empty answer", problem=ONLY_THOUGHTS if thoughts else SILENT)

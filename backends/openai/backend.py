@@ -1,0 +1,321 @@
+"""OpenAI: texts from any server with an OpenAI-compatible API.
+
+It streams answers and maps what goes wrong; what servers do each in their own way (listing,
+loading, unloading) it leaves to a flavour, found by asking the server. It remembers no load.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import ClassVar
+
+from pydantic import JsonValue, SecretStr, field_validator
+
+from backends.common.http import Http
+from backends.common.naming import catalog_names
+from backends.common.options import read_options
+from backends.openai.answer import Question, classified, stream_answer
+from backends.openai.errors import NO_MODEL
+from backends.openai.flavour import Flavour, ModelNames, Served
+from backends.openai.flavours import FLAVOURS
+from backends.openai.replies import TokenRefused
+from backends.openai.request import TextOptions, chat_body
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.errors import (
+    BackendError,
+    BadModel,
+    NotLoaded,
+    OutOfMemory,
+    Rejected,
+    Unavailable,
+)
+from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.problems import What, problem
+from queueing.core.requests import Capability, Chat, File, Output, Record, Work
+
+UNLOAD_S = 60.0
+NAMES_TOLD = 10  # of what a server offers, where a name is wrong
+WEIGHTS_TO_VRAM = 1.2  # what a copy takes beside its weights: context and working memory
+OVERHEAD_MB = 512
+STAYS = problem(What.STAYS)
+
+
+class OpenAIOptions(Record):
+    """A backend's settings: the token it wants, and its flavour where it cannot be found out."""
+
+    token: SecretStr | None = None
+    flavour: str = "auto"
+
+    @field_validator("flavour")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name != "auto" and name not in FLAVOURS:
+            raise ValueError(f"unknown flavour (known: auto, {', '.join(FLAVOURS)})")
+        return name
+
+
+class OpenAI:
+    """A text server; see `queueing.core.ports.Backend` for the obligations."""
+
+    needs_url: ClassVar[bool] = True
+    serial: ClassVar[bool] = False
+    max_models: ClassVar[int | None] = None
+    offloads: ClassVar[bool] = False
+    parallel: ClassVar[int] = 4  # what LM Studio and llama.cpp give a model; others queue politely
+    stranger: ClassVar[str] = "nothing at this url answers like an OpenAI-compatible server"
+
+    capabilities = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
+    unloads_together = False
+
+    def __init__(self, spec: BackendSpec) -> None:
+        options = read_options(OpenAIOptions, spec.options, f"backends.{spec.name}")
+        wanted = FLAVOURS if options.flavour == "auto" else (options.flavour,)
+        self._connect(spec, options.token, [FLAVOURS[name]() for name in wanted])
+
+    def _connect(
+        self, spec: BackendSpec, token: SecretStr | None, flavours: Sequence[Flavour]
+    ) -> None:
+        self._name = spec.name
+        self._http = Http(_base(spec.url), headers=_authorization(spec.name, token))
+        self._flavours = tuple(flavours)
+        self._flavour: Flavour | None = None
+        self.can_unload = False  # until the server has said who it is
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._contexts: dict[str, int] = {}  # as listed last, in tokens
+
+    def check(self, model: ModelSpec) -> None:
+        """Refuse unknown options, and what no text server can do."""
+        _options(model)
+        if beyond := model.capabilities - self.capabilities:
+            raise BadModel(
+                f"models.{model.name}.capabilities: {', '.join(beyond)}: not on a text server"
+            )
+
+    def options(self, model: ModelSpec) -> frozenset[str] | None:  # noqa: ARG002 - the port's signature
+        """Take none: text models draw nothing."""
+        return frozenset()
+
+    def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
+        """Return False: a model that writes takes memory."""
+        return False
+
+    def own_name(self, model: ModelSpec) -> str:
+        """Return the option `model`, or else the name."""
+        return _id(model)
+
+    async def probe(self) -> ServerInfo:
+        """Ask the server who it is; it may have become another since the last time."""
+        with classified():
+            flavour, description = await self._recognise()
+            notes = await flavour.notes(self._http)
+        return ServerInfo(description=description, notes=notes)
+
+    async def gone(self) -> None:
+        """Return when a silent connection breaks and the next is refused."""
+        await self._http.gone()
+
+    async def verify(self, model: ModelSpec) -> None:
+        """Look for the model in the server's list, and whether it sees where it should."""
+        self.check(model)
+        with classified():
+            flavour = await self._known()
+            served = await flavour.details(self._http, await self._find(model))
+        if not served.chats:
+            raise BadModel(f"models.{model.name}.model: {served.id} writes no answers")
+        if Capability.VISION in model.capabilities and served.vision is False:
+            raise BadModel(f"models.{model.name}.capabilities: {served.id} cannot see pictures")
+
+    async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
+        """Return every other model of the server that writes, under a name people can type."""
+        with classified():
+            flavour = await self._known()
+            listed = [await flavour.details(self._http, each) for each in await self._listed()]
+        offered = [served for served in listed if served.chats]
+        named = zip(catalog_names([served.id for served in offered]), offered, strict=True)
+        names = ModelNames(listed)
+        taken = {served.id for model in known if (served := names.find(_id(model)))}
+        return tuple(self._offer(name, served) for name, served in named if served.id not in taken)
+
+    async def loras(self, model: ModelSpec) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
+        """Return nothing: texts know no LoRAs."""
+        return ()
+
+    async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
+        """Return which models are in memory; None where the server does not tell."""
+        with classified():
+            listed = await self._listed()
+        if any(served.loaded is None for served in listed):
+            return None
+        names = ModelNames(listed)
+        found = ((model, names.find(_id(model))) for model in models)
+        return frozenset(model.name for model, served in found if served and served.loaded)
+
+    async def load(self, model: ModelSpec) -> None:
+        """Bring a model into memory unless it is there; concurrent calls share one load."""
+        with classified():
+            flavour = await self._known()
+            async with self._lock(model):
+                served = await self._find(model)
+                if served.loaded is False:
+                    await self._load(flavour, model, served)
+
+    async def unload(self, model: ModelSpec) -> None:
+        """Remove every copy of a model; return when none is left."""
+        with classified():
+            flavour = await self._known()
+            async with self._lock(model):
+                served = ModelNames(await self._listed()).find(_id(model))
+                if served is None or served.loaded is False:
+                    return
+                if not flavour.can_unload:
+                    raise Rejected(f"{self._name} cannot unload", problem=STAYS)
+                await flavour.unload(self._http, served)
+                async with _within(UNLOAD_S, f"{served.id} did not leave the memory"):
+                    await self._until(model, lambda now: not now.loaded)
+
+    async def run(
+        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
+    ) -> Fetch:
+        """Stream an answer; cancelling closes the connection, which stops the server's work."""
+        if not isinstance(work.request, Chat):
+            raise Rejected(f"{self._name} cannot do {work.request.kind}")
+        with classified():
+            flavour = await self._known()
+            if flavour.eager and (await self._find(model)).loaded is False:
+                # The request would load it behind the queue's back, or twice.
+                raise NotLoaded(f"{_id(model)} is not in memory")
+        question = Question(
+            body=await self._body(model, work.request, work.files),
+            model_id=_id(model),
+            timeouts=model.timeouts,
+            look_up=partial(self._find, model),
+        )
+        await recorded()
+        return partial(_text, await stream_answer(self._http, flavour, question, report))
+
+    async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
+        """Return None: these servers stop when the connection goes, and keep no answer."""
+        return None
+
+    def leave(self) -> bool:
+        """Return False: these servers stop when the connection goes."""
+        return False
+
+    async def aclose(self) -> None:
+        """Close the connections. Idempotent."""
+        await self._http.aclose()
+
+    async def _recognise(self) -> tuple[Flavour, str]:
+        """Find the flavour, the one known first; return it and the server's description."""
+        flavours = self._flavours if self._flavour is None else (self._flavour, *self._flavours)
+        verdict = Unavailable(self.stranger)
+        for flavour in flavours:
+            try:
+                description = await flavour.describe(self._http)
+            except TokenRefused as error:  # some gateways refuse so what they do not know
+                verdict = error
+                continue
+            if description:
+                self._flavour = flavour
+                self.can_unload = flavour.can_unload
+                return flavour, description
+        raise verdict
+
+    async def _known(self) -> Flavour:
+        return self._flavour or (await self._recognise())[0]
+
+    def _lock(self, model: ModelSpec) -> asyncio.Lock:
+        return self._locks.setdefault(_id(model), asyncio.Lock())
+
+    async def _listed(self) -> tuple[Served, ...]:
+        listed = await (await self._known()).served(self._http)
+        self._contexts |= {served.id: served.context for served in listed if served.context}
+        return listed
+
+    async def _find(self, model: ModelSpec) -> Served:
+        listed = await self._listed()
+        if served := ModelNames(listed).find(wanted := _id(model)):
+            return served
+        offered = ", ".join(sorted(each.id for each in listed)[:NAMES_TOLD]) or "nothing"
+        raise BadModel(
+            f"models.{model.name}.model: {self._name} has no {wanted!r}; it offers {offered}",
+            problem=NO_MODEL,
+        )
+
+    async def _body(
+        self, model: ModelSpec, chat: Chat, files: Sequence[File]
+    ) -> dict[str, JsonValue]:
+        """Build the request, cut to the context as it is set or as the server last told."""
+        options = _options(model)
+        told = self._contexts.get(_id(model)), options.context_length
+        context_length = min((tokens for tokens in told if tokens), default=None)
+        return await chat_body(_id(model), chat, files, options, context_length)
+
+    async def _load(self, flavour: Flavour, model: ModelSpec, served: Served) -> None:
+        try:
+            await flavour.load(self._http, served, _options(model).context_length)
+            await self._until(model, lambda now: bool(now.loaded))
+        except asyncio.CancelledError:
+            # No ghost of it may stay, as far as the server allows.
+            with suppress(BackendError):
+                async with _within(5.0, "the cancelled load goes on"):
+                    await flavour.unload(self._http, served)
+            raise
+
+    async def _until(self, model: ModelSpec, holds: Callable[[Served], bool]) -> None:
+        """Look at a model until something holds: these servers signal nothing."""
+        pause_s = 0.05
+        while not holds(served := await self._find(model)):
+            if served.failed:
+                raise OutOfMemory(f"{served.id} did not load: {served.failed}")
+            await asyncio.sleep(pause_s)
+            pause_s = min(1.0, pause_s * 1.5)
+
+    def _offer(self, name: str, served: Served) -> ModelSpec:
+        able = {Capability.TEXT_TO_TEXT} | ({Capability.VISION} if served.vision else set())
+        vram_mb = served.size_mb and round(served.size_mb * WEIGHTS_TO_VRAM) + OVERHEAD_MB
+        return ModelSpec(
+            name=name,
+            backends=(self._name,),
+            capabilities=frozenset(able),
+            vram_mb=vram_mb,
+            parallel=served.parallel or 1,
+            options={"model": served.id},
+        )
+
+
+@asynccontextmanager
+async def _within(seconds: float, otherwise: str) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise Unavailable(f"{otherwise} within {seconds:g} s") from None
+
+
+def _options(model: ModelSpec) -> TextOptions:
+    return read_options(TextOptions, model.options, f"models.{model.name}")
+
+
+def _id(model: ModelSpec) -> str:
+    """Return the server's own name of a model."""
+    return _options(model).model or model.name
+
+
+def _base(url: str) -> str:
+    """Return the address without the "/v1" people copy from other programs' settings."""
+    return url.rstrip("/").removesuffix("/v1")
+
+
+def _authorization(backend: str, token: SecretStr | None) -> dict[str, str]:
+    if token is None:
+        return {}
+    secret = token.get_secret_value()
+    if not secret.isascii() or not secret.isprintable():
+        raise BadModel(f"backends.{backend}.token: holds characters no token has")
+    return {"Authorization": f"Bearer {secret}"}
+
+
+async def _text(text: str) -> Output:
+    return Output(text=text)

@@ -1,0 +1,24 @@
+"""The table of flavours: what OpenAI-compatible servers there are. A new one is a file and a line."""
+
+from collections.abc import Mapping
+
+from backends.openai.flavour import Flavour, Generic
+from backends.openai.llamacpp import LlamaCpp, LlamaCppPython, LlamaCppRouter
+from backends.openai.llamaswap import LlamaSwap
+from backends.openai.ollama import Ollama
+from backends.openai.vllm import VLlm
+
+FLAVOURS: Mapping[str, type[Flavour]] = {
+    flavour.name: flavour
+    for flavour in (
+        LlamaSwap,
+        Ollama,
+        LlamaCppRouter,
+        LlamaCpp,
+        VLlm,
+        LlamaCppPython,
+        Generic,
+    )
+}
+"""By the name of the option `flavour`, in the order they are tried: each is known by a call that
+those before it do not have; `Generic` is what is left."""

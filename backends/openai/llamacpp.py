@@ -1,0 +1,151 @@
+"""llama.cpp in its three forms: one model, a router over many, and llama-cpp-python's server."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+from pydantic import JsonValue
+
+from backends.common.http import Http
+from backends.openai.flavour import Generic, Served
+from backends.openai.replies import Listed, Listing, ask, in_mb, listing, post_settled, read
+from backends.openai.stream import ServerReply
+
+
+class Props(ServerReply):
+    """GET /props of llama.cpp; `role` is "router" where one process serves many models.
+
+    A router keeps `max_instances` of them at once, any number with 0.
+    """
+
+    class Modalities(ServerReply):
+        """What goes in besides text."""
+
+        vision: bool = False
+
+    default_generation_settings: JsonValue
+    role: str | None = None
+    max_instances: int | None = None
+    build_info: str = ""
+    total_slots: int | None = None
+    modalities: Modalities = Modalities()
+
+
+class LlamaCpp(Generic):
+    """llama.cpp with one model, given at its start."""
+
+    name: ClassVar[str] = "llamacpp"
+    exact: ClassVar[bool] = True
+    note: ClassVar[str] = (
+        "This llama-server keeps its model as long as it runs; started without a model it could "
+        "load and unload (router mode)."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Know it by /props."""
+        props = await ask(http, "/props", Props)
+        return f"llama.cpp {props.build_info}".strip() if props and props.role != "router" else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return the one model; until it is ready the server answers 503 to everything."""
+        return tuple(
+            Served(
+                id=entry.id,
+                names=frozenset(entry.aliases or ()),
+                loaded=True,
+                context=entry.meta.n_ctx,
+                size_mb=in_mb(entry.meta.size),
+            )
+            for entry in await listing(http)
+        )
+
+    async def details(self, http: Http, served: Served) -> Served:
+        """Add slots and vision from /props."""
+        props = read(Props, await http.get_json("/props"))
+        return replace(served, vision=props.modalities.vision, parallel=props.total_slots)
+
+
+class LlamaCppPython(Generic):
+    """llama-cpp-python's own server: one model, one answer at a time.
+
+    A second request cuts the first one off, which then ends without a reason.
+    """
+
+    name: ClassVar[str] = "llama-cpp-python"
+    note: ClassVar[str] = (
+        "llama-cpp-python cuts an answer off when the next request comes: set `parallel: 1` for "
+        "this backend, and let nobody else use it; or use llama-server."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Know it by the owner it names."""
+        listed = await ask(http, "/v1/models", Listing)
+        ours = listed is not None and any(entry.owned_by == "me" for entry in listed.data)
+        return "llama-cpp-python" if ours else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return what it was started with; the model asked last is in memory."""
+        return tuple(Served(id=entry.id, parallel=1) for entry in await listing(http))
+
+
+class LlamaCppRouter(Generic):
+    """llama.cpp without a model of its own: it starts a process for each model on demand.
+
+    Its /props?model=X loads X (seen with build 0c1e570), so that is never asked.
+    """
+
+    name: ClassVar[str] = "llamacpp-router"
+    can_unload: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    chat_path: ClassVar[str] = (
+        "/v1/chat/completions?autoload=false"  # loads are the queue's to plan
+    )
+    note: ClassVar[str] = (
+        "This router unloads by itself beyond --models-max (4 unless set); start it with "
+        "--models-max 0, so that only Usher decides what stays."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Know it by its role in /props."""
+        props = await ask(http, "/props", Props)
+        return f"llama.cpp router {props.build_info}" if props and props.role == "router" else None
+
+    async def notes(self, http: Http) -> tuple[str, ...]:
+        """Return the note, unless the router was started as it says."""
+        props = await ask(http, "/props", Props)
+        return () if props and props.max_instances == 0 else await super().notes(http)
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return all models with their state; "sleeping" ones wake on a request."""
+        return tuple(
+            Served(
+                id=entry.id,
+                names=frozenset(entry.aliases or ()),
+                loaded=_router_loaded(entry),
+                failed=_router_failure(entry),
+                vision="image" in entry.architecture.input_modalities
+                if entry.architecture
+                else False,
+                context=entry.meta.n_ctx,
+                size_mb=in_mb(entry.meta.size),
+            )
+            for entry in await listing(http)
+        )
+
+    async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - set in its presets
+        """Ask for the load, which answers at once."""
+        await post_settled(http, "/models/load", {"model": served.id}, "already")
+
+    async def unload(self, http: Http, served: Served) -> None:
+        """Ask for the unload, which answers at once too."""
+        await post_settled(http, "/models/unload", {"model": served.id}, "not running")
+
+
+def _router_loaded(entry: Listed) -> bool:
+    return entry.status is not None and entry.status.value in {"loaded", "sleeping"}
+
+
+def _router_failure(entry: Listed) -> str | None:
+    status = entry.status
+    if status is None or not status.failed:
+        return None
+    return f"its process ended with exit code {status.exit_code}"

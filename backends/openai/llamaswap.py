@@ -1,0 +1,53 @@
+"""llama-swap: starts and stops other servers; asking for a model may stop another."""
+
+from typing import ClassVar
+from urllib.parse import quote
+
+from backends.common.http import Http
+from backends.openai.flavour import Generic, Served
+from backends.openai.replies import ask, listing, post_settled, read
+from backends.openai.stream import ServerReply
+
+
+class Running(ServerReply):
+    """GET /running of llama-swap."""
+
+    class Process(ServerReply):
+        """One upstream; its command is never shown, it holds paths."""
+
+        model: str
+        state: str
+
+    running: tuple[Process, ...]
+
+
+class LlamaSwap(Generic):
+    """llama-swap: starts and stops other servers; asking for a model may stop another."""
+
+    name: ClassVar[str] = "llamaswap"
+    eager: ClassVar[bool] = True
+    can_unload: ClassVar[bool] = True
+    note: ClassVar[str] = (
+        "llama-swap stops a model by itself when another one starts, unless its `groups` or `matrix` "
+        "let them live together; give it a host of its own."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Know it by /running."""
+        return "llama-swap" if await ask(http, "/running", Running) else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return the configured models, marked by which are ready."""
+        states = {p.model: p.state for p in read(Running, await http.get_json("/running")).running}
+        return tuple(
+            Served(id=entry.id, loaded=states.get(entry.id) == "ready")
+            for entry in await listing(http)
+        )
+
+    async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - set in its configuration
+        """Start its server by a call that passes through; answers when it is up."""
+        await http.get_json(f"/upstream/{quote(served.id)}/v1/models", timeout_s=3600.0)
+
+    async def unload(self, http: Http, served: Served) -> None:
+        """Stop its server."""
+        await post_settled(http, f"/api/models/unload/{quote(served.id)}", None, "not found")

@@ -1,0 +1,196 @@
+"""LMStudio: texts from LM Studio, which loads and unloads when told (0.4) or at a request (0.3).
+
+The answers go the common way of `openai.py`; here is what LM Studio alone does. Two traps shape
+it: loading a loaded model makes a second copy, and errors come with status 200.
+"""
+
+from dataclasses import replace
+from typing import ClassVar
+
+from pydantic import JsonValue, SecretStr
+
+from backends.common.http import Http
+from backends.common.options import read_options
+from backends.openai.backend import OpenAI
+from backends.openai.flavour import Generic, Served
+from backends.openai.replies import ask, in_mb, read
+from backends.openai.stream import Chunk, ServerReply
+from queueing.core.catalog import BackendSpec
+from queueing.core.errors import Unavailable
+from queueing.core.requests import Record
+
+API_LOAD_PARALLEL = 4  # a load over the API gets four slots, and none can be asked for
+
+
+class LMStudioOptions(Record):
+    """A backend's settings: the API token, where the server wants one (0.4 and newer)."""
+
+    token: SecretStr | None = None
+
+
+class LMStudio(OpenAI):
+    """An LM Studio server; see `queueing.core.ports.Backend` for the obligations."""
+
+    stranger: ClassVar[str] = "nothing at this url answers like LM Studio 0.3.6 or newer"
+
+    def __init__(self, spec: BackendSpec) -> None:
+        options = read_options(LMStudioOptions, spec.options, f"backends.{spec.name}")
+        self._connect(spec, options.token, [LMStudio4(), LMStudio3()])
+
+
+# ---------------------------------------------------------------- what LM Studio answers
+
+
+class Instance(ServerReply):
+    """A copy in memory; `parallel` answers at once."""
+
+    class Settings(ServerReply):
+        """How it was loaded."""
+
+        context_length: int | None = None
+        parallel: int | None = None
+
+    id: str
+    config: Settings = Settings()
+
+
+class Downloaded(ServerReply):
+    """An entry of /api/v1/models; loaded exactly when it has instances."""
+
+    class Abilities(ServerReply):
+        """What goes in besides text."""
+
+        vision: bool = False
+
+    type: str
+    key: str
+    size_bytes: int | None = None
+    loaded_instances: tuple[Instance, ...] = ()
+    capabilities: Abilities | None = None
+    variants: tuple[str, ...] | None = None
+
+
+class Library(ServerReply):
+    """GET /api/v1/models."""
+
+    models: tuple[Downloaded, ...]
+
+
+class OldEntry(ServerReply):
+    """An entry of /api/v0/models; vision models have the type "vlm"."""
+
+    id: str
+    type: str
+    state: str
+
+
+class OldLibrary(ServerReply):
+    """GET /api/v0/models."""
+
+    data: tuple[OldEntry, ...]
+
+
+class LoadedAs(ServerReply):
+    """POST /api/v1/models/load."""
+
+    instance_id: str
+
+
+# ---------------------------------------------------------------- the two generations
+
+
+class LMStudio4(Generic):
+    """LM Studio 0.4 and newer, through its REST API v1."""
+
+    name: ClassVar[str] = "lmstudio"
+    can_unload: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    eager: ClassVar[bool] = True
+    note: ClassVar[str] = ""
+
+    async def describe(self, http: Http) -> str | None:
+        """Know it by the list of API v1; no HTTP answer names the exact version."""
+        return "LM Studio (0.4 or newer)" if await ask(http, "/api/v1/models", Library) else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return everything downloaded."""
+        library = read(Library, await http.get_json("/api/v1/models"))
+        return tuple(_served(entry) for entry in library.models)
+
+    async def load(self, http: Http, served: Served, context_length: int | None) -> None:
+        """Load a copy; answers when it is usable.
+
+        If another program loaded one meanwhile, ours goes again: two copies double the memory.
+        """
+        body: dict[str, JsonValue] = {"model": served.id}
+        if context_length is not None:
+            body["context_length"] = context_length
+        ours = read(LoadedAs, await http.post_json("/api/v1/models/load", body, timeout_s=None))
+        now = next((each for each in await self.served(http) if each.id == served.id), served)
+        if len(now.instances) > 1 and ours.instance_id in now.instances:
+            await self.unload(http, replace(now, instances=(ours.instance_id,)))
+
+    async def unload(self, http: Http, served: Served) -> None:
+        """Unload every copy; they go by the names of the copies, not by the model's."""
+        for instance in served.instances:
+            read(LoadedAs, await http.post_json("/api/v1/models/unload", {"instance_id": instance}))
+
+
+class LMStudio3(Generic):
+    """LM Studio 0.3.6 to 0.3.x: it lists through REST API v0, and loads at a request only."""
+
+    name: ClassVar[str] = "lmstudio-0.3"
+    exact: ClassVar[bool] = True
+    eager: ClassVar[bool] = True
+    note: ClassVar[str] = (
+        "LM Studio older than 0.4 cannot unload over HTTP: a model stays until LM Studio's own idle "
+        "timer ends, and other models of that card wait as long. Turn off 'Only keep last JIT "
+        "loaded model' there, it ends answers that are being written; or update to 0.4."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Know it by the list of API v0, whose entries have a state."""
+        return "LM Studio 0.3" if await ask(http, "/api/v0/models", OldLibrary) else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return everything downloaded; this generation answers one request at a time."""
+        library = read(OldLibrary, await http.get_json("/api/v0/models"))
+        return tuple(
+            Served(
+                id=entry.id,
+                loaded=entry.state == "loaded",
+                vision=entry.type == "vlm",
+                chats=entry.type != "embeddings",
+                parallel=1,
+            )
+            for entry in library.data
+        )
+
+    async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - set in the app
+        """Load by the smallest request there is; the caller's lock keeps it from racing another."""
+        body: dict[str, JsonValue] = {
+            "model": served.id,
+            "messages": [{"role": "user", "content": "hi"}],
+            "max_tokens": 1,
+        }
+        answer = read(Chunk, await http.post_json(self.chat_path, body, timeout_s=None))
+        if not answer.choices:
+            raise Unavailable(f"LM Studio answered the first request to {served.id} with nothing")
+
+
+def _served(entry: Downloaded) -> Served:
+    instances = tuple(instance.id for instance in entry.loaded_instances)
+    settings = [instance.config for instance in entry.loaded_instances]
+    slots = [each.parallel for each in settings if each.parallel]
+    contexts = [each.context_length for each in settings if each.context_length]
+    return Served(
+        id=entry.key,
+        names=frozenset((*instances, *(entry.variants or ()))),
+        loaded=bool(instances),
+        vision=bool(entry.capabilities and entry.capabilities.vision),
+        chats=entry.type == "llm",
+        parallel=min(slots, default=API_LOAD_PARALLEL),
+        context=min(contexts, default=None),
+        size_mb=in_mb(entry.size_bytes),
+        instances=instances,
+    )

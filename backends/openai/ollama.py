@@ -1,0 +1,109 @@
+"""Ollama, through its own calls for everything but the answers."""
+
+from dataclasses import replace
+from typing import ClassVar, TypedDict
+
+from pydantic import JsonValue
+
+from backends.common.http import Http
+from backends.openai.flavour import Generic, Served
+from backends.openai.replies import ask, in_mb, read
+from backends.openai.stream import ServerReply
+
+
+class OllamaVersion(ServerReply):
+    """GET /api/version; llama-swap answers there too, and adds `build_date`."""
+
+    version: str
+    build_date: str | None = None
+
+
+class OllamaModel(ServerReply):
+    """An entry of /api/tags and /api/ps (which tells the context); sizes in bytes."""
+
+    name: str
+    model: str = ""
+    size: int | None = None
+    capabilities: tuple[str, ...] = ()
+    context_length: int | None = None
+
+
+class OllamaModels(ServerReply):
+    """GET /api/tags and /api/ps."""
+
+    models: tuple[OllamaModel, ...]
+
+
+class OllamaShow(ServerReply):
+    """POST /api/show."""
+
+    capabilities: tuple[str, ...] = ()
+
+
+class OllamaAbilities(TypedDict):
+    """The part of `Served` that says what a model can do."""
+
+    vision: bool | None
+    chats: bool
+
+
+class Ollama(Generic):
+    """Ollama, through its own calls for everything but the answers."""
+
+    name: ClassVar[str] = "ollama"
+    eager: ClassVar[bool] = True
+    can_unload: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    note: ClassVar[str] = (
+        "Ollama's context length is set on its side (OLLAMA_CONTEXT_LENGTH or a Modelfile), not here."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Know it by /api/version; llama-swap answers there too, with a build date."""
+        answer = await ask(http, "/api/version", OllamaVersion)
+        return f"Ollama {answer.version}" if answer and answer.build_date is None else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return what is downloaded, marked by what is in memory."""
+        tags = read(OllamaModels, await http.get_json("/api/tags")).models
+        resident = read(OllamaModels, await http.get_json("/api/ps")).models
+        loaded = {model.name: model.context_length for model in resident}
+        return tuple(
+            Served(
+                id=model.name,
+                names=frozenset({model.model}) - {""},
+                loaded=model.name in loaded,
+                context=loaded.get(model.name),
+                size_mb=in_mb(model.size),
+                **_abilities(model.capabilities),
+            )
+            for model in tags
+        )
+
+    async def details(self, http: Http, served: Served) -> Served:
+        """Add vision, and whether it writes at all, from /api/show."""
+        able = read(
+            OllamaShow, await http.post_json("/api/show", {"model": served.id})
+        ).capabilities
+        # Old versions tell no capabilities; what they serve writes.
+        return replace(served, vision="vision" in able, chats=not able or "completion" in able)
+
+    async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - /v1 requests would undo it
+        """Load for good; answers when it is done. Requests on /v1 leave `keep_alive` as it is."""
+        await http.post_json("/api/generate", _keep(served, -1), timeout_s=None)
+
+    async def unload(self, http: Http, served: Served) -> None:
+        """End the stay."""
+        await http.post_json("/api/generate", _keep(served, 0), timeout_s=60.0)
+
+
+def _abilities(able: tuple[str, ...]) -> OllamaAbilities:
+    """Read Ollama's capabilities; versions that tell none serve models that write."""
+    if not able:
+        return {"vision": None, "chats": True}
+    return {"vision": "vision" in able, "chats": "completion" in able}
+
+
+def _keep(served: Served, seconds: int) -> JsonValue:
+    """Return an Ollama request without a prompt: it only loads (-1: for good) or unloads (0)."""
+    return {"model": served.id, "keep_alive": seconds, "stream": False}

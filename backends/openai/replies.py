@@ -1,0 +1,118 @@
+"""How text servers' control calls are asked and their answers read into validated records.
+
+Unknown keys are left out; an answer that lacks what is needed is a failure of the server, whatever
+its status said. The records of one flavour live with it; `Listed` is what all have.
+"""
+
+from typing import TypeVar
+
+from pydantic import JsonValue, ValidationError
+
+from backends.common.http import ERROR_LIMIT, JSON_LIMIT, Http, HttpFailed, HttpRefused
+from backends.openai.errors import classify, wants_token
+from backends.openai.stream import ServerReply
+from queueing.core.errors import Unavailable
+
+MB = 1024 * 1024
+BUSY = {408, 429, 502, 503, 504}  # says nothing of what the server is
+Answer = TypeVar("Answer", bound=ServerReply)
+
+
+class Listed(ServerReply):
+    """An entry of /v1/models, with llama.cpp's additions."""
+
+    class Status(ServerReply):
+        """llama.cpp's router and llama-swap: unloaded, loading, loaded, sleeping."""
+
+        value: str = ""
+        failed: bool = False
+        exit_code: int | None = None
+
+    class Architecture(ServerReply):
+        """llama.cpp's router: what goes in."""
+
+        input_modalities: tuple[str, ...] = ()
+
+    class Meta(ServerReply):
+        """llama.cpp: `size` of the weights in bytes, `n_ctx` the context of each slot."""
+
+        size: int | None = None
+        n_ctx: int | None = None
+
+    id: str
+    aliases: tuple[str, ...] | None = None
+    owned_by: str | None = None
+    status: Status | None = None
+    architecture: Architecture | None = None
+    meta: Meta = Meta()
+    max_model_len: int | None = None  # vLLM's context
+
+
+class Listing(ServerReply):
+    """GET /v1/models."""
+
+    data: tuple[Listed, ...]
+
+
+class TokenRefused(Unavailable):
+    """The server does not answer this without another token; jobs wait until an admin helps."""
+
+
+def read(record: type[Answer], body: JsonValue) -> Answer:
+    """Return an answer as a record.
+
+    Raises what an error in it means, `Unavailable` when it is neither.
+    """
+    if isinstance(body, dict) and body.get("error"):
+        raise classify(200, body)
+    try:
+        return record.model_validate(body)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise Unavailable(f"unexpected answer: {where}: {fault['msg']}") from None
+
+
+async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
+    """Return a GET's answer as a record, or None when the server has no such call.
+
+    Statuses do not tell: LM Studio answers 200 with an error to any path, others with a web page.
+    Raises `Unavailable` when there is no answer, `TokenRefused` when there is none without a token.
+    """
+    try:
+        text, _ = await http.get_bytes(path, limit=JSON_LIMIT)
+    except (HttpRefused, HttpFailed) as error:
+        _refuse_stranger(error.status, error.body)
+        if error.status in BUSY:
+            raise Unavailable(str(error)) from error
+        return None
+    try:
+        return record.model_validate_json(text)
+    except ValidationError:
+        _refuse_stranger(200, text[:ERROR_LIMIT].decode(errors="replace"))
+        return None
+
+
+def _refuse_stranger(status: int, body: JsonValue) -> None:
+    if wants_token(status, body):
+        raise TokenRefused("the server refuses the token, or wants one (setting `token`)")
+
+
+async def listing(http: Http) -> tuple[Listed, ...]:
+    """Return GET /v1/models, which every server has."""
+    return read(Listing, await http.get_json("/v1/models")).data
+
+
+async def post_settled(http: Http, path: str, body: JsonValue, settled: str) -> None:
+    """POST and ignore the answer; a refusal with `settled` in it means that it is so already."""
+    try:
+        async with http.stream_lines(path, body, read_s=60.0):  # llama-swap answers no JSON
+            pass
+    except HttpRefused as error:
+        if settled not in error.body:
+            raise
+
+
+def in_mb(size: int | None) -> int | None:
+    """Return a size in bytes as MB, None where it is not told."""
+    return None if size is None else round(size / MB)

@@ -1,0 +1,170 @@
+"""Reads a streamed chat completion: server-sent events in, the answer so far out. Pure.
+
+One reader for all servers; it copes with what they were seen to send (see the tests) and never
+decides what an error means: that is `llm_errors`.
+"""
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from queueing.core.errors import Unavailable
+
+ANSWER_LIMIT = 400_000  # characters; a model that repeats itself for ever is stopped here
+PLAIN_LIMIT = 1_000_000  # characters of an answer that is no event stream
+THINK, THOUGHT = "<think>", "</think>"
+
+
+class ServerReply(BaseModel):
+    """Base of what servers answer: unknown keys are theirs to add."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Piece(ServerReply):
+    """The newest piece of an answer, or a whole one; reasoning has two names."""
+
+    content: JsonValue = None
+    reasoning_content: JsonValue = None
+    reasoning: JsonValue = None
+
+    @property
+    def text(self) -> str:
+        """The visible part; some servers send null or parts here."""
+        return self.content if isinstance(self.content, str) else ""
+
+    @property
+    def thinks(self) -> bool:
+        """Whether it holds reasoning."""
+        return bool(self.reasoning_content or self.reasoning)
+
+
+class Choice(ServerReply):
+    """One alternative; only the first is asked for."""
+
+    delta: Piece | None = None
+    message: Piece | None = None
+    finish_reason: str | None = None
+
+
+class Chunk(ServerReply):
+    """One event of a stream, or a whole answer to a request that was not streamed."""
+
+    model: str | None = None
+    choices: tuple[Choice, ...] | None = None
+    error: JsonValue = None
+
+
+class StreamError(Exception):
+    """The server reported an error inside its 200 answer; `body` is what it said."""
+
+    def __init__(self, body: JsonValue) -> None:
+        super().__init__("error inside the stream")
+        self.body = body
+
+
+class Garbage(Unavailable):
+    """The server streamed something that is no answer."""
+
+
+class AnswerReader:
+    """Takes the lines of a response one by one and holds the answer so far.
+
+    `finished` is the server's reason for the end ("stop", "length"), None while there is none;
+    `model` the name of the model that says it answers; `ended` tells that no line matters any
+    more; `silent` that not one event came; `thinks` that reasoning was left out.
+    """
+
+    def __init__(self) -> None:
+        self.finished: str | None = None
+        self.model: str | None = None
+        self.ended = False
+        self.silent = True
+        self.thinks = False
+        self._parts: list[str] = []
+        self._length = 0
+        self._plain: list[str] = []
+        self._plain_length = 0
+
+    @property
+    def text(self) -> str:
+        """The visible answer so far, without a leading block of thoughts."""
+        return without_thoughts("".join(self._parts), over=self.finished is not None)
+
+    def feed(self, line: str) -> bool:
+        """Take one line; return whether it brought a sign of progress.
+
+        Raises `StreamError` for an error event, `Garbage` for what is none.
+        """
+        name, colon, value = line.partition(":")
+        if not line or not name or self.ended:  # a line that begins with a colon is a comment
+            return False
+        value = value.removeprefix(" ")
+        match name:
+            case "data" if colon:
+                return self._event(value)
+            case "error" if colon:  # llama.cpp before 2025-08 named errors this way
+                raise StreamError(value)
+            case "event" | "id" | "retry" if colon:
+                return False
+        return self._keep(line)
+
+    def close(self) -> None:
+        """Note the end of the stream; an answer that was not streamed is read now.
+
+        Raises as `feed`.
+        """
+        if self._plain and self.silent:
+            self._take("\n".join(self._plain))
+
+    def _event(self, data: str) -> bool:
+        if data.strip() == "[DONE]":
+            self.ended = True
+            return False
+        return self._take(data)
+
+    def _take(self, data: str) -> bool:
+        try:
+            chunk = Chunk.model_validate_json(data)
+        except ValidationError:
+            raise Garbage(f"the server streamed garbage: {data[:200]!a}") from None
+        if chunk.error:
+            raise StreamError(chunk.error)
+        self.silent = False
+        self.model = chunk.model or self.model
+        if not chunk.choices:  # the usage chunk has none
+            return False
+        return self._choice(chunk.choices[0])
+
+    def _choice(self, choice: Choice) -> bool:
+        piece = choice.delta or choice.message or Piece()
+        self.finished = choice.finish_reason or self.finished
+        self.thinks = self.thinks or piece.thinks
+        self._parts.append(piece.text)
+        self._length += len(piece.text)
+        if self._length > ANSWER_LIMIT:
+            self.finished, self.ended = "length", True
+        return bool(piece.text or piece.thinks)
+
+    def _keep(self, line: str) -> bool:
+        """Keep a line that is no event: LM Studio answers errors as plain JSON with status 200."""
+        self._plain_length += len(line)
+        if self._plain_length > PLAIN_LIMIT:
+            raise Garbage("the server answered something that is no event stream")
+        self._plain.append(line)
+        return False
+
+
+def without_thoughts(content: str, *, over: bool = True) -> str:
+    """Return the answer without the thoughts some servers leave in front of it.
+
+    `over` tells that nothing more will come; before that, a text that may still become a block
+    of thoughts is withheld.
+    """
+    text = content.lstrip()
+    if text.startswith(THINK):
+        return text.partition(THOUGHT)[2].lstrip()
+    if not over and THINK.startswith(text):
+        return ""
+    # Templates that end in "<think>" leave only the closing tag to the model; on a line of its
+    # own it is no quotation.
+    before, tag, after = text.partition(f"\n{THOUGHT}\n")
+    return after.lstrip() if tag and THINK not in before else text

@@ -1,0 +1,38 @@
+"""vLLM: one model a process, there from its start to its end."""
+
+from typing import ClassVar
+
+from backends.common.http import Http
+from backends.openai.flavour import Generic, Served
+from backends.openai.replies import ask, listing
+from backends.openai.stream import ServerReply
+
+BATCH = 4  # it does not tell how many answers it writes at once, but it is made for many
+
+
+class VllmVersion(ServerReply):
+    """GET /version."""
+
+    version: str
+
+
+class VLlm(Generic):
+    """vLLM: one model a process, there from its start to its end."""
+
+    name: ClassVar[str] = "vllm"
+    exact: ClassVar[bool] = True
+    note: ClassVar[str] = (
+        "vLLM keeps its model as long as it runs: its memory is never free for other models."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Know it by /version."""
+        answer = await ask(http, "/version", VllmVersion)
+        return f"vLLM {answer.version}" if answer else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return the list; all of it is loaded."""
+        return tuple(
+            Served(id=entry.id, loaded=True, parallel=BATCH, context=entry.max_model_len)
+            for entry in await listing(http)
+        )

@@ -1,0 +1,1 @@
+"""Everything about conversations that holds on every chat platform."""

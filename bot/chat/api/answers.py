@@ -1,0 +1,82 @@
+"""What a command may answer; the presenter sends it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from bot.chat.api.base import MessageRef
+from bot.chat.api.content import Content, Form
+from bot.chat.api.origin import Origin
+from queueing.core.jobs import Job
+from queueing.core.requests import Record
+
+
+class Task(Record):
+    """TaskHandler of a command that outlasts its call; safe to be done twice."""
+
+    command: str
+    language: str
+    model: str | None = None
+    host: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placed:
+    """A job was accepted: its status message is the answer."""
+
+    job: Job
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownAgain:
+    """A job that has ended, brought back in a fresh message; `origin` is the call's."""
+
+    job: Job
+    origin: Origin
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """A plain answer. `private` shows it to the caller alone where the platform can."""
+
+    content: Content
+    private: bool = True
+
+
+class TaskHandler(Protocol):
+    """Does what outlasts a call and returns what the first answer then becomes."""
+
+    async def __call__(self, task: Task, /) -> Content:
+        """Do the task; failures become content. After a crash it may be called again."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Working:
+    """An answer now, and another in its place when the task is done."""
+
+    content: Content
+    task: Task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """A form to fill in; where the platform shows none, `content` asks for a reply instead."""
+
+    form: Form
+    content: Content
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Removed:
+    """The bot's messages to delete; where one cannot be, it shows `instead`.
+
+    `said` confirms it to who typed the command; under a pressed button nothing need be said.
+    """
+
+    refs: Sequence[MessageRef]
+    instead: Content
+    said: Content
+
+
+Answer = Placed | ShownAgain | Reply | Working | Asked | Removed | None
+"""None: the call was a button whose effect shows elsewhere."""

@@ -1,0 +1,66 @@
+"""What kind of thing a person attached, told by its name and its kind alone; pure.
+
+Chats guess the kind of many files as "bytes", so the ending of the name counts where they do.
+"""
+
+from enum import StrEnum
+from pathlib import PurePath
+
+from bot.requests.text_files import is_text_file
+
+
+class AttachmentKind(StrEnum):
+    """Everything chats let people attach; which command uses what stands in the command table."""
+
+    PICTURE = "picture"
+    TEXT = "text"  # a file that is read as words
+    DOCUMENT = "document"  # PDF and office files
+    FILM = "film"
+    ROUND_VIDEO = "round-video"  # recorded in the chat and shown as a circle
+    ANIMATION = "animation"  # a GIF, or a film that plays like one
+    VOICE = "voice"  # recorded in the chat
+    AUDIO = "audio"
+    STICKER = "sticker"
+    ARCHIVE = "archive"
+    POLL = "poll"
+    PLACE = "place"
+    CONTACT = "contact"
+    UNSEEN = "unseen"  # whatever is in a message that its service keeps from the bot
+    OTHER = "other"
+
+
+_BY_ENDING = {
+    AttachmentKind.PICTURE: ".png .jpg .jpeg .webp .heic .heif .avif .bmp .tif .tiff",
+    AttachmentKind.ANIMATION: ".gif",
+    AttachmentKind.DOCUMENT: (
+        ".pdf .doc .docx .odt .rtf .pages .xls .xlsx .ods .numbers .ppt .pptx .odp .key .epub"
+    ),
+    AttachmentKind.FILM: ".mp4 .mkv .webm .mov .avi .m4v .wmv .mpg .mpeg",
+    AttachmentKind.AUDIO: ".mp3 .m4a .aac .wav .flac .ogg .oga .opus .wma",
+    AttachmentKind.ARCHIVE: ".zip .rar .7z .tar .gz .tgz .bz2 .xz .zst .jar .iso",
+}
+_ENDINGS = {ending: kind for kind, endings in _BY_ENDING.items() for ending in endings.split()}
+_BY_FAMILY = {
+    "image": AttachmentKind.PICTURE,
+    "video": AttachmentKind.FILM,
+    "audio": AttachmentKind.AUDIO,
+}
+_OFFICE = ("application/vnd.openxmlformats", "application/vnd.oasis", "application/vnd.ms-")
+_DOCUMENTS = frozenset({"application/pdf", "application/msword", "application/rtf", "text/rtf"})
+
+
+def kind_of(name: str, mime: str) -> AttachmentKind:
+    """Return what kind of file this is, as far as its name and its declared kind show."""
+    said = mime.partition(";")[0].strip().lower()
+    if said == "image/gif":
+        return AttachmentKind.ANIMATION
+    if (family := _BY_FAMILY.get(said.partition("/")[0])) is not None:
+        return family
+    if said in _DOCUMENTS or said.startswith(_OFFICE):
+        return AttachmentKind.DOCUMENT
+    by_ending = _ENDINGS.get(PurePath(name).suffix.lower())
+    if by_ending is not None:
+        return by_ending
+    if is_text_file(name, mime):
+        return AttachmentKind.TEXT
+    return AttachmentKind.OTHER

@@ -1,0 +1,123 @@
+"""What a message shows, and the forms a person fills in.
+
+Texts travel as structure, not as markup: a plain `str` is shown literally whatever it holds, a
+`Moment` is a point in time the platform shows in its own way, `Markdown` is a model's answer. So
+no prompt and no answer can ever become a mention, a link or a tag by accident.
+"""
+
+from dataclasses import dataclass
+
+from queueing.core.requests import File
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time (UNIX seconds), shown in the reader's own time or as a live countdown.
+
+    `spread_s` is about how far off it may be, `clock` asks for the time of day alone, as within a
+    sentence. `before` is the word a time of day needs and a countdown does not, such as "at ".
+    """
+
+    at: float
+    spread_s: float = 0.0
+    clock: bool = False
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Markdown:
+    """Text in the Markdown a language model writes; formatting is kept where it can be."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strong:
+    """Words that stand out, such as a model's name at the head of its line.
+
+    `job` is the past job a line is about that these words head: where a platform can, the button
+    that shows it stands beside the line, and so does its picture, where there is one to be seen.
+    """
+
+    text: str
+    job: int | None = None
+    pictured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What a person can type, such as "/help image"; where the platform can, a tap takes it over."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """How much of something is done, from 0 to 1."""
+
+    share: float
+
+
+Part = str | Moment | Markdown | Strong | Typed | Bar
+Body = tuple[Part, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Button:
+    """A button that works after any restart: all it needs is the command and the job it carries.
+
+    `number` says which of the job's pictures is meant, counted from 1; it comes back as the option
+    "number", the job's id as "id". `hint` says in words what a short label means, where a platform
+    can show or read that out.
+    """
+
+    command: str
+    job_id: int
+    label: str
+    danger: bool = False
+    number: int | None = None
+    hint: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Content:
+    """What a message shows. Equal contents look the same, so an edit between them is needless.
+
+    `files` are pictures or attachments (the first picture is shown large); `buttons` are rows.
+    `mention` is a platform's user id that may be notified by this message, nobody else can be.
+    `spoiler` hides the pictures until a reader asks for them; `awaits` says that a reply to this
+    very message is hoped for, so that a platform may open the reader's keyboard for it.
+    """
+
+    body: Body = ()
+    files: tuple[File, ...] = ()
+    buttons: tuple[tuple[Button, ...], ...] = ()
+    mention: str | None = None
+    spoiler: bool = False
+    awaits: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormField:
+    """A line to fill in; `name` is the command's parameter, `long` gives it several lines."""
+
+    name: str
+    label: str
+    value: str = ""
+    long: bool = False
+    required: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Form:
+    """Asks for a command's values: at most five fields, because Discord shows no more.
+
+    Sent off, it comes in as a call of `command` with these values and, where it is about a job,
+    the option "id". Like a button it works after any restart.
+    """
+
+    command: str
+    title: str
+    fields: tuple[FormField, ...]
+    send: str
+    job_id: int | None = None

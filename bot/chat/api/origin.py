@@ -1,0 +1,56 @@
+"""Where a job came from: stored with it, and all that its messages need to know of its caller."""
+
+from bot.chat.api.base import Invocation, MessageRef
+from bot.chat.api.chat_settings import places_of
+from queueing.core.requests import Record
+
+
+class NearModel(Record):
+    """The first word of a prompt, and the model whose name it nearly is."""
+
+    word: str
+    meant: str
+
+
+class Origin(Record):
+    """Where a job came from; stored with it as its `reply_to`."""
+
+    platform: str
+    chat: str
+    within: tuple[str, ...] = ()  # what the chat is part of; jobs of older versions do not say
+    group: bool
+    user: str
+    user_name: str
+    language: str
+    key: str
+    request: str | None = None  # the caller's own message, to reply to
+    near: NearModel | None = None
+    parts: tuple[str, ...] = ()  # of the album it was asked with, those that belong to it
+
+    @classmethod
+    def of(cls, call: Invocation, language: str, near: NearModel | None = None) -> "Origin":
+        """Return the origin of what this call asks for."""
+        return cls(
+            platform=call.platform,
+            chat=call.chat,
+            within=call.within,
+            group=call.group,
+            user=call.user,
+            user_name=call.user_name,
+            language=language,
+            key=call.key,
+            request=call.request.message if call.request else None,
+            near=near,
+            parts=tuple(file.part for file in call.files if file.part),
+        )
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the ids by which a configuration may name the chat, the nearest first."""
+        return places_of(self.chat, self.within)
+
+    def request_ref(self) -> MessageRef | None:
+        """Return the caller's own message, where there is one."""
+        if self.request is None:
+            return None
+        return MessageRef(platform=self.platform, chat=self.chat, message=self.request)

@@ -1,0 +1,53 @@
+"""The menu entry "Ask about this": a form for the question, or at once where there are files.
+
+A form cannot take files along, so what hangs on the message is looked at without one.
+"""
+
+from bot.chat.api.answers import Answer, Asked
+from bot.chat.api.content import Content, Form, FormField
+from bot.chat.api.table import Command
+from bot.chat.commands import ask, place
+from bot.chat.commands.context import Call, CallRefused, Context
+from bot.chat.commands.edit import FORM_TEXT_MOST
+from bot.chat.commands.talks import quoted_in
+from bot.chat.texts import word
+
+COMMAND = Command(
+    name="ask-about",
+    help="menu.ask_about",
+    menu="menu.ask_about",
+    hidden=True,
+    opens_form=True,
+    takes=ask.COMMAND.takes,
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    if call.invocation.files:
+        return await _at_once(context, call)
+    quoted = quoted_in(call)[:FORM_TEXT_MOST]
+    if not quoted:
+        raise CallRefused("refused.nothing_to_ask")
+    language = call.language
+    question = word(language, "form.question")
+    about = word(language, "form.about")
+    form = Form(
+        command="ask",
+        title=word(language, "form.ask_about"),
+        fields=(
+            FormField(name="prompt", label=question, required=True),
+            FormField(name="about", label=about, value=quoted, long=True, required=True),
+        ),
+        send=word(language, "form.send"),
+    )
+    return Asked(form=form, content=Content(body=(question,)))
+
+
+async def _at_once(context: Context, call: Call) -> Answer:
+    """Say what the message's files and words are about."""
+    files = await place.pictures(call)
+    said = await place.words(call, ask.QUESTION_LIMIT)
+    about = "\n\n".join(each for each in (said, quoted_in(call)) if each)
+    key = "ask_about.question" if about else "describe.question"
+    question = ask.about(about, word(call.language, key))
+    return await ask.ask(context, call, None, ask.asked(question, files))

@@ -1,0 +1,36 @@
+"""`/ban <person> [reason]`, for admins: a person may not use Usher, for a while or for good."""
+
+from bot.chat.api.answers import Answer
+from bot.chat.api.content import Moment
+from bot.chat.api.table import Command, Param, ParamKind
+from bot.chat.commands.context import Call, CallRefused, Context, audited, reply
+from bot.chat.commands.people import meant_person
+from bot.people.users import HOUR_S
+
+COMMAND = Command(
+    name="ban",
+    help="command.ban",
+    admin=True,
+    params=(
+        Param(name="person", kind=ParamKind.PERSON, help="param.person", positional=True),
+        Param(name="reason", kind=ParamKind.TEXT, help="param.reason", positional=True),
+        Param(name="hours", kind=ParamKind.DECIMAL, help="param.hours", least=0.1, most=87_600),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    user, now = await meant_person(context, call), context.clock.now()
+    own = user == call.invocation.user
+    if context.access.is_admin(user, call.invocation.rights if own else ()):
+        raise CallRefused("refused.ban_admin")
+    hours, reason = call.decimal("hours"), call.text("reason")
+    until = None if hours is None else now + hours * HOUR_S
+    await context.people.change(user, banned_at=now, banned_until=until, ban_reason=reason)
+    for job in await context.queue.open_jobs(user):
+        await context.queue.cancel(job.id)
+    told = (reason, None if hours is None else f"for {hours:g} h")
+    await audited(context, call, "ban", user, ", ".join(each for each in told if each))
+    if until is None:
+        return reply(call.say("ban.done", person=user))
+    return reply(call.say("ban.done_until", person=user, moment=Moment(until)))

@@ -1,0 +1,45 @@
+"""`/cancel [job]` and the button of that name: a waiting job leaves its line, a running one stops.
+
+`/cancel all` ends all of the caller's open jobs.
+"""
+
+from bot.chat.api.answers import Answer
+from bot.chat.api.table import Command, Param, ParamKind, Topic
+from bot.chat.commands.context import Call, CallRefused, Context, reply
+from bot.chat.commands.jobs import meant_job
+from queueing.core.jobs import JobState
+
+_ALL = "all"
+
+COMMAND = Command(
+    name="cancel",
+    help="command.cancel",
+    topic=Topic.JOBS,
+    params=(
+        Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True, choices=(_ALL,)),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    if call.text("id") == _ALL:
+        return await _all(context, call)
+    job = await meant_job(context, call)
+    if job.state.final:
+        raise CallRefused("refused.already_ended", job=job.id)
+    ended = await context.queue.cancel(job.id)
+    if ended is None or ended.state is not JobState.CANCELLED:
+        raise CallRefused("refused.already_ended", job=job.id)
+    if call.invocation.button:
+        return None  # the status message under the button says it
+    return reply(call.say("cancel.done", job=job.id))
+
+
+async def _all(context: Context, call: Call) -> Answer:
+    mine = await context.queue.open_jobs(call.invocation.user)
+    if not mine:
+        raise CallRefused("refused.no_open_job")
+    # The youngest first: so none is started, or let into its line, only to be cancelled there.
+    ended = [await context.queue.cancel(job.id) for job in reversed(mine)]
+    count = sum(job is not None and job.state is JobState.CANCELLED for job in ended)
+    return reply(call.say("cancel.all_done", count=count))

@@ -1,0 +1,32 @@
+"""`/clear <model>`, for admins: cancel every job that waits for a model; running ones go on."""
+
+from bot.chat.api.answers import Answer
+from bot.chat.api.table import Command, Param, ParamKind
+from bot.chat.commands.context import Call, Context, audited, reply
+from bot.chat.commands.target import meant_model
+
+COMMAND = Command(
+    name="clear",
+    help="command.clear",
+    admin=True,
+    params=(
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.admin_model",
+            required=True,
+            positional=True,
+        ),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    model = meant_model(context.catalog, call)
+    cancelled = await context.queue.clear(model)
+    for job in cancelled:
+        await context.people.give_back(job.id)  # its owner did not want this
+    await audited(context, call, "clear", model, f"jobs: {len(cancelled)}")
+    if not cancelled:
+        return reply(call.say("clear.nothing", model=model))
+    return reply(call.say("clear.done", model=model, count=len(cancelled)))

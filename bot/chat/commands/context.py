@@ -1,0 +1,171 @@
+"""What a command's handler is given, and what it may answer.
+
+A handler only decides and stores: it never sends. What it returns is sent by the presenter.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bot.chat.api.answers import Reply
+from bot.chat.api.base import Invocation
+from bot.chat.api.chat_settings import ChatSettingsTable
+from bot.chat.api.content import Body, Button, Content
+from bot.chat.api.table import Command
+from bot.chat.commands.parse import Args, BadCall
+from bot.chat.delivery.links import Links
+from bot.chat.records.chat_log import ChatLog
+from bot.chat.records.message_records import MessageRecords
+from bot.chat.texts import Value, say, word
+from bot.people.access import Access
+from bot.people.audit_log import Act, AuditLog
+from bot.people.invites import Invites
+from bot.people.naming import NameForms
+from bot.people.received import Received
+from bot.people.users import People, Person
+from bot.requests.conversation import IDLE_S
+from bot.requests.styles import Style
+from queueing.core.catalog import Catalog
+from queueing.core.near import near
+from queueing.core.ports import Clock
+from queueing.core.requests import Capability
+from queueing.service.jobqueue import JobQueue
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Defaults:
+    """The usual model for each capability, by name; None takes the first able one."""
+
+    image: str | None = None
+    ask: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """Everything a handler may use.
+
+    `naming` says how people are named on each platform there is. `chat_logs` are, by platform, the
+    chats that the bot keeps itself. `invites` is None where the web chat has no token, so that
+    everybody there is the same person. `idle_s` is how long a chat without others goes on with the
+    last exchange.
+    """
+
+    queue: JobQueue
+    records: MessageRecords
+    people: People
+    audit: AuditLog
+    access: Access
+    clock: Clock
+    defaults: Defaults
+    commands: Sequence[Command]
+    chat_logs: Mapping[str, ChatLog] = field(default_factory=dict)
+    rooms: ChatSettingsTable = field(default_factory=ChatSettingsTable)
+    styles: Mapping[str, Style] = field(default_factory=dict)
+    invites: Invites | None = None
+    naming: Mapping[str, NameForms] = field(default_factory=dict)
+    idle_s: float = IDLE_S
+    links: Links | None = None
+    received: Received | None = None
+
+    @property
+    def catalog(self) -> Catalog:
+        """The models, hosts and backends known now."""
+        return self.queue.catalog
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One invocation with its checked values, its caller, and their language."""
+
+    invocation: Invocation
+    args: Args
+    person: Person
+    language: str
+
+    def text(self, name: str) -> str | None:
+        """Return a text value, or None where it was not given."""
+        value = self.args.get(name)
+        return None if value is None else str(value)
+
+    def whole(self, name: str) -> int | None:
+        """Return a whole number, or None where it was not given."""
+        value = self.args.get(name)
+        return None if value is None else int(value)
+
+    def decimal(self, name: str) -> float | None:
+        """Return a number, or None where it was not given."""
+        value = self.args.get(name)
+        return None if value is None else float(value)
+
+    async def turn(self) -> None:
+        """Wait until everything the caller sent here earlier is accepted or refused."""
+        if self.invocation.arrival is not None:
+            await self.invocation.arrival.turn()
+
+    def say(self, key: str, **values: Value) -> Body:
+        """Return a text in the caller's language."""
+        return say(self.language, key, **values)
+
+
+class CallRefused(Exception):
+    """A call is refused with a text; `key` and `values` make it."""
+
+    def __init__(self, key: str, **values: Value) -> None:
+        super().__init__(key)
+        self.key = key
+        self.values = values
+
+
+def reply(body: Body, *, private: bool = True, buttons: Sequence[Button] = ()) -> Reply:
+    """Return an answer of words, with its buttons in one row."""
+    rows = (tuple(buttons),) if buttons else ()
+    return Reply(content=Content(body=body, buttons=rows), private=private)
+
+
+def usual_model(context: Context, person: Person, capability: Capability) -> str:
+    """Return the model taken when a call names none: the person's own, ours, the first able.
+
+    Raises `CallRefused` when there is none.
+    """
+    able = context.catalog.able(capability)
+    if not able:
+        raise CallRefused("refused.no_model")
+    is_picture = capability in {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}
+    own = person.image_model if is_picture else person.ask_model
+    usual = context.defaults.image if is_picture else context.defaults.ask
+    return next((str(name) for name in (own, usual) if name in able), able[0])
+
+
+def unknown_command(name: str, known: Sequence[str], language: str) -> CallRefused:
+    """Return the refusal of a command there is none of, with the one that was perhaps meant."""
+    close = near(name, known)
+    hint = word(language, "hint.help")
+    if close:
+        hint = word(language, "hint.did_you_mean", names=f"/{close[0]}")
+    return CallRefused("refused.unknown_command", command=name[:40], hint=hint)
+
+
+def is_admin(context: Context, call: Call) -> bool:
+    """Return whether the caller is an admin in this call."""
+    return context.access.is_admin(call.invocation.user, call.invocation.rights)
+
+
+async def audited(
+    context: Context, call: Call, action: str, subject: str, detail: str = ""
+) -> None:
+    """Write down what an admin has just done, and by which right where that was not their own id."""
+    actor, now = call.invocation.user, context.clock.now()
+    right = context.access.admin_by(actor, call.invocation.rights)
+    if right is not None and right != actor:
+        detail = f"{detail}, as {right}" if detail else f"as {right}"
+    await context.audit.write(
+        Act(at=now, actor=actor, action=action, subject=subject, detail=detail)
+    )
+
+
+def bounded(text: str | None, limit: int) -> str:
+    """Return a text that is neither empty nor longer than `limit`. Raises `BadCall`."""
+    if not text:
+        raise BadCall("problem.empty")
+    if len(text) > limit:
+        raise BadCall("problem.too_long", length=len(text), limit=limit)
+    return text

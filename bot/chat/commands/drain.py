@@ -1,0 +1,42 @@
+"""`/drain <host>`, for admins: pause a host, let its work end, unload it all: the card is free."""
+
+from bot.chat.api.answers import Answer, Task, Working
+from bot.chat.api.content import Content
+from bot.chat.api.table import Command, Param, ParamKind
+from bot.chat.commands.context import Call, Context, audited
+from bot.chat.commands.target import meant_host
+from bot.chat.texts import say
+from bot.chat.texts.problems import told
+from queueing.core.errors import QueueError
+from queueing.planning.retry import problem_of
+
+COMMAND = Command(
+    name="drain",
+    help="command.drain",
+    admin=True,
+    params=(
+        Param(name="host", kind=ParamKind.HOST, help="param.host", required=True, positional=True),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    host = meant_host(context.catalog, call)
+    await context.queue.pause(host=host)  # durable before anybody hears of it
+    await audited(context, call, "drain", host)
+
+    task = Task(command=COMMAND.name, language=call.language, host=host)
+    return Working(content=Content(body=call.say("drain.started", host=host)), task=task)
+
+
+async def work(context: Context, task: Task) -> Content:
+    """Empty the host, unless it was resumed meanwhile, and say so."""
+    host = task.host or ""
+    try:
+        if host not in context.queue.paused().hosts:
+            return Content(body=say(task.language, "drain.resumed", host=host))
+        await context.queue.drain(host)
+    except QueueError as error:
+        reason = told(problem_of(error), task.language)
+        return Content(body=say(task.language, "drain.failed", host=host, reason=reason))
+    return Content(body=say(task.language, "drain.done", host=host))

@@ -1,0 +1,79 @@
+"""`/forget me` and `/forget conversation`: really deletes what is stored of the caller."""
+
+from bot.chat.api.answers import Answer
+from bot.chat.api.origin import Origin
+from bot.chat.api.table import Command, Param, ParamKind
+from bot.chat.commands.context import Call, Context, reply
+from bot.chat.records.chat_log import ChatLog
+from queueing.core.jobs import Job
+from queueing.core.requests import Chat
+
+_PAGE = 200
+
+COMMAND = Command(
+    name="forget",
+    help="command.forget",
+    params=(
+        Param(
+            name="what",
+            kind=ParamKind.CHOICE,
+            help="param.what",
+            required=True,
+            positional=True,
+            choices=("conversation", "me"),
+        ),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    """Forget; the chat's own log goes last: until then the messages of open jobs are edited."""
+    if call.text("what") == "conversation":
+        return await _forget_conversation(context, call)
+    user, chat = call.invocation.user, call.invocation.chat
+    await context.people.forget(user)
+    await context.records.forget(user)
+    count = await context.queue.forget(user)
+    log = context.chat_logs.get(call.invocation.platform)
+    if log is not None:
+        await log.clear(chat)
+    return _told(call, "forget.me", count, log)
+
+
+async def _forget_conversation(context: Context, call: Call) -> Answer:
+    """Forget every question the caller asked in this chat, with its answer."""
+    jobs = await _asked_here(context, call)
+    ids = {job.id for job in jobs}
+    log = context.chat_logs.get(call.invocation.platform)
+    messages = [await _messages(context, job) for job in jobs] if log is not None else []
+    count = await context.queue.forget(call.invocation.user, lambda job: job.id in ids)
+    if log is not None:
+        await log.forget(call.invocation.chat, [each for some in messages for each in some])
+    return _told(call, "forget.conversation" if count else "forget.nothing", count, log)
+
+
+def _told(call: Call, key: str, count: int, log: ChatLog | None) -> Answer:
+    """Say what is gone, and what is not: the messages in chats that others keep."""
+    body = call.say(key, count=count)
+    return reply(body if log is not None else (*body, " ", *call.say("forget.chat_stays")))
+
+
+async def _asked_here(context: Context, call: Call) -> list[Job]:
+    jobs: list[Job] = []
+    before = None
+    while page := await context.queue.history(call.invocation.user, limit=_PAGE, before=before):
+        jobs += [job for job in page if isinstance(job.request, Chat) and _came_from(job, call)]
+        before = page[-1].id
+    return jobs
+
+
+def _came_from(job: Job, call: Call) -> bool:
+    origin = Origin.model_validate_json(job.reply_to)
+    return (origin.platform, origin.chat) == (call.invocation.platform, call.invocation.chat)
+
+
+async def _messages(context: Context, job: Job) -> list[str]:
+    """Return the question's and the answer's message in the chat."""
+    sent = await context.records.message(job.id)
+    asked = Origin.model_validate_json(job.reply_to).request
+    return [message for message in (asked, sent.ref.message if sent else None) if message]

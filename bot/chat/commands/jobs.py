@@ -1,0 +1,85 @@
+"""Finding the job a call is about, what it drew, and refusing strangers."""
+
+from bot.chat.commands.context import Call, CallRefused, Context, is_admin
+from queueing.core.jobs import Job
+from queueing.core.requests import File
+
+_NAMED = 8
+
+
+async def own_job(context: Context, call: Call, job_id: int) -> Job:
+    """Return a job the caller may touch. Raises `CallRefused`.
+
+    A stranger who types a number learns nothing of the job; one who presses the button under it
+    already sees it, and learns whose it is to press.
+    """
+    job = await context.queue.get(job_id)
+    if job is None:
+        admin = is_admin(context, call)
+        raise CallRefused("refused.no_job" if admin else "refused.no_such_job", job=job_id)
+    if not context.access.may_touch(call.invocation.user, job, call.invocation.rights):
+        if call.invocation.button:
+            raise CallRefused("refused.not_yours")
+        raise CallRefused("refused.no_such_job", job=job_id)
+    return job
+
+
+async def past_job(context: Context, call: Call) -> Job:
+    """Return the job named in the call, replied to, or the caller's latest. Raises `CallRefused`."""
+    job = await _pointed_at(context, call)
+    if job is not None:
+        return job
+    await call.turn()
+    latest = await context.queue.history(call.invocation.user, limit=1)
+    if not latest:
+        raise CallRefused("history.none")
+    return latest[0]
+
+
+async def pointed_job(context: Context, call: Call) -> Job:
+    """Return the job named in the call or replied to: what goes away is never guessed.
+
+    Raises `CallRefused`.
+    """
+    job = await _pointed_at(context, call)
+    if job is None:
+        raise CallRefused("refused.say_which_job", command=call.invocation.command)
+    return job
+
+
+async def replied_job(context: Context, call: Call) -> Job | None:
+    """Return the job whose message the call replies to, whoever's it is: they see it there."""
+    ref = call.invocation.replied_to
+    job_id = await context.records.job_of(ref) if ref is not None else None
+    return await context.queue.get(job_id) if job_id is not None else None
+
+
+async def drawn_pictures(context: Context, job: Job) -> tuple[File, ...]:
+    """Return the pictures of a job's result; none where it has none, or has them no longer."""
+    output = await context.queue.output(job)
+    files = output.files if output is not None else ()
+    return tuple(file for file in files if file.mime.startswith("image/"))
+
+
+async def _pointed_at(context: Context, call: Call) -> Job | None:
+    job_id = call.whole("id")
+    if job_id is None and call.invocation.replied_to is not None:
+        job_id = await context.records.job_of(call.invocation.replied_to)
+    return None if job_id is None else await own_job(context, call, job_id)
+
+
+async def meant_job(context: Context, call: Call) -> Job:
+    """Return the job named in the call, replied to, or the caller's only open one.
+
+    Raises `CallRefused`, naming the choices when there are several.
+    """
+    job = await _pointed_at(context, call)
+    if job is not None:
+        return job
+    mine = await context.queue.open_jobs(call.invocation.user)
+    if not mine:
+        raise CallRefused("refused.no_open_job")
+    if len(mine) > 1:
+        named = ", ".join(f"{job.id} ({job.model})" for job in mine[:_NAMED])
+        raise CallRefused("refused.which_job", jobs=named, example=mine[0].id)
+    return mine[0]

@@ -1,0 +1,67 @@
+"""`/models`: what each model can do, whether it is in memory and where, its line and usual time."""
+
+from bot.chat.api.answers import Answer
+from bot.chat.api.content import Body, Moment, Strong
+from bot.chat.api.table import Command
+from bot.chat.commands.context import Call, Context, reply
+from bot.chat.texts import join, word
+from bot.chat.texts.status import duration, gigabytes
+from queueing.core.catalog import ModelSpec
+from queueing.core.requests import Capability
+from queueing.core.standings import ModelStatus
+from queueing.core.world import Residency
+
+_SHOWN = 20  # a discovering server may offer hundreds: those in use come first
+
+COMMAND = Command(name="models", help="command.models")
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    models = sorted(context.queue.models(), key=lambda model: not (model.copies or model.waiting))
+    if not models:
+        return reply(call.say("models.none"))
+    specs = context.catalog.models
+    body: Body = ()
+    for model in models[:_SHOWN]:
+        body += ("\n", *_line(call, model, specs[model.name]))
+    if len(models) > _SHOWN:
+        body += ("\n", *call.say("models.more", count=len(models) - _SHOWN))
+    return reply(join(body[1:]))
+
+
+def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
+    aliases = ", ".join(spec.aliases)
+    abilities = [
+        word(call.language, f"ability.{able}") for able in Capability if able in spec.capabilities
+    ]
+    body = call.say(
+        "models.line",
+        model=Strong(model.name),
+        also=word(call.language, "models.alias", aliases=aliases) if aliases else "",
+        abilities=", ".join(abilities),
+        place=_place(call, model),
+        waiting=model.waiting,
+        took=duration(call.language, model.service_s),
+    )
+    if model.vram_mb:
+        body += call.say("models.vram", vram=gigabytes(call.language, model.vram_mb))
+    for trouble in model.troubles:
+        moment = Moment(trouble.again_at)
+        body += call.say("models.trouble", backend=trouble.backend, moment=moment)
+    return body + call.say("models.paused") if model.paused else body
+
+
+def _place(call: Call, model: ModelStatus) -> str:
+    if model.vram_mb == 0:
+        return word(call.language, "models.weightless")
+    ready = [copy for copy in model.copies if copy.residency is Residency.READY]
+    loading = [copy for copy in model.copies if copy.residency is Residency.LOADING]
+    if ready:
+        hosts = ", ".join(dict.fromkeys(copy.host for copy in ready))
+        words = word(call.language, "models.in_memory", hosts=hosts)
+        pinned = any(copy.pinned for copy in ready)
+        return f"{words} ({word(call.language, 'models.pinned')})" if pinned else words
+    if loading:
+        hosts = ", ".join(dict.fromkeys(copy.host for copy in loading))
+        return word(call.language, "models.loading", hosts=hosts)
+    return word(call.language, "models.not_loaded")

@@ -1,0 +1,23 @@
+"""`/new`: the next question begins a conversation, whatever was said before."""
+
+from bot.chat.api.answers import Answer
+from bot.chat.api.table import Command
+from bot.chat.commands.context import Call, Context, reply
+
+COMMAND = Command(name="new", help="command.new")
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    """Begin afresh; among several people only replies go on with a conversation anyway."""
+    if call.invocation.group:
+        return reply(call.say("new.in_groups"))
+    await begin(context, call)
+    return reply(call.say("new.begun"))
+
+
+async def begin(context: Context, call: Call) -> None:
+    """Begin the caller's conversation in this chat again."""
+    await call.turn()
+    at = call.invocation
+    now = context.clock.now()
+    await context.records.begin_afresh(at.platform, at.chat, at.user, now, idle_s=context.idle_s)

@@ -1,0 +1,21 @@
+"""The button of that name under an answer that went on by itself: begin afresh."""
+
+from bot.chat.api.answers import Answer
+from bot.chat.api.table import Command, Param, ParamKind
+from bot.chat.commands.context import Call, Context, reply
+from bot.chat.commands.jobs import own_job
+from bot.chat.commands.new import begin
+
+COMMAND = Command(
+    name="new-topic",
+    help="command.new",
+    hidden=True,
+    params=(Param(name="id", kind=ParamKind.JOB, help="param.job", required=True),),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    """Begin afresh, for the person whose answer it is."""
+    await own_job(context, call, call.whole("id") or 0)
+    await begin(context, call)
+    return reply(call.say("new.begun"))

@@ -1,0 +1,23 @@
+"""`/pause [model or host]`, for admins: start nothing more of it; without either, nothing at all."""
+
+from bot.chat.api.answers import Answer
+from bot.chat.api.table import Command, Param, ParamKind
+from bot.chat.commands.context import Call, Context, audited, reply
+from bot.chat.commands.target import meant_target, subject, words
+
+COMMAND = Command(
+    name="pause",
+    help="command.pause",
+    admin=True,
+    params=(
+        Param(name="model", kind=ParamKind.MODEL, help="param.admin_model", positional=True),
+        Param(name="host", kind=ParamKind.HOST, help="param.host", positional=True),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    model, host = meant_target(context.catalog, call)
+    await context.queue.pause(model=model, host=host)
+    await audited(context, call, "pause", subject(model, host))
+    return reply(call.say("pause.done", what=words(call, model, host)))

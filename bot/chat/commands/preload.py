@@ -1,0 +1,81 @@
+"""`/preload <model> [host]`, for admins: load a model now and keep it."""
+
+from bot.chat.api.answers import Answer, Task, Working
+from bot.chat.api.content import Body, Content
+from bot.chat.api.table import Command, Param, ParamKind
+from bot.chat.commands.context import Call, CallRefused, Context, audited
+from bot.chat.commands.target import meant_host, meant_model
+from bot.chat.texts import join, say, status
+from bot.chat.texts.problems import told
+from queueing.core.catalog import Catalog
+from queueing.core.errors import QueueError
+from queueing.planning.retry import problem_of
+
+COMMAND = Command(
+    name="preload",
+    help="command.preload",
+    admin=True,
+    params=(
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.admin_model",
+            required=True,
+            positional=True,
+        ),
+        Param(name="host", kind=ParamKind.HOST, help="param.host", positional=True),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    model, host = named(context.catalog, call)
+    try:
+        reason = await context.queue.preload_waits_for(model, host)
+    except QueueError:
+        reason = None  # the outcome follows at once, and says what is wrong
+    if reason is None:
+        return await begun(context, call, COMMAND.name, call.say("preload.started", model=model))
+    why = status.because(reason, call.language)
+    told = (*call.say("preload.waits", model=model), *why, " …")
+    return await begun(context, call, COMMAND.name, join(told))
+
+
+async def begun(context: Context, call: Call, command: str, told: Body) -> Working:
+    """Note in the audit log what a call does with a model, and return it as begun."""
+    model, host = named(context.catalog, call)
+    await audited(context, call, command, model, host or "")
+
+    task = Task(command=command, language=call.language, model=model, host=host)
+    return Working(content=Content(body=told), task=task)
+
+
+async def work(context: Context, task: Task) -> Content:
+    """Load the model and say where it is."""
+    model = task.model or ""
+    try:
+        backend = await context.queue.preload(model, task.host)
+    except QueueError as error:
+        body = say(
+            task.language,
+            "preload.failed",
+            model=model,
+            reason=told(problem_of(error), task.language),
+        )
+    else:
+        host = context.catalog.host_of[backend]
+        body = say(task.language, "preload.done", model=model, host=host, backend=backend)
+    return Content(body=body)
+
+
+def named(catalog: Catalog, call: Call) -> tuple[str, str | None]:
+    """Return the model and host a call names. Raises `UnknownModel` or `CallRefused`."""
+    model = meant_model(catalog, call)
+    if call.text("host") is None:
+        return model, None
+    host = meant_host(catalog, call)
+    hosts = [catalog.host_of[name] for name in catalog.models[model].backends]
+    if host not in hosts:
+        names = ", ".join(dict.fromkeys(hosts))
+        raise CallRefused("refused.unknown_host", name=host, model=model, names=names)
+    return model, host

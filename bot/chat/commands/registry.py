@@ -1,0 +1,99 @@
+"""The command table: a command exists when it stands here, on every platform at once."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from bot.chat.api.answers import Answer, Task
+from bot.chat.api.content import Content
+from bot.chat.api.table import Command
+from bot.chat.commands import (
+    again,
+    ask,
+    ask_about,
+    audit,
+    ban,
+    cancel,
+    clear,
+    delete,
+    describe,
+    drain,
+    edit,
+    forget,
+    history,
+    image,
+    invite,
+    limit,
+    loras,
+    models,
+    move,
+    new,
+    new_topic,
+    pause,
+    preload,
+    queue,
+    resume,
+    settings,
+    show,
+    status,
+    styles,
+    unban,
+    uninvite,
+    unload,
+    upscale,
+    vary,
+    vary_subtle,
+)
+from bot.chat.commands import help as help_command
+from bot.chat.commands.context import Call, Context
+
+Handler = Callable[[Context, Call], Awaitable[Answer]]
+
+_MODULES = (
+    image,
+    ask,
+    describe,
+    new,
+    queue,
+    cancel,
+    again,
+    history,
+    show,
+    edit,
+    vary,
+    vary_subtle,
+    upscale,
+    delete,
+    styles,
+    loras,
+    ask_about,
+    new_topic,
+    models,
+    status,
+    settings,
+    forget,
+    help_command,
+    preload,
+    unload,
+    pause,
+    resume,
+    drain,
+    clear,
+    move,
+    limit,
+    ban,
+    unban,
+    invite,
+    uninvite,
+    audit,
+)
+
+COMMANDS: Sequence[Command] = tuple(module.COMMAND for module in _MODULES)
+HANDLERS: Mapping[str, Handler] = {module.COMMAND.name: module.handle for module in _MODULES}
+
+_WORK: Mapping[str, Callable[[Context, Task], Awaitable[Content]]] = {
+    module.COMMAND.name: module.work for module in (preload, unload, drain, loras)
+}
+
+
+async def work(context: Context, task: Task) -> Content:
+    """Do the part of a command that outlasts its call, perhaps once more after a restart."""
+    return await _WORK[task.command](context, task)

@@ -1,0 +1,31 @@
+"""`/resume [model or host]`, for admins: lift its pause; without either, every pause there is."""
+
+from bot.chat.api.answers import Answer
+from bot.chat.api.table import Command
+from bot.chat.commands.context import Call, Context, audited, reply
+from bot.chat.commands.pause import COMMAND as PAUSE
+from bot.chat.commands.target import meant_target, subject, words
+from bot.chat.texts import word
+from queueing.core.paused import Paused
+
+COMMAND = Command(name="resume", help="command.resume", admin=True, params=PAUSE.params)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    model, host = meant_target(context.catalog, call)
+    before = context.queue.paused()
+    still = await context.queue.resume(model=model, host=host)
+    if before.without(model=model, host=host) == before:
+        key = "resume.nothing" if model is None and host is None else "resume.not_paused"
+        body = call.say(key, what=words(call, model, host))
+    else:
+        await audited(context, call, "resume", subject(model, host))
+        body = call.say("resume.done", what=words(call, model, host))
+    if names := _names(call, still):
+        body += ("\n", *call.say("resume.still", names=names))
+    return reply(body)
+
+
+def _names(call: Call, paused: Paused) -> str:
+    everything = [word(call.language, "pause.everything")] if paused.everything else []
+    return ", ".join([*everything, *sorted(paused.models), *sorted(paused.hosts)])

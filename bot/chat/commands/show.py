@@ -1,0 +1,25 @@
+"""`/show <job>` and the button of that name: an ended job again, as a fresh message with buttons."""
+
+from bot.chat.api.answers import Answer, ShownAgain
+from bot.chat.api.origin import Origin
+from bot.chat.api.table import Command, Param, ParamKind, Topic
+from bot.chat.commands.context import Call, Context, reply
+from bot.chat.commands.jobs import past_job
+from bot.chat.texts import status
+
+COMMAND = Command(
+    name="show",
+    help="command.show",
+    topic=Topic.JOBS,
+    params=(Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True),),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    job = await past_job(context, call)
+    if job.state.final:
+        return ShownAgain(job=job, origin=Origin.of(call.invocation, call.language))
+    # Its own message goes on living where it is: here is only how it stands now.
+    standing = (await context.queue.standings([job]))[job.id]
+    content = status.open_message(standing, None, call.language, previews=False)
+    return reply(content.body, buttons=content.buttons[0])

@@ -1,0 +1,67 @@
+"""Finding the picture a call is about: attached, or a result's."""
+
+from dataclasses import dataclass
+
+from bot.chat.commands import place
+from bot.chat.commands.context import Call, CallRefused, Context
+from bot.chat.commands.jobs import drawn_pictures, own_job, replied_job
+from bot.chat.commands.parse import BadCall
+from queueing.core.jobs import Job
+from queueing.core.requests import File, TextToImage
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A picture, and the job that drew it where the bot did."""
+
+    file: File
+    job: Job | None = None
+
+    @property
+    def request(self) -> TextToImage:
+        """What the picture was drawn from; for somebody's own picture nothing is known."""
+        if self.job is not None and isinstance(self.job.request, TextToImage):
+            return self.job.request
+        return TextToImage(prompt="")
+
+    def job_of(self, user: str) -> int | None:
+        """Return the job that drew it where that is this person's; others could not show it."""
+        return self.job.id if self.job is not None and self.job.owner == user else None
+
+
+async def meant_source(context: Context, call: Call) -> Source:
+    """Return the picture attached, of the job named, or of the result replied to.
+
+    Who replies to a result, or opens the menu on it, sees it and may build on it; who names a job
+    by its number or presses its button must own it. Raises `BadCall` and `CallRefused`.
+    """
+    job_id = call.whole("id")
+    own = any(not each.replied for each in call.invocation.files)
+    if own and job_id is not None:
+        raise CallRefused("refused.picture_or_job", job=job_id)
+    if own:
+        return await _attached(call)
+    if job_id is not None:
+        return await _of(context, call, await own_job(context, call, job_id))
+    job = await replied_job(context, call)
+    if job is not None and isinstance(job.request, TextToImage):
+        return await _of(context, call, job)
+    return await _attached(call)
+
+
+async def _attached(call: Call) -> Source:
+    """Return the one attached picture. Raises `BadCall` where there is none."""
+    attached = await place.pictures(call)
+    if not attached:
+        raise BadCall("problem.no_picture")
+    return Source(file=attached[0])
+
+
+async def _of(context: Context, call: Call, job: Job) -> Source:
+    drawn = await drawn_pictures(context, job)
+    if not drawn:
+        raise CallRefused("refused.result_gone", job=job.id)
+    number = call.whole("number") or 1
+    if number > len(drawn):
+        raise CallRefused("refused.no_such_picture", job=job.id, count=len(drawn))
+    return Source(file=drawn[number - 1], job=job)

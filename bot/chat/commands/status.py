@@ -1,0 +1,62 @@
+"""`/status`: every host and backend: up or down and since when, its memory, what runs there."""
+
+from collections.abc import Sequence
+
+from bot.chat.api.answers import Answer
+from bot.chat.api.content import Body, Moment, Strong
+from bot.chat.api.table import Command
+from bot.chat.commands.context import Call, Context, is_admin, reply
+from bot.chat.texts import join
+from queueing.core.standings import BackendStatus, CopyStatus, HostStatus, ModelStatus
+from queueing.core.world import Residency
+
+COMMAND = Command(name="status", help="command.status")
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    models = context.queue.models()
+    body: Body = ()
+    for host in context.queue.hosts():
+        body += ("\n", *_host(call, host))
+        for backend in context.queue.backends():
+            if backend.host == host.name:
+                body += ("\n", *_backend(context, call, backend, models))
+    return reply(join(body[1:]))
+
+
+def _host(call: Call, host: HostStatus) -> Body:
+    key = "status.host_paused" if host.paused else "status.host"
+    gb = {"used": f"{host.used_mb / 1024:.0f}", "vram": f"{host.vram_mb / 1024:.0f}"}
+    return call.say(key, host=Strong(host.name), **gb)
+
+
+def _backend(
+    context: Context, call: Call, backend: BackendStatus, models: Sequence[ModelStatus]
+) -> Body:
+    admin = is_admin(context, call)
+    key = "status.up" if backend.up else "status.down"
+    name = backend.description or backend.kind
+    body = call.say(key, backend=Strong(backend.name), server=name, moment=Moment(backend.since))
+    if not backend.up and backend.error and admin:
+        url = f"{backend.url} " if backend.url else ""
+        body += (f"\n    {url}", *call.say("status.logged", cause=backend.error))
+    for model in models:
+        for copy in model.copies:
+            if copy.backend == backend.name:
+                body += ("\n    ", *_copy(call, model.name, copy))
+        for trouble in model.troubles:
+            if trouble.backend == backend.name:
+                moment = Moment(trouble.again_at)
+                body += ("\n    ", *call.say("status.trouble", model=model.name, moment=moment))
+                body += ("; ", *call.say("status.logged", cause=trouble.cause)) if admin else ()
+    return body
+
+
+def _copy(call: Call, model: str, copy: CopyStatus) -> Body:
+    match copy.residency:
+        case Residency.READY:
+            return call.say("status.runs", model=Strong(model), running=copy.running)
+        case Residency.LOADING:
+            return call.say("status.being_loaded", model=Strong(model))
+        case Residency.UNLOADING:
+            return call.say("status.being_unloaded", model=Strong(model))

@@ -1,0 +1,90 @@
+"""Which conversation a question goes on with, and what was said in it.
+
+A reply chooses an answer, anybody's in the chat. Without one, a chat that somebody has alone with
+the bot goes on with their last exchange there, unless that is long ago or they began afresh.
+"""
+
+import re
+
+from bot.chat.api.origin import Origin
+from bot.chat.commands.context import Call, Context
+from bot.chat.commands.jobs import replied_job
+from bot.requests.conversation import Talk
+from queueing.core.jobs import Job, JobState
+from queueing.core.requests import Chat, ChatMessage
+
+_PAGE = 10
+_NAME_MOST = 32
+_ROLES = frozenset({"system", "user", "assistant", "developer", "tool", "function"})
+
+
+async def earlier_job(context: Context, call: Call) -> Job | None:
+    """Return the job whose exchange a question goes on with, None for the first of a conversation."""
+    await call.turn()
+    invocation = call.invocation
+    if invocation.replied_to is not None:
+        job = await replied_job(context, call)
+        return job if job is not None and isinstance(job.request, Chat) else None
+    if invocation.group or call.text("about") is not None or context.idle_s <= 0:
+        return None
+    return await _last(context, call)
+
+
+async def talk_of(context: Context, job: Job | None) -> Talk:
+    """Return what was said up to a job's answer; one that was stopped has said nothing."""
+    if job is None or not isinstance(job.request, Chat):
+        return Talk()
+    output = await context.queue.output(job)
+    said = job.request.messages
+    if output is not None:
+        said = (*said, ChatMessage(role="assistant", text=output.text))
+    return Talk(turns=said, files=await context.queue.inputs(job))
+
+
+def name_of(call: Call) -> str | None:
+    """Return the words that say to the model who asks; None where the person is alone with it."""
+    return _told(call.invocation.user_name) if call.invocation.group else None
+
+
+def quoted_in(call: Call) -> str:
+    """Return the words replied to, in a group after the name of who said them."""
+    invocation = call.invocation
+    name = _told(invocation.quoted_by) if invocation.group and invocation.quoted else None
+    return invocation.quoted if name is None else f"{name}: {invocation.quoted}"
+
+
+def _told(name: str) -> str | None:
+    """Return a name as a model reads it, None where nothing of it is left.
+
+    Only letters, digits and some signs are: it can neither end the line nor pass for a role.
+    """
+    words = re.sub(r"[^\w .'\u2019-]|_", " ", name)
+    told = " ".join(words.split())[:_NAME_MOST].strip()
+    return f"({told})" if told.casefold() in _ROLES else told or None
+
+
+async def _last(context: Context, call: Call) -> Job | None:
+    """Return the person's last exchange in this chat that is neither too old nor put behind them."""
+    invocation, now = call.invocation, context.clock.now()
+    since = now - context.idle_s
+    fresh = await context.records.afresh_since(
+        invocation.platform, invocation.chat, invocation.user
+    )
+    before = None
+    while page := await context.queue.history(invocation.user, limit=_PAGE, before=before):
+        recent = (
+            job for job in page if job.queued_at > fresh and (job.finished_at or now) >= since
+        )
+        found = next((job for job in recent if _is_exchange(job, call)), None)
+        if found is not None or page[-1].queued_at < max(since, fresh):
+            return found
+        before = page[-1].id
+    return None
+
+
+def _is_exchange(job: Job, call: Call) -> bool:
+    """Return whether a job is a question of this chat that was not given up without an answer."""
+    if not isinstance(job.request, Chat) or job.state in {JobState.FAILED, JobState.CANCELLED}:
+        return False
+    origin = Origin.model_validate_json(job.reply_to)
+    return (origin.platform, origin.chat) == (call.invocation.platform, call.invocation.chat)

@@ -1,0 +1,46 @@
+"""`/upscale` and the button of that name: the same picture, larger."""
+
+from bot.chat.api.answers import Answer
+from bot.chat.api.attachment_kinds import AttachmentKind
+from bot.chat.api.table import Command, Param, ParamKind, Topic
+from bot.chat.commands.context import Call, CallRefused, Context, usual_model
+from bot.chat.commands.drawing import draw
+from bot.chat.commands.source import meant_source
+from bot.requests.images import dimensions
+from queueing.core.requests import Capability, TextToImage
+
+LARGEST_MEGAPIXELS = 16  # what a model makes of more fits neither the server's memory nor a chat
+
+COMMAND = Command(
+    name="upscale",
+    help="command.upscale",
+    topic=Topic.MAKE,
+    takes={AttachmentKind.PICTURE: 1},
+    params=(
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.model",
+            positional=True,
+            able=Capability.UPSCALE,
+        ),
+        Param(name="id", kind=ParamKind.JOB, help="param.job"),
+        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+        Param(name="picture", kind=ParamKind.PICTURE, help="param.picture"),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    source = await meant_source(context, call)
+    size = await dimensions(source.file)
+    if size is not None and size[0] * size[1] > LARGEST_MEGAPIXELS * 1_000_000:
+        raise CallRefused("refused.large_enough", limit=LARGEST_MEGAPIXELS)
+    model = call.text("model") or usual_model(context, call.person, Capability.UPSCALE)
+    request = TextToImage(
+        prompt=source.request.prompt,
+        seed=source.request.seed,
+        upscale=True,
+        source=source.job_of(call.invocation.user),
+    )
+    return await draw(context, call, model, request, (source.file,))

@@ -1,0 +1,70 @@
+"""`/vary` and the buttons of that name: a new picture from an old one, close to it or further away."""
+
+from bot.chat.api.answers import Answer
+from bot.chat.api.attachment_kinds import AttachmentKind
+from bot.chat.api.table import Command, Param, ParamKind, Topic
+from bot.chat.commands.context import Call, Context, bounded, usual_model
+from bot.chat.commands.drawing import PROMPT_LIMIT, draw, new_seed
+from bot.chat.commands.source import Source, meant_source
+from queueing.core.requests import Capability
+
+STRENGTHS = {"subtle": 0.4, "strong": 0.7}
+
+COMMAND = Command(
+    name="vary",
+    help="command.vary",
+    topic=Topic.MAKE,
+    menu="menu.vary",
+    takes={AttachmentKind.PICTURE: 1},
+    params=(
+        Param(name="id", kind=ParamKind.JOB, help="param.job"),
+        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+        Param(
+            name="how",
+            kind=ParamKind.CHOICE,
+            help="param.how",
+            choices=tuple(STRENGTHS),
+        ),
+        Param(name="prompt", kind=ParamKind.TEXT, help="param.prompt", positional=True),
+        Param(name="picture", kind=ParamKind.PICTURE, help="param.picture"),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    return await vary(context, call, call.text("how") or "strong")
+
+
+async def vary(context: Context, call: Call, how: str) -> Answer:
+    """Draw from the picture a call is about; where no model can, from its words with a new seed."""
+    source = await meant_source(context, call)
+    changes: dict[str, str | float | None] = {"seed": new_seed(), "count": 1, "upscale": False}
+    changes["source"] = source.job_of(call.invocation.user)
+    if text := call.text("prompt"):
+        changes |= {"prompt": bounded(text, PROMPT_LIMIT), "original": None}
+    model = _model(context, call, source)
+    if model is None and source.job is not None:
+        request = source.request.model_copy(update=changes)
+        return await draw(context, call, source.job.model, request)
+    model = model or usual_model(context, call.person, Capability.IMAGE_TO_IMAGE)
+    takes = context.queue.options(model)
+    if takes is None or "strength" in takes:
+        changes["strength"] = STRENGTHS[how]
+    # The size follows the picture, which may not be the one that was asked for.
+    changes |= {"width": None, "height": None}
+    request = source.request.model_copy(update=changes)
+    return await draw(context, call, model, request, (source.file,))
+
+
+def _model(context: Context, call: Call, source: Source) -> str | None:
+    """Return the model that drew the picture, or else one that can start from it, if any can."""
+    catalog = context.catalog
+    able = catalog.able(Capability.IMAGE_TO_IMAGE)
+    if source.job is None or not able:
+        return None
+    spec = catalog.find(source.job.model)
+    if spec is not None and spec.name in able:
+        return spec.name
+    if spec is not None and Capability.TEXT_TO_IMAGE in spec.capabilities:
+        return None  # it can draw the same words again, and that is closer than another model
+    return usual_model(context, call.person, Capability.IMAGE_TO_IMAGE)

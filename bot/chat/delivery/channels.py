@@ -1,0 +1,216 @@
+"""A desk is one chat: its cards, its budget, and whether it can be reached.
+
+Which card of a chat is served next, and when, is decided here; nothing here sends.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from bot.chat.api.base import ChatPlatform
+from bot.chat.delivery.rate_limit import Overall, RateLimit
+from bot.chat.delivery.status_message import StatusMessage
+from queueing.core.ports import Clock
+
+_FIRST_PAUSE_S = 2.0
+LONGEST_PAUSE_S = 3600.0
+_MOST = 1000  # desks, before those at rest are put away
+
+
+def pause_s(failures: int) -> float:
+    """Return how long to wait after so many failures in a row, in seconds."""
+    return min(_FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30), LONGEST_PAUSE_S)
+
+
+def paused_until(since: float, tries: int) -> float:
+    """Return when a chat may be tried again that failed so often since that moment."""
+    return since + sum(pause_s(number) for number in range(1, tries + 1))
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Channel:
+    """The cards of one chat and their common budget.
+
+    A chat that cannot be reached is tried with one card at a time, at growing pauses. `line` is for
+    everybody who wants to send there, first come, first served.
+    """
+
+    pace: RateLimit
+    cards: dict[int, StatusMessage] = field(default_factory=dict)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    line: asyncio.Lock = field(default_factory=asyncio.Lock)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    served: bool = False
+    failures: int = 0
+    paused_until: float = 0.0
+
+    def next_card(self, now: float, crowd: int) -> tuple[StatusMessage, float] | None:
+        """Return the card to serve next and when; None when every message is up to date.
+
+        `crowd` is the number of open jobs in all chats.
+        """
+        turn_s = self.pace.turn_s(len(self.cards))
+        waiting = [
+            (card, max(self.paused_until, card.due(now, self.pace, turn_s, crowd)))
+            for card in self._stale()
+        ]
+        if not waiting:
+            return None
+        due_now = [card for card, at in waiting if at <= now]
+        if due_now:
+            return min(due_now, key=lambda card: card.urgency(self.pace, crowd)), now
+        return min(waiting, key=lambda each: each[1])
+
+    def _stale(self) -> Iterable[StatusMessage]:
+        return (card for card in self.cards.values() if card.out_of_date)
+
+    def unreachable(self, now: float, longest_s: float) -> float:
+        """Note one more failure and return how long to leave the chat alone, in seconds."""
+        self.failures += 1
+        pause = min(pause_s(self.failures), longest_s)
+        self.paused_until = now + pause
+        return pause
+
+    def reached(self) -> None:
+        """Note that the chat was reached: everything may go out."""
+        self.failures, self.paused_until = 0, 0.0
+
+    def at_rest(self, now: float) -> bool:
+        """Return whether a new desk would be as good: nothing to say, nothing to wait out."""
+        busy = self.cards or self.served or self.failures or self.line.locked()
+        return not busy and self.pace.at_rest(now)
+
+    def knocked(self) -> None:
+        """Note that somebody called from this chat: it is worth another try at once."""
+        self.paused_until = 0.0
+        self.wake.set()
+
+
+@dataclass(eq=False, slots=True)
+class Whole:
+    """The common budget of all chats of a platform."""
+
+    budget: Overall
+    line: asyncio.Lock = field(default_factory=asyncio.Lock)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(eq=False, slots=True)
+class Taken:
+    """The turn of one request: whether it had to be waited for, and whether it was used."""
+
+    waited: bool
+    used: bool = True
+
+
+class Channels:
+    """All chats, and the budget of each platform's bot as a whole."""
+
+    def __init__(self, platforms: Mapping[str, ChatPlatform], clock: Clock) -> None:
+        self._platforms = platforms
+        self._clock = clock
+        self._desks: dict[tuple[str, str], Channel] = {}
+        self._most = _MOST
+        self._wholes = {
+            name: Whole(Overall(platform.limits.overall_per_s))
+            for name, platform in platforms.items()
+        }
+
+    def now(self) -> float:
+        """Return UNIX seconds."""
+        return self._clock.now()
+
+    def find(self, platform: str, chat: str) -> Channel | None:
+        """Return a chat's desk where there is one."""
+        return self._desks.get((platform, chat))
+
+    def at(self, platform: str, chat: str) -> Channel:
+        """Return a chat's desk, made at its first use."""
+        place = (platform, chat)
+        if place not in self._desks:
+            self._put_away()
+            chats = self._platforms[platform]
+            self._desks[place] = Channel(pace=RateLimit(chats.limits, group=chats.is_group(chat)))
+        return self._desks[place]
+
+    def of(self, card: StatusMessage) -> Channel:
+        """Return the desk of a card's chat."""
+        return self.at(card.origin.platform, card.origin.chat)
+
+    def remove(self, platform: str, chat: str) -> None:
+        """Forget a chat: it has a new notation."""
+        self._desks.pop((platform, chat), None)
+
+    def _put_away(self) -> None:
+        """Forget the chats at rest once there are many: people come and go for months."""
+        if len(self._desks) < self._most:
+            return
+        now = self._clock.now()
+        self._desks = {at: desk for at, desk in self._desks.items() if not desk.at_rest(now)}
+        self._most = max(_MOST, 2 * len(self._desks))
+
+    @asynccontextmanager
+    async def turn(
+        self, platform: str, chat: str, *, burst: bool = False, upload: bool = False
+    ) -> AsyncIterator[Taken]:
+        """Wait for the right to send one request to a chat, which is then sent in the block.
+
+        Turns are taken in the order they were asked for, by answers and updates alike. One that is
+        marked as not used is on nobody's account. With `burst` it follows others at once, as far as
+        the chat bears it; an `upload` is not waited for by the next turn. Turns do not nest.
+        """
+        desk, whole = self.at(platform, chat), self._wholes[platform]
+        waited = desk.line.locked()
+        async with desk.line:
+            began_at, held = await self._begin(desk, whole, burst=burst, upload=upload)
+        taken = Taken(waited=waited or held)
+        try:
+            yield taken
+        finally:
+            now, upload_from = self.now(), began_at if upload else None
+            desk.pace.end(now, upload_from=upload_from, sent=taken.used)
+            whole.budget.end(now, upload_from=upload_from, sent=taken.used)
+            desk.answered.set()
+            whole.answered.set()
+            desk.wake.set()
+
+    async def _begin(
+        self, desk: Channel, whole: Whole, *, burst: bool, upload: bool
+    ) -> tuple[float, bool]:
+        """Take a request's place in both budgets at the moment it is sent.
+
+        Returns that moment, and whether it was waited for.
+        """
+
+        def earliest(now: float) -> float:
+            return desk.pace.earliest(now, urgent=True, burst=burst)
+
+        waited = False
+        while True:
+            waited |= await self._until(earliest, desk.answered) or whole.line.locked()
+            async with whole.line:
+                waited |= await self._until(whole.budget.earliest, whole.answered)
+                now = self.now()
+                if earliest(now) <= now:  # no penalty came meanwhile
+                    desk.pace.begin(now, upload=upload)
+                    whole.budget.begin(now, upload=upload)
+                    return now, waited
+
+    async def _until(self, earliest: Callable[[float], float], answered: asyncio.Event) -> bool:
+        """Wait for the moment a budget allows a request; return whether it was still to come."""
+        waited = False
+        while (at := earliest(now := self.now())) > now:
+            answered.clear()
+            await wait(answered, at - now)
+            waited = True
+        return waited
+
+
+async def wait(event: asyncio.Event, timeout_s: float) -> None:
+    """Wait for an event, at most that long."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,160 @@
+"""Sends what an edit cannot carry: further parts of a result, pings, results brought back.
+
+Each part is noted before it is sent and never blindly sent twice.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from bot.chat.api.base import ChatPlatform, MessageRef
+from bot.chat.api.content import Content
+from bot.chat.api.errors import ChatError, ChatUnavailable, ContentRefused, TooLarge
+from bot.chat.api.origin import Origin
+from bot.chat.delivery.result_renderer import RenderedResult, in_words
+from bot.chat.records.message_records import MessageRecords
+from bot.chat.texts import status
+from queueing.core.jobs import Job, JobState
+from queueing.core.ports import Clock
+
+log = logging.getLogger(__name__)
+
+_PING = "ping"
+_PING_AFTER_S = 60.0
+
+
+class SendTurn(Protocol):
+    """Waits until the chat's budget has room for one more request, which the block sends."""
+
+    def __call__(
+        self, *, burst: bool = False, upload: bool = False
+    ) -> AbstractAsyncContextManager[object]:
+        """Return the turn, in a `burst` as far as the chat bears it; an `upload` may take long."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Below:
+    """Where further messages go: beneath a status message."""
+
+    platform: ChatPlatform
+    ref: MessageRef
+    turn: SendTurn
+
+
+class AnswerCall(Protocol):
+    """Answers a call with a message; None where the message cannot be edited."""
+
+    async def __call__(self, content: Content) -> MessageRef | None:
+        """Answer. Raises `ChatError`."""
+
+
+class Post(Protocol):
+    """Posts a message beneath another, by default beneath the caller's."""
+
+    async def __call__(self, content: Content, reply_to: MessageRef | None = None) -> MessageRef:
+        """Post. Raises `ChatError`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Again:
+    """How an ended job is brought back where somebody asked for it."""
+
+    respond: AnswerCall
+    send: Post
+    edit: Callable[[MessageRef, Content], Awaitable[None]]
+
+
+class ExtraMessages:
+    """Sends further parts, each once."""
+
+    def __init__(self, records: MessageRecords, clock: Clock) -> None:
+        self._records = records
+        self._clock = clock
+
+    async def send_rest(self, place: Below, job: Job, parcel: RenderedResult) -> bool:
+        """Send the further parts; return whether each is known to be there.
+
+        False when a part may or may not have been sent, now or before a crash. Raises `ChatError`
+        when one surely was not sent: all may then be tried again.
+        """
+        for number, content in enumerate(parcel.rest, start=2):
+            await self._send_once(place, job, f"part-{number}", content)
+        return not (await self._records.unclear_parts(job.id) - {_PING})
+
+    async def send_again(self, place: Again, parcel: RenderedResult, job: Job) -> None:
+        """Answer a call with an ended job: fresh messages with its result and buttons.
+
+        Raises `ChatError`; what has been sent by then stays.
+        """
+        first = replace(parcel.content, files=())
+        ref = await place.respond(first)
+        if ref is None:
+            ref = await place.send(first)
+        await self._records.note_again(job.id, ref, self._clock.now())
+        if parcel.content.files:
+            await place.edit(ref, parcel.content)
+        for content in parcel.rest:
+            await place.send(content, ref)
+
+    async def ping(self, place: Below, job: Job, origin: Origin) -> None:
+        """Tell a person who waited long that the job has ended; a lost ping is not repeated."""
+        waited = (job.finished_at or job.queued_at) - job.queued_at
+        if waited < _PING_AFTER_S or job.state is JobState.CANCELLED:
+            return
+        user_id = origin.user.partition(":")[2]
+        content = status.ping(job, origin.language, user_id)
+        try:
+            await self._send_once(place, job, _PING, content)
+        except ChatError as error:
+            log.info("job %s: no ping: %s", job.id, error)
+
+    async def _send_once(self, place: Below, job: Job, part: str, content: Content) -> None:
+        """Send a part; one that is refused goes as bare words, or not at all where it has none.
+
+        It belongs to what was just shown, so it follows at once where the chat bears it.
+        """
+        async with place.turn(burst=True, upload=bool(content.files)):
+            if not await self._records.begin_part(job.id, part, self._clock.now()):
+                return
+            refused = await self._attempt(place, job, part, content)
+        words = in_words(content)
+        if refused and words.body and words != content:
+            async with place.turn():
+                refused = await self._attempt(place, job, part, words, nonce="-words")
+        if refused:
+            await self._end(job, part, None)
+
+    async def _attempt(
+        self, place: Below, job: Job, part: str, content: Content, *, nonce: str = ""
+    ) -> bool:
+        """Send a part and note what came of it; return whether it was refused."""
+        try:
+            sent = await place.platform.send(
+                place.ref.chat,
+                content,
+                reply_to=place.ref,
+                nonce=f"job-{job.id}-{part}{nonce}",
+            )
+        except (ContentRefused, TooLarge) as refusal:
+            log.warning("job %s: %s was refused: %s", job.id, part, refusal)
+            return True
+        except ChatUnavailable as error:
+            if not error.unclear:
+                await self._records.drop_part(job.id, part)
+                raise
+            await self._end(job, part, None, unclear=True)
+            log.warning("job %s: %s may or may not have been sent", job.id, part)
+        except ChatError:
+            await self._records.drop_part(job.id, part)
+            raise
+        else:
+            await self._end(job, part, sent.message)
+        return False
+
+    async def _end(
+        self, job: Job, part: str, message: str | None, *, unclear: bool = False
+    ) -> None:
+        now = self._clock.now()
+        await self._records.end_part(job.id, part, now, message=message, unclear=unclear)

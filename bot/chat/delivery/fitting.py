@@ -1,0 +1,61 @@
+"""Makes results fit a chat: small enough, and of a kind that plays there in place."""
+
+import asyncio
+import io
+import logging
+
+from PIL import Image
+
+from backends.media import films
+from backends.media.metadata.kinds import MOVING, is_film, is_picture, is_sound, mime_of
+from bot.chat.api.base import ChatLimits
+from bot.requests import images as pictures
+from queueing.core.requests import File
+
+_log = logging.getLogger(__name__)
+
+_CODECS = frozenset({"h264", "vp8", "vp9"})  # of films; others are a still picture with sound
+
+
+async def fitted(file: File, limits: ChatLimits) -> File | None:
+    """Return a result as a chat takes it: itself, or encoded again; None when that is hopeless.
+
+    A film or a sound that cannot be encoded again goes as it is where it is small enough.
+    """
+    mime = mime_of(file.data)
+    small = len(file.data) <= limits.upload
+    if is_picture(mime):
+        moves = (not small or not limits.moving_pictures) and await _moves(file, limits)
+        if not moves:
+            return await pictures.fitted(file, limits.upload)
+    elif not (is_film(mime) or is_sound(mime)):
+        return file if small else None
+    elif small and mime in limits.plays and (is_sound(mime) or await _plays(file)):
+        return file
+    try:
+        return await films.fitted(file, limits.upload)
+    except films.FilmError as error:
+        _log.warning("%s stays as it is: %s", file.name, error)
+        return file if small else None
+
+
+async def _plays(file: File) -> bool:
+    try:
+        return (await films.looked_at(file)).looks.picture in _CODECS
+    except films.FilmError:
+        return True  # nothing better can be made of it
+
+
+async def _moves(file: File, limits: ChatLimits) -> bool:
+    """Return whether a picture moves and the chat cannot show that as it is."""
+    if mime_of(file.data) == "image/gif" and len(file.data) <= limits.upload:
+        return False  # moves everywhere
+    return await asyncio.to_thread(_frames, file.data) > 1
+
+
+def _frames(data: bytes) -> int:
+    try:
+        with Image.open(io.BytesIO(data), formats=MOVING) as picture:
+            return int(getattr(picture, "n_frames", 1))
+    except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
+        return 1

@@ -1,0 +1,115 @@
+"""Signed links to the originals of results, for chats that are too small for them.
+
+No sign-in stands before a link: it names one file of one job and an end, and nobody makes one
+without the key that lies in this database.
+"""
+
+import hashlib
+import hmac
+import secrets
+import sqlite3
+from base64 import urlsafe_b64encode
+
+from bot.chat.api.original_links import Original, Ticket
+from bot.chat.records.message_records import MessageRecords
+from bot.people.users import People
+from queueing.core.jobs import Job
+from queueing.core.ports import Clock
+from queueing.store import Database, ResultFiles
+
+_KEY = "links.key"
+_DAY_S = 24 * 3600.0
+
+
+class Links:
+    """Makes links and finds what they are for; make it with `read`. Implements `Originals`.
+
+    `page` is the page's address with a slash at its end, or None where links cannot be followed
+    from elsewhere: then none are made. They end `days` after their job.
+    """
+
+    def __init__(
+        self, database: Database, people: People, clock: Clock, *, page: str | None, days: float
+    ) -> None:
+        self._database = database
+        self._files = ResultFiles(database)
+        self._people = people
+        self._clock = clock
+        self._page = page
+        self._days = days
+        self._key = b""
+
+    @classmethod
+    async def read(
+        cls,
+        database: Database,
+        people: People,
+        clock: Clock,
+        *,
+        page: str | None,
+        days: float,
+    ) -> "Links":
+        """Return the links of a database. Its key is made the first time; raises `StoreError`."""
+        links = cls(database, people, clock, page=page, days=days)
+        records = MessageRecords(database)
+        key = await records.noted(_KEY)
+        if key is None:
+            key = secrets.token_hex(32)
+            await records.note(_KEY, key)
+        links._key = bytes.fromhex(key)
+        return links
+
+    async def address(self, job: Job, number: int) -> str | None:
+        """Return the link to a file of a job, counted from 1; None where none can be made."""
+        if self._page is None:
+            return None
+        until = int((job.finished_at or job.queued_at) + self._days * _DAY_S)
+        seal = self._seal(job.id, number, until, await self._ends(job.id))
+        return f"{self._page}originals/{job.id}/{number}/{until}/{seal}"
+
+    async def end(self, job_id: int) -> None:
+        """End the links to a job's files that were made so far. Raises `StoreError`."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO link_ends SELECT id, 1 FROM jobs WHERE id = ?"
+                " ON CONFLICT (job_id) DO UPDATE SET ends = ends + 1",
+                (job_id,),
+            )
+
+        await self._database.write(change)
+
+    async def ended(self, job_id: int) -> bool:
+        """Return whether a job's links were ended, as they are when its result is deleted."""
+        return await self._ends(job_id) > 0
+
+    async def find(self, ticket: Ticket) -> Original | None:
+        """Return the file; None where the link is false, ended, or its job forgotten or banned."""
+        now = self._clock.now()
+        expected = self._seal(
+            ticket.job_id, ticket.number, ticket.until, await self._ends(ticket.job_id)
+        )
+        ours = hmac.compare_digest(expected.encode(), ticket.seal.encode("utf-8", "replace"))
+        if not ours or now >= ticket.until:
+            return None
+        head = await self._files.head(ticket.job_id, ticket.number)
+        if head is None or (await self._people.get(head.owner)).is_banned(now):
+            return None
+        return Original(name=head.name, size=head.size)
+
+    async def piece(self, ticket: Ticket, start: int, length: int) -> bytes | None:
+        """Return some bytes of the file; None as soon as it may no longer be had."""
+        if await self.find(ticket) is None:
+            return None
+        return await self._files.piece(ticket.job_id, ticket.number, start, length)
+
+    async def _ends(self, job_id: int) -> int:
+        def query(connection: sqlite3.Connection) -> int:
+            row = connection.execute("SELECT ends FROM link_ends WHERE job_id = ?", (job_id,))
+            return sum(ends for (ends,) in row)
+
+        return await self._database.read(query)
+
+    def _seal(self, job_id: int, number: int, until: int, ends: int) -> str:
+        named = f"original {job_id} {number} {until} {ends}".encode()
+        return urlsafe_b64encode(hmac.digest(self._key, named, hashlib.sha256)).decode().rstrip("=")

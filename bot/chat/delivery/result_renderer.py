@@ -1,0 +1,251 @@
+"""Packs a job's end into what a chat can show: pages, files that fit, words where nothing else goes.
+
+Decides what is said and shown; sends nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from backends.media.metadata.kinds import is_picture, mime_of
+from bot.chat.api.base import ChatLimits
+from bot.chat.api.chat_settings import ChatSettingsTable
+from bot.chat.api.content import Bar, Body, Content, Markdown, Moment
+from bot.chat.api.origin import Origin
+from bot.chat.delivery.fitting import fitted
+from bot.chat.delivery.originals import OriginalHints
+from bot.chat.texts import join, plain, say, status
+from bot.chat.texts.buttons import abilities_of
+from bot.chat.texts.problems import told
+from bot.chat.texts.split import pages, utf16_length
+from bot.requests.images import dimensions
+from queueing.core.jobs import Job, JobState
+from queueing.core.problems import Problem
+from queueing.core.requests import File, Output, TextToImage
+from queueing.service.jobqueue import JobQueue
+
+_PAGES = 4  # longer answers come as a file as well
+
+
+class Fallback(IntEnum):
+    """How far down a result goes that a chat refuses."""
+
+    WHOLE = 0
+    HALF = 1  # of the size a file may have, because the platform found it too large all the same
+    EIGHTH = 2
+    WORDS = 3  # no files and no formatting
+    NOTE = 4  # one sentence of the bot
+
+    def below(self, *, too_large: bool) -> "Fallback":
+        """Return the next try; smaller files help only where size was the fault."""
+        return Fallback(
+            min(self + 1 if too_large else max(self + 1, Fallback.WORDS), Fallback.NOTE)
+        )
+
+
+_SHARE: Mapping[Fallback, float] = {Fallback.HALF: 1 / 2, Fallback.EIGHTH: 1 / 8}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RenderedResult:
+    """What the status message becomes, and what follows it in messages of their own."""
+
+    content: Content
+    rest: tuple[Content, ...] = ()
+
+
+class ResultRenderer:
+    """Makes parcels."""
+
+    def __init__(
+        self, queue: JobQueue, rooms: ChatSettingsTable, originals: OriginalHints | None = None
+    ) -> None:
+        self._queue = queue
+        self._rooms = rooms
+        self._originals = originals or OriginalHints()
+
+    async def pack(
+        self,
+        job: Job,
+        origin: Origin,
+        limits: ChatLimits,
+        *,
+        written: str = "",
+        rung: Fallback = Fallback.WHOLE,
+    ) -> RenderedResult:
+        """Return what an ended job's owner is shown; `written` is as far as an answer had come."""
+        language = origin.language
+        if rung is Fallback.NOTE:
+            return RenderedResult(content=Content(body=say(language, "result.refused", job=job.id)))
+        limits = replace(limits, upload=int(limits.upload * _SHARE.get(rung, 1.0)))
+        hint = status.near_model(origin.near, language)
+        parcel = await self._whole(job, language, limits, written, hint)
+        if rung is Fallback.WORDS:
+            refused = say(language, "result.files_refused", job=job.id)
+            parcel = _in_words(parcel, refused + await self._links(job, parcel, language))
+        return RenderedResult(
+            content=self.hidden(job, origin, parcel.content),
+            rest=tuple(self.hidden(job, origin, each) for each in parcel.rest),
+        )
+
+    async def _links(self, job: Job, parcel: RenderedResult, language: str) -> Body:
+        """Return where the files are that a chat does not take at all; a long text has none."""
+        files = sum(len(each.files) for each in (parcel.content, *parcel.rest))
+        if not files or not isinstance(job.request, TextToImage):
+            return ()
+        links = await self._originals.links(job, files, language)
+        return ("\n", *links) if links else ()
+
+    async def _whole(
+        self, job: Job, language: str, limits: ChatLimits, written: str, hint: Body
+    ) -> RenderedResult:
+        match job.state:
+            case JobState.FAILED:
+                return RenderedResult(content=status.failed(job, language))
+            case JobState.CANCELLED:
+                stopped = status.cancelled(job, language, written)
+                return self._pack_text(stopped, written, limits, language)
+        output = await self._queue.output(job)
+        if output is None:
+            body = say(language, "status.gone", job=job.id)
+            return RenderedResult(content=Content(body=body))
+        return await self._pack_output(job, output, language, limits, hint)
+
+    async def _pack_output(
+        self, job: Job, output: Output, language: str, limits: ChatLimits, hint: Body
+    ) -> RenderedResult:
+        files, note = await self._fit_files(job, output.files, limits, language)
+        if missing := _missing(job, output, language):
+            note = join((*note, *(("\n",) if note else ()), missing))
+        size = await dimensions(output.files[0]) if output.files else None
+        content = status.result(
+            job,
+            output,
+            language,
+            files=files[: limits.files_per_edit],
+            abilities=abilities_of(job, self._queue.catalog),
+            size=size,
+            note=note,
+            hint=hint,
+        )
+        parcel = self._pack_text(content, output.text, limits, language)
+        if len(files) > limits.files_per_edit:
+            further = Content(files=files[limits.files_per_edit :])
+            return replace(parcel, rest=(*parcel.rest, further))
+        return parcel
+
+    def _pack_text(
+        self, content: Content, text: str, limits: ChatLimits, language: str
+    ) -> RenderedResult:
+        room = limits.caption if content.files else limits.text
+        if _length(content.body) <= room:
+            return RenderedResult(content=content)
+        first, rest = self._paged(content, text, limits, language)
+        return RenderedResult(content=first, rest=tuple(rest))
+
+    async def _fit_files(
+        self, job: Job, files: tuple[File, ...], limits: ChatLimits, language: str
+    ) -> tuple[tuple[File, ...], Body]:
+        """Return the files as the chat takes them, and what the reader should know about that."""
+        made = [await fitted(file, limits) for file in files]
+        fitting = tuple(file for file in made if file is not None)
+        changed = [
+            number
+            for number, (file, small) in enumerate(zip(files, made, strict=True), start=1)
+            if small is not file
+        ]
+        if not changed:
+            return fitting, ()
+        said = _said_of(files, made, language)
+        where = await self._originals.told(job, changed, language)
+        return fitting, join((*said, *((" ",) if where else ()), *where))
+
+    def _paged(
+        self, content: Content, text: str, limits: ChatLimits, language: str
+    ) -> tuple[Content, list[Content]]:
+        """Split a long answer over several messages; a very long one comes as a file as well."""
+        facts = tuple(part for part in content.body if not isinstance(part, Markdown))
+        more, cut = say(language, "status.continued"), say(language, "status.cut")
+        room = limits.caption if content.files else limits.text
+        parts = pages(text, room - _length((*facts, *more)) - 1)
+        if len(parts) <= _PAGES:
+            first = replace(content, body=(Markdown(parts[0]), "\n", *more))
+            following = [Content(body=(Markdown(part),)) for part in parts[1:-1]]
+            following.append(Content(body=(Markdown(parts[-1]), *facts)))
+            return first, following
+        whole = File(name="answer.md", mime="text/markdown", data=text.encode())
+        # With the file the message becomes a caption, which holds less than a message.
+        first_part = pages(text, limits.caption - _length((*facts, *cut)) - 1)[0]
+        body = (Markdown(first_part), "\n", *cut, *facts)
+        return replace(content, body=body, files=(*content.files, whole)), []
+
+    def hidden(self, job: Job, origin: Origin, content: Content) -> Content:
+        """Hide pictures where the chat's operator wants that."""
+        if not content.files or not isinstance(job.request, TextToImage):
+            return content
+        room = self._rooms.of(origin.platform, origin.places)
+        return replace(content, spoiler=room.spoiler)
+
+
+def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) -> Body:
+    """Return the sentence about files that were left out, or else made smaller."""
+    lost = made.count(None)
+    if lost:
+        key = "result.file_left_out" if lost == 1 else "result.files_left_out"
+        return say(language, key, count=lost)
+    pairs = zip(files, made, strict=True)
+    changed = [small for file, small in pairs if small is not None and small is not file]
+    if not all(is_picture(mime_of(file.data)) for file in changed):  # some moving ones became films
+        return say(language, "result.film_fitted")
+    return say(language, _smaller(len(changed), len(files)), count=len(changed), all=len(files))
+
+
+def _smaller(count: int, of: int) -> str:
+    """Return the text for so many pictures that were made smaller."""
+    if count == of:
+        return "result.smaller" if of == 1 else "result.all_smaller"
+    return "result.one_smaller" if count == 1 else "result.some_smaller"
+
+
+def last_page(content: Content, limits: ChatLimits) -> Content:
+    """Return an open job's message with a growing answer cut to its newest part."""
+    return _page(content, limits, -1)
+
+
+def first_page(content: Content, limits: ChatLimits) -> Content:
+    """Return a message cut to what the chat can show at once."""
+    return _page(content, limits, 0)
+
+
+def in_words(content: Content) -> Content:
+    """Return a content without files and formatting."""
+    words = (part if isinstance(part, str | Moment | Bar) else part.text for part in content.body)
+    return replace(content, body=join(tuple(words)), files=())
+
+
+def _in_words(parcel: RenderedResult, files_refused: Body) -> RenderedResult:
+    content = in_words(parcel.content)
+    if parcel.content.files or any(each.files for each in parcel.rest):
+        content = replace(content, body=(*content.body, "\n", *files_refused))
+    rest = (in_words(each) for each in parcel.rest)
+    return RenderedResult(content=content, rest=tuple(each for each in rest if each.body))
+
+
+def _page(content: Content, limits: ChatLimits, index: int) -> Content:
+    room = (limits.caption if content.files else limits.text) - 8
+    if _length(content.body) <= room:
+        return content
+    answers = [part.text for part in content.body if isinstance(part, Markdown)]
+    if answers:
+        return replace(content, body=(Markdown(pages(answers[0], room)[index]),))
+    return replace(content, body=(pages(plain(content.body), room)[index],))
+
+
+def _length(body: Body) -> int:
+    return utf16_length(plain(body))
+
+
+def _missing(job: Job, output: Output, language: str) -> str:
+    """Return why a server's files are not all there; earlier versions kept it as a text."""
+    code = output.missing or (output.text if isinstance(job.request, TextToImage) else "")
+    return told(Problem.read(code), language) if code else ""

@@ -1,0 +1,116 @@
+"""Finds out whose status message no longer shows where its job stands.
+
+While anybody waits it looks at the first of every line, whether or not the line moved: what holds
+it back, and until when, is decided by others. Whole lines are looked at when their reason turns and
+every few seconds, each message when a moment it names has passed. It never sends.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+
+from bot.chat.api.content import Content
+from bot.chat.delivery.rate_limit import HEAD
+from bot.chat.delivery.status_message import StatusMessage
+from queueing.core.errors import StoreError
+from queueing.core.events import LinesMoved
+from queueing.core.jobs import JobState
+from queueing.core.ports import Clock
+from queueing.core.standings import Standing
+from queueing.service.jobqueue import JobQueue
+
+log = logging.getLogger(__name__)
+
+_REST_S = 1.0
+_HEADS_S = 2.0
+_WHOLE_S = 8.0
+_WHOLE_EACH_S = 0.004  # for each card there is: long lines are read less often
+_NEAR = 2 * HEAD  # who may have become one of the first since the last look
+
+
+class StaleMessages:
+    """Compares what open jobs' messages show with what is true.
+
+    `cards` are all there are, `draw` returns what a card should show, and `stale` hears of every
+    card that shows something else.
+    """
+
+    def __init__(
+        self,
+        *,
+        queue: JobQueue,
+        cards: Collection[StatusMessage],
+        draw: Callable[[StatusMessage, Standing], Content],
+        stale: Callable[[StatusMessage], None],
+        clock: Clock,
+    ) -> None:
+        self._queue = queue
+        self._cards = cards
+        self._draw = draw
+        self._stale = stale
+        self._clock = clock
+        self._turned: set[str] = set()
+        self._moved = asyncio.Event()
+        self._heads_at = self._whole_at = 0.0
+
+    def moved(self, lines: LinesMoved) -> None:
+        """Look at lines soon. Never blocks."""
+        self._turned |= lines.turned
+        self._moved.set()
+
+    async def run(self) -> None:
+        """Look again and again while there are cards, until cancelled."""
+        while True:
+            if not any(_watched(card) for card in self._cards):
+                await self._moved.wait()
+            try:
+                await self._look_around()
+            except StoreError as error:
+                log.warning("places in line cannot be read: %s", error)
+            except Exception:
+                log.exception("places in line cannot be shown")
+            await asyncio.sleep(_REST_S)
+
+    async def _look_around(self) -> None:
+        now, turned = self._clock.now(), self._turned
+        whole_s = max(_WHOLE_S, _WHOLE_EACH_S * len(self._cards))
+        if whole := now - self._whole_at >= whole_s:
+            self._whole_at = now
+        if heads := self._moved.is_set() or now - self._heads_at >= _HEADS_S:
+            self._heads_at = now
+        self._turned = set()
+        self._moved.clear()
+
+        def asked(card: StatusMessage) -> bool:
+            line = whole or card.job.model in turned
+            return line or (heads and _near(card)) or card.expires <= now
+
+        await self._look([card for card in self._cards if _watched(card) and asked(card)])
+
+    async def _look(self, cards: Collection[StatusMessage]) -> None:
+        standings = await self._queue.standings([card.job for card in cards]) if cards else {}
+        for card in cards:
+            standing = standings.get(card.job.id)
+            if standing is None or standing.job.version < card.job.version:
+                continue  # it went on while the places were read: another event tells
+            if standing.job.state is not card.job.state:
+                continue  # the same: its event is on its way
+            card.job = standing.job  # nothing else tells that it has left the back row
+            card.stand(standing)
+            if card.shown is not None and self._draw(card, standing) != card.shown:
+                card.moved = True
+                card.changed |= card.outdated(self._clock.now())
+                self._stale(card)
+
+
+def _watched(card: StatusMessage) -> bool:
+    return not (card.muted or card.changed or card.job.state.final)
+
+
+def _near(card: StatusMessage) -> bool:
+    """Whether it runs or is among the first of its line, as far as was seen."""
+    if card.job.state is JobState.PROCESSING or not card.stood:
+        return True
+    if card.position is None:  # its place is unknown just now, or it stands in a back row
+        return card.job.seq is not None
+    return card.position <= _NEAR

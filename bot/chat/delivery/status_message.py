@@ -1,0 +1,175 @@
+"""A card is what the presenter knows of one job's status message, and when it is due.
+
+Nothing here sends.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from bot.chat.api.base import MessageRef, Respond
+from bot.chat.api.content import Content, Moment
+from bot.chat.api.origin import Origin
+from bot.chat.delivery.rate_limit import RateLimit, stretch
+from bot.chat.delivery.result_renderer import Fallback
+from queueing.core.jobs import Job
+from queueing.core.requests import Progress
+from queueing.core.standings import Standing
+from queueing.core.world import Blocked, Reason
+from queueing.service.calm_eta import PASSES_S
+
+Kind = tuple[Blocked, str | None, str | None] | None
+"""What a wait is put down to, on which host, to which other model; counts and moments tick on."""
+
+_GOES_ON = frozenset({Blocked.IN_LINE, Blocked.STARTING})  # come and go with every job
+_OTHERS_TURN = frozenset({Blocked.ROOM_BUSY, Blocked.RESERVED, Blocked.GATED})
+_NEWS = frozenset(  # which a message shows at once, whatever it said before
+    {
+        Blocked.LOADING,
+        Blocked.OFFLINE,
+        Blocked.LOAD_PAUSE,
+        Blocked.RETRY_PAUSE,
+        Blocked.PAUSED,
+        Blocked.SUSPECT,
+    }
+)
+
+
+def kind_of(reason: Reason | None) -> Kind:
+    """Return what a reason says apart from numbers; None where others of the line are ahead."""
+    if reason is None or reason.why in _GOES_ON:
+        return None
+    why = Blocked.ROOM_BUSY if reason.why in _OTHERS_TURN else reason.why
+    return (why, reason.host, reason.other)
+
+
+def _expires(content: Content, now: float) -> float:
+    """Return when the first of the moments ahead that a message names has clearly passed."""
+    moments = [part.at + PASSES_S for part in content.body if isinstance(part, Moment)]
+    ahead = [moment for moment in moments if moment > now]
+    return min(ahead, default=math.inf)
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class StatusMessage:
+    """One job's status message. Mutable, and touched by the presenter alone.
+
+    `changed` asks for an edit at once (a new state, a reason that has ended, a moment that has
+    passed), `advanced` as often as its chat and the crowd allow (a step), `moved` when convenient
+    (a place in line). `expires` is when the first moment its message names has passed.
+    `drawn` is the last content that was made, after what it was made of.
+    `written` is as far as an answer has come; a stopped one stays to be read. `muted`: its message
+    was deleted, only its end makes a new one. `rung` is how far a refused result was cut down.
+    `telling`: the edit being made was asked for at once. `dropped`: nothing more is to be shown.
+    """
+
+    job: Job
+    origin: Origin
+    respond: Respond | None = None
+    ref: MessageRef | None = None
+    sent_at: float | None = None
+    looked_up: bool = False
+    shown: Content | None = None
+    drawn: tuple[tuple[object, ...], Content] | None = None
+    edited_at: float = -math.inf
+    position: int | None = None
+    stood: bool = False
+    kind: Kind = None
+    kind_shown: Kind = None
+    expires: float = math.inf
+    progress: Progress | None = None
+    written: str = ""
+    changed: bool = True
+    advanced: bool = False
+    moved: bool = False
+    muted: bool = False
+    dropped: bool = False
+    forgotten: bool = False  # its job is deleted
+    telling: bool = False
+    rung: Fallback = Fallback.WHOLE
+    hold_until: float = 0.0
+    failures: int = 0
+
+    def take_marks(self) -> tuple[bool, bool, bool]:
+        """Return what asks for an edit, and clear it: what comes from now on asks again."""
+        marks = (self.changed, self.advanced, self.moved)
+        self.telling = self.changed
+        self.changed = self.advanced = self.moved = False
+        return marks
+
+    def mark(self, marks: tuple[bool, bool, bool]) -> None:
+        """Ask again for what was taken and not shown."""
+        changed, advanced, moved = marks
+        self.changed |= changed
+        self.advanced |= advanced
+        self.moved |= moved
+
+    @property
+    def out_of_date(self) -> bool:
+        """Whether the message may no longer show what is true."""
+        return self.changed or ((self.advanced or self.moved) and not self.job.state.final)
+
+    def free(self, pace: RateLimit) -> bool:
+        """Tell whether the next request for this card is on nobody's account."""
+        answers = self.ref is None and self.respond is not None and pace.free_answers
+        return answers and self.origin.request is None  # a message is answered by a message
+
+    def due(self, now: float, pace: RateLimit, turn_s: float, crowd: int) -> float:
+        """Return when this card may be served next.
+
+        `turn_s` is its share of the chat's budget, `crowd` how many jobs are open everywhere.
+        """
+        if self.free(pace):
+            return self.hold_until
+        urgent = self.job.state.final or (self.ref is None and self.shown is None)
+        at = max(self.hold_until, pace.earliest(now, urgent=urgent, soon=self.changed))
+        if urgent:
+            return at
+        age = None if self.sent_at is None else now - self.sent_at
+        if self.changed:
+            return max(at, self.edited_at + pace.news_gap_s(age))
+        return max(at, self.edited_at + self._gap_s(pace, age, turn_s, crowd))
+
+    def _gap_s(self, pace: RateLimit, age: float | None, turn_s: float, crowd: int) -> float:
+        """Return the time between two edits; an answer that is being written is read along."""
+        least_s = pace.edit_gap_s(age)
+        if not self.advanced:
+            return max(pace.news_gap_s(age), pace.patience_s(self.position, crowd))
+        return max(least_s if self.written else least_s * stretch(crowd), turn_s)
+
+    def stand(self, standing: Standing) -> None:
+        """Take where the job stands now."""
+        self.position, self.kind = standing.position, kind_of(standing.reason)
+        self.stood = True
+
+    def show(self, content: Content, kind: Kind, now: float) -> None:
+        """Note what the message shows from now on, and what kind of wait it speaks of."""
+        self.shown, self.kind_shown = content, kind
+        self.edited_at, self.expires = now, _expires(content, now)
+
+    def outdated(self, now: float) -> bool:
+        """Tell whether what is shown is no longer so, rather than only not quite up to date."""
+        if self.kind == self.kind_shown:
+            return self.expires <= now
+        return self.kind_shown is not None or (self.kind is not None and self.kind[0] in _NEWS)
+
+    def advance(self, progress: Progress) -> None:
+        """Take a progress; the last preview stays until there is a newer one."""
+        if progress.preview is None and self.progress is not None:
+            progress = replace(progress, preview=self.progress.preview)
+        self.progress, self.advanced = progress, True
+        self.written = progress.text or self.written
+
+    def urgency(self, pace: RateLimit, crowd: int) -> tuple[int, float]:
+        """Order cards of a chat: calls, ends, first messages, news, then the longest overdue.
+
+        A call that is not answered within seconds is lost on some platforms, so it comes first.
+        """
+        if self.respond is not None:
+            return (0, self.job.id)
+        if self.job.state.final:
+            return (1, self.job.id)
+        if self.ref is None:
+            return (2, self.job.id)
+        if self.changed:
+            return (3, self.edited_at)
+        return (4, self.edited_at + pace.patience_s(self.position, crowd))

@@ -1,0 +1,1 @@
+"""The one way in: from a call to its command and its answer."""

@@ -1,0 +1,91 @@
+"""The one place that decides which attachments a call uses, before anything is accepted.
+
+What a command has no use for is named in a sentence with what to do instead: an answer from the
+words alone would pass it over. A command uses what its line in the table says, and nothing else.
+"""
+
+from collections.abc import Sequence
+
+from bot.chat.api.attachment_kinds import AttachmentKind
+from bot.chat.api.base import Attachment, Invocation
+from bot.chat.api.table import Command, ParamKind
+from bot.chat.commands.parse import BadCall, clean
+from bot.chat.texts import word
+
+_NAME_SHOWN = 60
+_NAMES_SHOWN = 5
+
+
+def used(command: Command, invocation: Invocation, language: str) -> tuple[Attachment, ...]:
+    """Return the attachments the command uses. Raises `BadCall` when it cannot use every one.
+
+    What hangs on a message that is replied to counts for commands that take attachments at all; a
+    single picture to start from is the person's own where they attached one.
+    """
+    files = _looked_at(command, invocation)
+    unused = [file for file in files if file.kind not in command.takes]
+    if unused:
+        raise BadCall("problem.attached", told=_sentences(command, unused, language))
+    for kind, most in command.takes.items():
+        _check_count(command, kind, sum(file.kind is kind for file in files), most)
+    if command.name == "ask" and not invocation.options and not invocation.text.strip():
+        _ask_what_about(files)
+    return files
+
+
+def _looked_at(command: Command, invocation: Invocation) -> tuple[Attachment, ...]:
+    """Return what counts as attached to this call."""
+    own = tuple(file for file in invocation.files if not file.replied)
+    if not command.takes:
+        return own
+    theirs = [file for file in invocation.files if file.replied]
+    shown = [file for file in theirs if file.kind is AttachmentKind.PICTURE]
+    most = command.takes.get(AttachmentKind.PICTURE, 0)
+    if most == 1 and any(file.kind is AttachmentKind.PICTURE for file in own):
+        left: Sequence[Attachment] = shown
+    elif invocation.replied_to is not None and _finds_jobs(command):
+        left = shown[most:]  # of several results the job's number says which is meant
+    else:
+        left = ()
+    return (*own, *(file for file in theirs if file not in left))
+
+
+def _finds_jobs(command: Command) -> bool:
+    return any(param.kind is ParamKind.JOB for param in command.params)
+
+
+def _check_count(command: Command, kind: AttachmentKind, count: int, most: int) -> None:
+    if count <= most:
+        return
+    pictures = kind is AttachmentKind.PICTURE
+    key = "problem.too_many_pictures" if pictures else "problem.too_many_texts"
+    raise BadCall(key, count=count, command=command.name, most=most)
+
+
+def _ask_what_about(files: Sequence[Attachment]) -> None:
+    """Refuse files without a question. Raises `BadCall`."""
+    if files:
+        raise BadCall("problem.file_alone", names=_names(files))
+
+
+def _sentences(command: Command, unused: Sequence[Attachment], language: str) -> str:
+    kinds = dict.fromkeys(file.kind for file in unused)
+    return " ".join(
+        word(
+            language,
+            f"attached.{kind}",
+            command=command.name,
+            names=_in_brackets(_names([file for file in unused if file.kind is kind])),
+        )
+        for kind in kinds
+    )
+
+
+def _names(files: Sequence[Attachment]) -> str:
+    names = [clean(file.name).replace("\n", " ")[:_NAME_SHOWN] for file in files]
+    more = ("…",) if len(names) > _NAMES_SHOWN else ()
+    return ", ".join((*filter(None, names[:_NAMES_SHOWN]), *more))
+
+
+def _in_brackets(names: str) -> str:
+    return f" ({names})" if names else ""

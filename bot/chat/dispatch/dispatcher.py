@@ -1,0 +1,280 @@
+"""The one way in: finds a call's command, checks it, lets the handler act, hands on the answer.
+
+Whatever a person does wrong becomes one sentence for them; whatever we do wrong is logged with
+its cause and becomes a neutral sentence. A call never takes the platform down.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from bot.chat.api.answers import Answer, Reply
+from bot.chat.api.arrivals import Arrival, Arrivals
+from bot.chat.api.base import Invocation
+from bot.chat.api.content import Moment
+from bot.chat.api.table import Command, Param, ParamKind
+from bot.chat.commands.context import Call, CallRefused, Context, reply, unknown_command
+from bot.chat.commands.parse import SHAPES, Args, BadCall, check, options, parse, usage
+from bot.chat.commands.registry import HANDLERS
+from bot.chat.delivery.presenter import Presenter
+from bot.chat.dispatch import attached, late
+from bot.chat.dispatch.meant import meant
+from bot.chat.texts import Value, language_of, say, word
+from bot.people.users import LanguageTold, Person
+from queueing.core.errors import (
+    LimitReached,
+    NoServer,
+    NotAccepting,
+    NotCapable,
+    Refused,
+    StoreError,
+    UnknownModel,
+)
+
+log = logging.getLogger(__name__)
+
+_SUGGESTED = 25
+_NAMED = 12
+
+# Where it is not the form of the call that is wrong, an example of one would only be noise.
+_SAYS_ENOUGH = frozenset(
+    {
+        "problem.not_whole",
+        "problem.not_number",
+        "problem.range",
+        "problem.choice",
+        "problem.choice_word",
+        "problem.size",
+        "problem.job",
+        "problem.too_long",
+        "problem.not_picture",
+        "problem.attached",
+        "problem.file_alone",
+        "problem.too_many_pictures",
+        "problem.too_many_texts",
+        "problem.picture_bytes",
+        "problem.picture_pixels",
+        "problem.picture_unreadable",
+        "problem.not_text",
+        "problem.text_bytes",
+        "problem.text_too_long",
+    }
+)
+
+
+class Dispatcher:
+    """Carries out calls from every platform. Implements `Door`."""
+
+    def __init__(self, context: Context, presenter: Presenter) -> None:
+        self.commands: Sequence[Command] = context.commands
+        self._by_name: Mapping[str, Command] = {c.name: c for c in context.commands}
+        self._typed = frozenset(c.name for c in context.commands if not c.hidden)
+        self._context = context
+        self._presenter = presenter
+        self._arrivals = Arrivals()
+        self._closed = False
+
+    def close(self) -> None:
+        """Carry out nothing more: an orderly stop has nearly ended."""
+        self._closed = True
+
+    def arrived(self, user: str, chat: str) -> Arrival:
+        """Return the place of something that came in, behind what its person sent there earlier."""
+        return self._arrivals.take(user, chat)
+
+    async def call(self, invocation: Invocation) -> None:
+        """Carry out a call; what it accepts is durable when this returns."""
+        with invocation.arrival or self.arrived(invocation.user, invocation.chat) as arrival:
+            if not invocation.button:  # a button is about what is there already
+                await arrival.turn_soon()
+            await self._carry_out(replace(invocation, arrival=arrival))
+
+    async def _carry_out(self, invocation: Invocation) -> None:
+        language = language_of(invocation.language)
+        if self._closed:
+            await _left_to_next_process(invocation)
+            answer: Answer = _words(language, "refused.not_accepting")
+            self._presenter.answer(invocation, answer)
+            return
+        self._presenter.expect(invocation)
+        try:
+            invocation = meant(await self._completed(invocation), self._typed)
+            person = await self._context.people.get(invocation.user)
+            language = person.language or language
+            answer = await self._answer(invocation, person, language)
+        except Refused as refusal:
+            answer = self._refusal(refusal, language)
+        except CallRefused as refused:
+            answer = _words(language, refused.key, **refused.values)
+        except StoreError as error:
+            if self._closed:
+                await _left_to_next_process(invocation)
+            log.error("call %s of %s: %s", invocation.key, invocation.user, error)  # noqa: TRY400  not a bug
+            answer = _words(language, "refused.not_accepting")
+        except Exception:
+            log.exception("call %s of %s failed", invocation.key, invocation.user)
+            answer = _words(language, "refused.internal")
+        self._presenter.answer(invocation, answer)
+
+    async def language_of(self, user: str) -> str | None:
+        """Return the language a person chose; None where they did not, or it cannot be read."""
+        try:
+            return (await self._context.people.get(user)).language
+        except StoreError as error:
+            log.warning("the language of %s cannot be read: %s", user, error)
+            return None
+
+    def telling_languages(self, hearer: LanguageTold) -> AbstractContextManager[None]:
+        """Call `hearer(user, language)` whenever a person chose one, until the block ends."""
+        return self._context.people.telling(hearer)
+
+    async def _completed(self, invocation: Invocation) -> Invocation:
+        """Return the call a reply to one of our prompts completes; any other as it is."""
+        asked = invocation.replied_to
+        if invocation.command != "ask" or asked is None or invocation.options:
+            return invocation
+        await self._presenter.asked(asked.platform, asked.chat)
+        prompt = await self._context.records.prompt(asked)
+        if prompt is None:
+            return invocation
+        text = f"{prompt.job_id} {invocation.text}"
+        return replace(invocation, command=prompt.command, text=text, quoted="")
+
+    async def _answer(self, invocation: Invocation, person: Person, language: str) -> Answer:
+        earlier = await late.asked_with_album(self._context, invocation)
+        if earlier is None and invocation.album is not None and not invocation.album.asks:
+            return None
+        command = self._allowed(invocation, person, language)
+        try:
+            files = attached.used(command, invocation, language)
+            invocation = replace(invocation, files=files)
+            if earlier is not None:
+                call = Call(invocation=invocation, args={}, person=person, language=language)
+                return await late.join(self._context, call, command, earlier)
+            late.refuse_incomplete(invocation)
+            args = self._args(command, invocation)
+            call = Call(invocation=invocation, args=args, person=person, language=language)
+            return await HANDLERS[command.name](self._context, call)
+        except BadCall as bad:
+            return _misread(language, command, bad)
+
+    def _allowed(self, invocation: Invocation, person: Person, language: str) -> Command:
+        """Return the command that is called. Raises `CallRefused` for those who may not call it."""
+        if not self._context.access.lets_in(invocation.platform, invocation.places):
+            raise CallRefused("refused.chat", chat=invocation.places[-1])
+        user, rights = invocation.user, invocation.rights
+        if not self._context.access.may_use(invocation.platform, user, rights):
+            raise CallRefused("refused.use")
+        if person.is_banned(self._context.clock.now()):
+            raise _banned(person)
+        command = self._by_name.get(invocation.command)
+        if command is None:
+            raise self._unknown(invocation.command, language)
+        if command.admin and not self._context.access.is_admin(user, rights):
+            raise CallRefused("refused.admin_only", command=command.name)
+        return command
+
+    def _unknown(self, name: str, language: str) -> CallRefused:
+        return unknown_command(name, [c.name for c in self.commands if not c.hidden], language)
+
+    def _args(self, command: Command, invocation: Invocation) -> Args:
+        if invocation.options:
+            return check(command, invocation.options)
+        catalog = self._context.catalog
+        return parse(command, invocation.text, lambda first: catalog.find(first) is not None)
+
+    def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
+        """Return up to 25 values for a parameter from memory, those beginning as typed first."""
+        values = self._values(param, user)
+        start = typed.casefold()
+        fitting = [value for value in values if start in value.casefold()]
+        fitting.sort(key=lambda value: not value.casefold().startswith(start))
+        return fitting[:_SUGGESTED]
+
+    def _values(self, param: Param, user: str) -> Sequence[str]:
+        catalog = self._context.catalog
+        match param.kind:
+            case ParamKind.MODEL:
+                return tuple(catalog.models) if param.able is None else catalog.able(param.able)
+            case ParamKind.HOST:
+                return tuple(catalog.hosts)
+            case ParamKind.JOB:
+                return (*self._presenter.open_jobs_of(user), *param.choices)
+            case ParamKind.SIZE:
+                sizes = "1:1", "3:2", "2:3", "16:9", "9:16", "1024x1024", "768x1024"
+                return (*SHAPES, *sizes, *param.choices)
+            case ParamKind.STYLE:
+                return tuple(self._context.styles)
+            case _:
+                return param.choices
+
+    def _refusal(self, refusal: Refused, language: str) -> Reply:
+        match refusal:
+            case UnknownModel():
+                hint = self._names(language, refusal)
+                return _words(language, "refused.unknown_model", name=refusal.name[:60], hint=hint)
+            case NotCapable():
+                names = ", ".join(refusal.able[:_NAMED])
+                hint = f" {word(language, 'hint.able', names=names)}" if names else ""
+                unable = word(language, f"unable.{refusal.capability}")
+                told = {"model": refusal.model, "unable": unable, "hint": hint}
+                return _words(language, "refused.not_capable", **told)
+            case NoServer():
+                return _nowhere(language, refusal)
+            case LimitReached():
+                return _words(language, "refused.limit_owner", limit=refusal.limit)
+            case NotAccepting(full_disk=True):
+                return _words(language, "refused.full_disk")
+            case _:
+                log.info("refused: %s", refusal)
+                return _words(language, "refused.not_accepting")
+
+    def _names(self, language: str, unknown: UnknownModel) -> str:
+        """Return the names that were perhaps meant, or else those that would do."""
+        if unknown.nearest:
+            return word(language, "hint.did_you_mean", names=", ".join(unknown.nearest))
+        there = unknown.able or tuple(self._context.catalog.models)
+        names = ", ".join(there[:_NAMED])
+        return word(language, "hint.models", names=names)
+
+
+async def _left_to_next_process(invocation: Invocation) -> None:
+    """Never return for a call that comes again."""
+    if invocation.comes_again:
+        await asyncio.get_running_loop().create_future()
+
+
+def _nowhere(language: str, refusal: NoServer) -> Reply:
+    if refusal.again_at is None:
+        return _words(language, "refused.no_server", model=refusal.model)
+    moment = Moment(refusal.again_at)
+    return _words(language, "refused.not_loadable", model=refusal.model, moment=moment)
+
+
+def _banned(person: Person) -> CallRefused:
+    reason = f" ({person.ban_reason})" if person.ban_reason else ""
+    if person.banned_until is None:
+        return CallRefused("refused.banned", reason=reason)
+    return CallRefused("refused.banned_until", reason=reason, moment=Moment(person.banned_until))
+
+
+def _misread(language: str, command: Command, bad: BadCall) -> Reply:
+    """Return what is wrong with a call, and what would have worked."""
+    problem = word(language, bad.key, **bad.values)
+    if bad.key in _SAYS_ENOUGH:
+        return reply((problem,))
+    form = usage(command)
+    if not any(param.positional for param in command.params):
+        form = " ".join([form, *(f"[--{param.name} …]" for param in options(command))])
+    parts = [word(language, "refused.usage", problem=problem, usage=form)]
+    if command.example is not None:
+        parts.append(word(language, "help.example", example=word(language, command.example)))
+    if options(command):
+        parts.append(word(language, "help.options", command=command.name))
+    return reply(("\n".join(parts),))
+
+
+def _words(language: str, key: str, **values: Value) -> Reply:
+    return reply(say(language, key, **values))

@@ -1,0 +1,28 @@
+"""What is meant by a line that names no command, on every platform alike."""
+
+import re
+from collections.abc import Collection
+from dataclasses import replace
+
+from bot.chat.api.attachment_kinds import AttachmentKind
+from bot.chat.api.base import Invocation
+
+_SLIP = re.compile(r"/[/\s]+([A-Za-z][\w-]*)")
+
+
+def meant(invocation: Invocation, commands: Collection[str]) -> Invocation:
+    """Return the call that was meant; `commands` are the names people may type.
+
+    Pictures without a word ask what is in them. "//image cat" and "/ image cat" are slips, not
+    questions for a model: they are answered with the help about that command.
+    """
+    if invocation.command != "ask" or invocation.options:
+        return invocation
+    text = invocation.text.strip()
+    kinds = {file.kind for file in invocation.files}
+    if not text and kinds == {AttachmentKind.PICTURE}:
+        return replace(invocation, command="describe")
+    slip = _SLIP.match(text)
+    if slip is not None and slip[1].lower() in commands:
+        return replace(invocation, command="help", text=slip[1], files=())
+    return invocation

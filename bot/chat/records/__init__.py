@@ -1,0 +1,1 @@
+"""What the bot remembers of messages, in the database of the queue."""

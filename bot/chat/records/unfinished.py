@@ -1,0 +1,133 @@
+"""Notes of messages that do not show yet what they must come to show, so that no restart forgets them."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+
+from bot.chat.api.answers import Task
+from bot.chat.api.base import MessageRef
+from bot.chat.api.content import Body
+from queueing.store import Database
+
+_BODY: TypeAdapter[Body] = TypeAdapter(Body)
+_COLUMNS = "id, platform, chat, message, request, language, task, outcome, runs, since"
+_INSERT = f"""
+INSERT INTO owed (platform, chat, message, request, language, task, since)
+VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}
+"""  # noqa: S608  our own words
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Debt:
+    """A message, and what it must come to show: a task's outcome, or that its job was deleted.
+
+    `ref` is None while none is known, `request` the message it replies to. `runs` counts how often
+    the task was begun.
+    """
+
+    id: int
+    platform: str
+    chat: str
+    ref: MessageRef | None
+    request: MessageRef | None
+    language: str
+    task: Task | None
+    outcome: Body | None
+    runs: int
+    since: float
+
+
+class Debts:
+    """Reads and writes them. Every write is durable when it returns."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(
+        self, platform: str, chat: str, request: MessageRef | None, task: Task, now: float
+    ) -> Debt:
+        """Note a task that is about to begin."""
+        asked = request.message if request is not None else None
+        values = (platform, chat, None, asked, task.language, task.model_dump_json(), now)
+        return await self._insert(values)
+
+    async def deleted(self, ref: MessageRef, language: str, now: float) -> Debt:
+        """Note that the job of a message was deleted; for rows, a trigger does it."""
+        return await self._insert((ref.platform, ref.chat, ref.message, None, language, None, now))
+
+    async def _insert(self, values: Sequence[str | float | None]) -> Debt:
+        def change(connection: sqlite3.Connection) -> Debt:
+            row = connection.execute(
+                _INSERT,
+                values,
+            ).fetchone()
+            return _debt(row)
+
+        return await self._database.write(change)
+
+    async def shown(self, debt: Debt, ref: MessageRef) -> Debt:
+        """Note the message that shows that the task is under way."""
+        return await self._update(debt, "chat = ?, message = ?", (ref.chat, ref.message))
+
+    async def begun(self, debt: Debt) -> Debt:
+        """Count that the task is begun."""
+        return await self._update(debt, "runs = runs + 1", ())
+
+    async def done(self, debt: Debt, outcome: Body) -> Debt:
+        """Note what came of the task."""
+        return await self._update(debt, "outcome = ?", (_BODY.dump_json(outcome).decode(),))
+
+    async def moved(self, debt: Debt, chat: str) -> Debt:
+        """Follow a chat to its new notation, where its messages have other names."""
+        return await self._update(debt, "chat = ?, message = NULL, request = NULL", (chat,))
+
+    async def _update(self, debt: Debt, change: str, values: Sequence[str]) -> Debt:
+        def write(connection: sqlite3.Connection) -> Debt:
+            row = connection.execute(
+                f"UPDATE owed SET {change} WHERE id = ? RETURNING {_COLUMNS}",  # noqa: S608  our own words
+                (*values, debt.id),
+            ).fetchone()
+            return _debt(row)
+
+        return await self._database.write(write)
+
+    async def settle(self, debt: Debt) -> None:
+        """Forget a debt: its message is true, or was given up."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM owed WHERE id = ?", (debt.id,))
+
+        await self._database.write(change)
+
+    async def all(self) -> Sequence[Debt]:
+        """Return all debts, the oldest first."""
+
+        def query(connection: sqlite3.Connection) -> Sequence[Debt]:
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM owed ORDER BY id")  # noqa: S608  our own words
+            return [_debt(row) for row in rows]
+
+        return await self._database.read(query)
+
+
+def _debt(row: Sequence[object]) -> Debt:
+    number, platform, chat, message, request, language, task, outcome, runs, since = row
+
+    def ref(name: object) -> MessageRef | None:
+        if name is None:
+            return None
+        return MessageRef(platform=str(platform), chat=str(chat), message=str(name))
+
+    return Debt(
+        id=int(str(number)),
+        platform=str(platform),
+        chat=str(chat),
+        ref=ref(message),
+        request=ref(request),
+        language=str(language),
+        task=None if task is None else Task.model_validate_json(str(task)),
+        outcome=None if outcome is None else _BODY.validate_json(str(outcome)),
+        runs=int(str(runs)),
+        since=float(str(since)),
+    )

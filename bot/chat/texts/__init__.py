@@ -1,0 +1,128 @@
+"""Every text a person sees, one catalogue per language, and the one function that fills them in.
+
+`say` is pure. Values may be parts of a body; they stay whole between the words, so each
+platform shows them in its own way, and no value is ever read as a template.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from bot.chat.api.content import Bar, Body, Markdown, Moment, Part, Strong, Typed
+from bot.chat.texts import (
+    attached_de,
+    attached_en,
+    calls_de,
+    calls_en,
+    de,
+    en,
+    problems_de,
+    problems_en,
+    results_de,
+    results_en,
+)
+
+CATALOGUES: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        **en.TEXTS,
+        **calls_en.TEXTS,
+        **results_en.TEXTS,
+        **attached_en.TEXTS,
+        **problems_en.TEXTS,
+    },
+    "de": {
+        **de.TEXTS,
+        **calls_de.TEXTS,
+        **results_de.TEXTS,
+        **attached_de.TEXTS,
+        **problems_de.TEXTS,
+    },
+}
+DEFAULT_LANGUAGE = "en"
+_BAR = 5  # signs
+
+_SLOT = re.compile(r"\{(\w+)(?::([^}]*))?\}")
+
+_A_MINUTE_S = 60
+
+Value = str | int | float | Moment | Markdown | Strong | Typed | Bar
+
+
+def language_of(locale: str | None) -> str:
+    """Return the catalogue that serves a locale such as "de-DE"; English where none does."""
+    language = (locale or "").replace("_", "-").split("-")[0].lower()
+    return language if language in CATALOGUES else DEFAULT_LANGUAGE
+
+
+def say(language: str, key: str, **values: Value) -> Body:
+    """Return the text of that key with its values filled in.
+
+    `{moment:at }` puts "at " before a moment where a time of day is shown, not a countdown.
+    Raises `KeyError` for an unknown key or a missing value: both are bugs that tests find.
+    """
+    template = CATALOGUES[language][key]
+    parts: list[Part] = []
+    end = 0
+    for slot in _SLOT.finditer(template):
+        parts.append(template[end : slot.start()])
+        value = values[slot[1]]
+        if isinstance(value, Moment) and slot[2]:
+            value = replace(value, before=slot[2])
+        parts.append(str(value) if isinstance(value, str | int | float) else value)
+        end = slot.end()
+    parts.append(template[end:])
+    return join(parts)
+
+
+def word(language: str, key: str, **values: str | float) -> str:
+    """Return a text that holds nothing but words, for buttons and for use inside other texts."""
+    return plain(say(language, key, **values))
+
+
+def join(parts: list[Part] | Body) -> Body:
+    """Merge neighbouring strings, so that equal texts are equal bodies."""
+    merged: list[Part] = []
+    for part in parts:
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        elif part != "":
+            merged.append(part)
+    return tuple(merged)
+
+
+def plain(body: Body, *, local: bool = False) -> str:
+    """Return a body as bare text; moments as clock times, UTC or `local` to this machine."""
+    return "".join(_bare(part, local=local) for part in body)
+
+
+def give_or_take(spread_s: float) -> str:
+    """Return how far off a moment may be, such as " ± 3 min", the same in every language."""
+    if spread_s <= 0:
+        return ""
+    return f" ± {spread_s / 60:.0f} min" if spread_s >= _A_MINUTE_S else f" ± {spread_s:.0f} s"
+
+
+def bar_text(share: float) -> str:
+    """Return a bar of signs; it begins with the first step and is full only at the end."""
+    full = max(0, min(_BAR, int(share * _BAR) + (0 < share < 1 / _BAR)))
+    return "▰" * full + "▱" * (_BAR - full)
+
+
+def _bare(part: Part, *, local: bool) -> str:
+    match part:
+        case Moment(at, spread_s, _, before):
+            zone = None if local else UTC
+            clock = datetime.fromtimestamp(at, UTC).astimezone(zone).strftime("%H:%M")
+            return before + clock + ("" if local else " UTC") + give_or_take(spread_s)
+        case Bar(share):
+            return bar_text(share)
+        case Markdown(text) | Strong(text) | Typed(text):
+            return text
+        case _:
+            return part
+
+
+def describe(key: str, language: str | None) -> str:
+    """Return the help text of a command or parameter for a platform's own menu."""
+    return word(language_of(language), key)

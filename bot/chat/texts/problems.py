@@ -1,0 +1,17 @@
+"""What went wrong, in words; pure."""
+
+from bot.chat.texts import word
+from queueing.core.problems import Problem, What
+
+
+def told(problem: Problem, language: str) -> str:
+    """Return one sentence or two for the person who asked, or for the admin who did."""
+    values: dict[str, str | float] = dict(problem.values)
+    if (field := values.get("field")) is not None:
+        values["field"] = word(language, f"field.{field}")
+    text = word(language, f"failure.{problem.what}", **values)
+    if problem.attempts > 1 and problem.what is not What.TOLD:
+        text = word(language, "failure.tried", problem=text, count=problem.attempts)
+    if problem.unloadable:
+        text = word(language, "failure.unloadable", model=problem.unloadable, problem=text)
+    return text

@@ -1,0 +1,71 @@
+"""Why a model's jobs wait, in German; the English sentences are the queue's own."""
+
+from queueing.core.world import Blocked, Reason
+from queueing.planning.reasons import Words
+
+
+def words(reason: Reason) -> Words:  # noqa: PLR0911  one return for each reason
+    """Return the reason as one sentence without a full stop, for the person who waits."""
+    model, other = reason.model, reason.other or "etwas anderes"
+    on = "" if reason.host is None else f" auf {reason.host}"
+    match reason.why:
+        case Blocked.IN_LINE:
+            return (f"hinter anderen in {model}",)
+        case Blocked.LOADING:
+            return (f"{model} wird{on} geladen", *_until(reason))
+        case Blocked.OTHERS_FIRST:
+            return _others_first(reason, other, on)
+        case Blocked.ROOM_BUSY:
+            return (f"{other} arbeitet{on}, bis der laufende Auftrag endet",)
+        case Blocked.LOADER_BUSY:
+            return (f"{other} wird{on} zuerst geladen", *_until(reason))
+        case Blocked.RESERVED | Blocked.GATED:
+            return (f"{other} wartet länger und ist{on} zuerst dran",)
+        case Blocked.NO_ROOM:
+            return (f"andere Programme belegen den Speicher{on}, den {model} braucht",)
+        case Blocked.PINNED:
+            return (f"ein Admin hält {other} im Speicher{on}",)
+        case _:
+            return _stopped(reason, model, on)
+
+
+def _others_first(reason: Reason, other: str, on: str) -> Words:
+    if reason.ahead == 1:
+        said = f"1 Auftrag für {other} kommt{on} zuerst dran"
+    else:
+        count = "" if reason.ahead is None else f"{reason.ahead} "
+        said = f"{count}Aufträge für {other} kommen{on} zuerst dran"
+    if reason.turn_at is None:
+        return (said,)
+    return (f"{said}; du bist an der Reihe: etwa ", reason.turn_at)
+
+
+def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: PLR0911  as above
+    match reason.why:
+        case Blocked.OFFLINE if reason.host is None:
+            return (f"kein Rechner hat {model}",)
+        case Blocked.OFFLINE:
+            since: Words = (" seit ", reason.since) if reason.since else ()
+            nowhere = f"nicht erreichbar, kein anderer Rechner hat {model}"
+            return (f"{reason.host} ist", *since, f" {nowhere}")
+        case Blocked.LOAD_PAUSE:
+            return (f"{model} ließ sich nicht laden, nächster Versuch", *_at(reason))
+        case Blocked.RETRY_PAUSE:
+            return ("Pause nach einem gescheiterten Versuch, der nächste folgt", *_at(reason))
+        case Blocked.ENHANCING:
+            return ("ein Textmodell verbessert zuerst den Prompt",)
+        case Blocked.PAUSED:
+            return (f"{reason.host or model} ist von einem Admin angehalten",)
+        case Blocked.SUSPECT:
+            alone = f"{reason.other or model} läuft{on} zuerst allein"
+            return (f"{alone}, weil sein Server abgestürzt war",)
+        case _:
+            return ("beginnt jetzt",)
+
+
+def _until(reason: Reason) -> Words:
+    return () if reason.until is None else (", etwa bis ", reason.until)
+
+
+def _at(reason: Reason) -> Words:
+    return (" bald",) if reason.until is None else (" um ", reason.until)

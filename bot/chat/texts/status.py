@@ -1,0 +1,256 @@
+"""What a job's status message says at each point of its life; pure.
+
+The same words serve the message in the chat, the list of `/queue` and the transcript of the demo.
+"""
+
+from collections.abc import Callable, Mapping
+
+from bot.chat.api.content import Bar, Body, Content, Markdown, Moment
+from bot.chat.api.origin import NearModel
+from bot.chat.texts import Value, buttons, join, reasons_de, say, word
+from bot.chat.texts.buttons import Abilities
+from bot.chat.texts.problems import told
+from queueing.core.jobs import Job, JobState
+from queueing.core.problems import Problem
+from queueing.core.requests import Chat, File, Output, Progress, TextToImage
+from queueing.core.standings import Standing
+from queueing.core.world import Blocked, Reason
+from queueing.planning import reasons
+
+PROMPT_SHOWN = 256
+_SURE_S = 8.0  # a moment no further off is shown alone
+_SPREADS_S = (10, 20, 30, 60, 120, 180, 300, 600, 1200, 1800, 3600)
+
+_SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {
+    "en": reasons.words,
+    "de": reasons_de.words,
+}
+
+_OPEN_ENDED = frozenset({Blocked.PAUSED, Blocked.OFFLINE, Blocked.NO_ROOM, Blocked.PINNED})
+
+# These reasons only repeat what the first words of the message say.
+_SAID_ALREADY = frozenset({Blocked.IN_LINE, Blocked.STARTING})
+
+
+def waiting(standing: Standing, language: str) -> Body:
+    """Return the text of a job that waits: place, why, and until when."""
+    job = standing.job
+    reason = standing.reason
+    already_said = not tells(reason)
+    if reason is not None and reason.why is Blocked.LOADING and standing.position == 1:
+        already_said = True
+        body = say(language, "status.loading", model=job.model, host=reason.host or "")
+    elif standing.back_row:
+        return say(language, "status.back_row", model=job.model)
+    elif standing.position is None:
+        body = say(language, "status.pending", model=job.model)
+    else:
+        body = say(language, "status.in_line", model=job.model, position=standing.position)
+    if standing.done_at is not None and not open_ended(reason):
+        body += say(language, "status.ready_at", moment=_about(standing.done_at, standing))
+    if reason is not None and not already_said:
+        body += ("\n", *because(reason, language))
+    if standing.overtaken:
+        key = "status.overtaken_by_one" if standing.overtaken == 1 else "status.overtaken"
+        body += ("\n", *say(language, key, count=standing.overtaken))
+    return join(body)
+
+
+def _about(moment: float, standing: Standing) -> Moment:
+    """Return a moment with how far off it may be.
+
+    In a few steps only: every change of the words is an edit of the message.
+    """
+    spread_s = standing.done_spread_s or 0.0
+    if spread_s <= _SURE_S:
+        return Moment(moment)
+    step = next((step for step in _SPREADS_S if step >= spread_s), _SPREADS_S[-1])
+    return Moment(moment, spread_s=step)
+
+
+def open_ended(reason: Reason | None) -> bool:
+    """Return whether how long a job waits is up to people, so that no moment would be honest."""
+    return reason is not None and reason.why in _OPEN_ENDED
+
+
+def tells(reason: Reason | None) -> bool:
+    """Return whether a reason says more than that others come first."""
+    return reason is not None and reason.why not in _SAID_ALREADY
+
+
+def because(reason: Reason, language: str) -> Body:
+    """Return the one sentence that says why a model's line does not move."""
+    words = _SENTENCES[language](reason)
+    return tuple(
+        Moment(piece, clock=True) if isinstance(piece, float) else piece for piece in words
+    )
+
+
+def near_model(near: NearModel | None, language: str) -> Body:
+    """Return the hint that a prompt's first word is nearly a model's name, on a line of its own."""
+    if near is None:
+        return ()
+    return ("\n", *say(language, "hint.near_model", word=near.word, model=near.meant))
+
+
+def running(
+    standing: Standing, progress: Progress | None, language: str, *, previews: bool
+) -> Content:
+    """Return the message of a job that runs: the step it is at, or the answer so far."""
+    job = standing.job
+    if progress is not None and progress.text:
+        rows = buttons.while_open(job, language, writing=True)
+        return Content(body=(Markdown(progress.text), " ▌"), buttons=rows)
+    if progress is not None and progress.ahead:
+        key = "status.behind_one" if progress.ahead == 1 else "status.behind"
+        body = say(language, key, model=job.model, count=progress.ahead)
+    else:
+        key = "status.drawing" if isinstance(job.request, TextToImage) else "status.writing"
+        body = say(language, key, model=job.model)
+    body += _advance(progress, language)
+    if standing.done_at is not None:
+        body += say(language, "status.done_at", moment=_about(standing.done_at, standing))
+    if job.attempt > 1:
+        body += say(language, "status.attempt", attempt=job.attempt)
+    shown = (progress.preview,) if previews and progress and progress.preview else ()
+    return Content(body=join(body), files=shown, buttons=buttons.while_open(job, language))
+
+
+def _advance(progress: Progress | None, language: str) -> Body:
+    if progress is None:
+        return ()
+    if progress.step is not None and progress.step[1] > 0:
+        step, steps = progress.step
+        fraction = step / steps if progress.fraction is None else progress.fraction
+        return say(language, "status.step", step=step, steps=steps, bar=Bar(fraction))
+    if progress.fraction is not None:
+        percent = int(progress.fraction * 100)
+        return say(language, "status.percent", percent=percent, bar=Bar(progress.fraction))
+    return ()
+
+
+def open_message(
+    standing: Standing, progress: Progress | None, language: str, *, previews: bool
+) -> Content:
+    """Return the status message of a job that has not ended."""
+    if standing.job.state is JobState.PROCESSING:
+        return running(standing, progress, language, previews=previews)
+    rows = buttons.while_open(standing.job, language)
+    return Content(body=waiting(standing, language), buttons=rows)
+
+
+def failed(job: Job, language: str) -> Content:
+    """Return the status message of a job that could not be done."""
+    reason = (
+        told(Problem.read(job.error), language) if job.error else word(language, "failed.unknown")
+    )
+    return Content(
+        body=say(language, "status.failed", reason=reason),
+        buttons=buttons.after_end(job, language),
+    )
+
+
+def cancelled(job: Job, language: str, written: str = "") -> Content:
+    """Return the status message of a job somebody ended; what it had `written` stays to be read."""
+    body = say(language, "status.stopped" if written else "status.cancelled")
+    if written:
+        body = (Markdown(written), "\n\n", *body)
+    return Content(body=body, buttons=buttons.after_end(job, language))
+
+
+def forgotten(language: str) -> Content:
+    """Return what is left of an open job's message once its owner had it deleted."""
+    return Content(body=say(language, "status.forgotten"))
+
+
+def result(
+    job: Job,
+    output: Output,
+    language: str,
+    *,
+    files: tuple[File, ...],
+    abilities: Abilities,
+    size: tuple[int, int] | None = None,
+    note: Body = (),
+    hint: Body = (),
+) -> Content:
+    """Return the message of a job that is done: its pictures with their facts, or its answer.
+
+    `files` are those that fit the chat, `size` is the first picture's in pixels; `note` says what
+    does not fit. `abilities` tell which buttons can be served. A `hint` is for pictures only: an
+    answer's is over by then.
+    """
+    if isinstance(job.request, TextToImage):
+        body: Body = (*_prompt(job.request, language), *_facts(job, language, size), *hint)
+    else:
+        body = (Markdown(output.text), "\n\n", *_facts(job, language, size))
+    if note:
+        body += ("\n", *note)
+    pictures = sum(file.mime.startswith("image/") for file in output.files)
+    rows = buttons.of_result(job, language, abilities, pictures=pictures)
+    return Content(body=join(body), files=files, buttons=rows)
+
+
+def _prompt(request: TextToImage, language: str) -> Body:
+    """Return what was asked for, and beneath it what a text model made of it."""
+    if not request.prompt:
+        return ()  # a variation of somebody's own picture
+    if request.original is None:
+        return (shortened(request.prompt), "\n")
+    better = say(language, "result.improved", prompt=shortened(request.prompt))
+    return (shortened(request.original), "\n", *better, "\n")
+
+
+def ping(job: Job, language: str, user_id: str) -> Content:
+    """Return the short word that follows a long wait, because edits notify nobody."""
+    kind = "chat" if isinstance(job.request, Chat) else "image"
+    key = "ping.failed" if job.state is JobState.FAILED else f"ping.{kind}"
+    return Content(body=say(language, key, model=job.model), mention=user_id)
+
+
+def duration(language: str, seconds: float) -> str:
+    """Return a length of time as people read it, such as "12 s"; never "0 s"."""
+    if seconds < 1:
+        return word(language, "duration.none")
+    return word(language, "duration.seconds", seconds=f"{seconds:.0f}")
+
+
+def gigabytes(language: str, megabytes: float) -> str:
+    """Return an amount of memory as people write it, without a needless decimal."""
+    number = f"{megabytes / 1024:.1f}".removesuffix(".0")
+    return number.replace(".", word(language, "number.point"))
+
+
+def shortened(prompt: str, limit: int = PROMPT_SHOWN) -> str:
+    """Return a prompt of at most `limit` characters, with an ellipsis where it was cut."""
+    return prompt if len(prompt) <= limit else prompt[: limit - 1].rstrip() + "…"
+
+
+def _facts(job: Job, language: str, size: tuple[int, int] | None) -> Body:
+    took = (job.finished_at or 0.0) - (job.started_at or job.finished_at or 0.0)
+    values: dict[str, Value] = {"model": job.model, "took": duration(language, took)}
+    if not isinstance(job.request, TextToImage):
+        return say(language, "result.text_facts", **values)
+    return (
+        *_came_from(job.request, language),
+        *_picture_facts(job.request, language, values, size),
+    )
+
+
+def _came_from(request: TextToImage, language: str) -> Body:
+    if request.source is None:
+        return ()
+    key = "result.larger_of" if request.upscale else "result.variation_of"
+    return say(language, key, job=request.source)
+
+
+def _picture_facts(
+    request: TextToImage, language: str, values: dict[str, Value], size: tuple[int, int] | None
+) -> Body:
+    values["seed"] = request.seed
+    if size is None:
+        return say(language, "result.facts_no_size", **values)
+    values["size"] = f"{size[0]}×{size[1]}"
+    if request.upscale:
+        return say(language, "result.enlarged", **values)
+    return say(language, "result.facts", **values)

@@ -1,0 +1,117 @@
+"""What the command line `usher` understands.
+
+Imports only the standard library, so that help and mistakes are shown before anything is installed.
+"""
+
+import argparse
+from pathlib import Path
+
+from bot.demo.options import DemoOptions
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return what the command line understands."""
+    top = argparse.ArgumentParser(
+        prog="usher",
+        description="Shares a community's own GPUs over Discord, Telegram and a local web chat.",
+    )
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="try it here and now: no account, GPU or server needed")
+    _demo_arguments(demo)
+    demo.set_defaults(command="demo")
+
+    for name, text in (
+        ("run", "run the bot"),
+        ("check", "try the configuration, every server and every chat, and report what works"),
+        ("health", "report whether the bot of this configuration is alive"),
+    ):
+        command = commands.add_parser(name, help=text)
+        _config_argument(command)
+        command.set_defaults(command=name)
+
+    backup = commands.add_parser("backup", help="copy the database, also while the bot runs")
+    backup.add_argument("file", type=Path, metavar="FILE", help="replaced when the copy is whole")
+    _config_argument(backup)
+    backup.set_defaults(command="backup")
+
+    _database_commands(commands.add_parser("db", help="look after the database"))
+    version = commands.add_parser("version", help="print the version")
+    version.set_defaults(command="version")
+    return top
+
+
+def _config_argument(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "-c",
+        "--config",
+        type=Path,
+        default=Path("config.yaml"),
+        metavar="FILE",
+        help="the configuration; without: config.yaml in this folder",
+    )
+
+
+def _database_commands(database: argparse.ArgumentParser) -> None:
+    commands = database.add_subparsers(required=True, metavar="COMMAND")
+    check = commands.add_parser("check", help="read all of it and say what is damaged")
+    check.add_argument(
+        "file", type=Path, nargs="?", metavar="FILE", help="a backup instead of the database"
+    )
+    _config_argument(check)
+    check.set_defaults(command="db check")
+
+
+def _demo_arguments(demo: argparse.ArgumentParser) -> None:
+    usual = DemoOptions()
+    demo.add_argument(
+        "--port", type=_port, help="of the page, 0 for any free one; without: 8080 where it is free"
+    )
+    demo.add_argument(
+        "--crowd", type=_count, default=0, metavar="N", help="simulated people beside you"
+    )
+    demo.add_argument(
+        "--say",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="no page: do this, print what happens, end; may be given several times",
+    )
+    demo.add_argument("--out", type=Path, metavar="DIR", help="where results are saved")
+    demo.add_argument(
+        "--database",
+        type=Path,
+        metavar="FILE",
+        help="keep the jobs in this file; without: in your state folder, with --say nowhere",
+    )
+    demo.add_argument(
+        "--fresh", action="store_true", help="begin without the jobs of earlier demos"
+    )
+    demo.add_argument(
+        "--speed",
+        type=_speed,
+        default=usual.speed,
+        metavar="X",
+        help="times faster than a real server",
+    )
+
+
+def _port(text: str) -> int:
+    return _within(int(text), 0, 65535)
+
+
+def _count(text: str) -> int:
+    return _within(int(text), 0, 10_000)
+
+
+def _speed(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1e6:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return value
+
+
+def _within(value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"must be from {least} to {most}")
+    return value

@@ -1,0 +1,294 @@
+"""`usher check`: tries everything a configuration names and says in a table what works.
+
+Changes nothing: no database is made or migrated, no model is loaded, no message is sent.
+"""
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from backends.common.memory import NvmlProbe
+from backends.media import films
+from backends.registry import connect
+from bot.chat.api.base import ChatPlatform
+from bot.chat.api.errors import ChatError
+from bot.chat.records.message_records import MIGRATIONS, MessageRecords
+from bot.config.checks import USUAL_FOR
+from bot.config.config import Config
+from bot.config.sections import DefaultsConfig
+from bot.runtime import heartbeat
+from bot.runtime.logs import Redactor, harmless
+from bot.runtime.platforms import Fittings, platforms
+from queueing.core.catalog import Catalog, HostSpec, ModelSpec
+from queueing.core.clock import SystemClock
+from queueing.core.errors import BackendError, StoreError, Unavailable
+from queueing.core.ports import Backend, ServerInfo
+from queueing.store import open_database
+from queueing.store.database import QUEUE_MIGRATIONS
+from queueing.store.failures import explain
+from queueing.store.schema import migrate
+
+TRY_S = 20.0  # for one attempt; they all run at once
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """A row of the table; `works` is None where something is only told, or could not be tried."""
+
+    what: str
+    name: str
+    works: bool | None
+    text: str
+
+
+class CheckFailed(Exception):
+    """What was tried does not work; the text is for the operator."""
+
+
+async def report(config: Config, *, try_s: float = TRY_S) -> int:
+    """Print what works and what does not.
+
+    Returns 0 when everything does, 1 when the file names no chat, else 2.
+    """
+    findings = await try_everything(config, try_s=try_s)
+    print(harmless(Redactor(config.secrets())(table(findings))))
+    broken = sum(finding.works is False for finding in findings)
+    print(f"\n{broken} of {len(findings)} failed." if broken else "\nEverything works.")
+    if not config.chats.any():
+        return 1
+    return 2 if broken else 0
+
+
+def table(findings: Sequence[Finding]) -> str:
+    """Return the findings as aligned lines, one each: a server's words must not look like a row."""
+    words = {True: "ok", False: "FAILED", None: "-"}
+    rows = [
+        [" ".join(cell.split()) for cell in (f.what, f.name, words[f.works], f.text)]
+        for f in findings
+    ]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
+        for row in rows
+    )
+
+
+async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
+    """Try database, hosts, backends, models and chats, all at once, each at most `try_s` seconds."""
+    catalog = config.catalog()
+    running = heartbeat.is_alive(config.database)
+    async with AsyncExitStack() as stack:
+        servers = {name: connect(spec) for name, spec in catalog.backends.items()}
+        for server in servers.values():
+            stack.push_async_callback(server.aclose)
+        probe = NvmlProbe()
+        stack.push_async_callback(probe.aclose)
+        offered: set[str] = set()
+        tries: list[Awaitable[list[Finding]]] = [
+            _try_database(config.database, running=running, try_s=try_s),
+            *(_try_host(host, probe, try_s) for host in catalog.hosts.values() if host.gpu),
+            *(_try_server(name, servers[name], catalog, offered, try_s) for name in servers),
+            _try_chats(config, running=running, try_s=try_s),
+        ]
+        findings = [finding for found in await asyncio.gather(*tries) for finding in found]
+    return [*findings, *_films(catalog), *_missing_defaults(config.defaults, catalog, offered)]
+
+
+async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -> Finding:
+    """Turn the outcome of one attempt into a row, whatever it is."""
+    try:
+        async with asyncio.timeout(try_s):
+            return Finding(what=what, name=name, works=True, text=await trying)
+    except TimeoutError:
+        text = f"no answer within {try_s:.0f} s"
+    except (BackendError, ChatError, StoreError, CheckFailed) as error:
+        text = str(error) or type(error).__name__
+    except Exception as error:  # noqa: BLE001  one row tells it, the other rows go on
+        _log.exception("checking %s %s failed", what, name)
+        text = f"unexpected: {error!r}"
+    return Finding(what=what, name=name, works=False, text=text)
+
+
+# ---------------------------------------------------------------- films
+
+
+def _films(catalog: Catalog) -> Iterator[Finding]:
+    """Tell whether films and sound can be given out, where a server may make any."""
+    if all(spec.kind != "comfyui" for spec in catalog.backends.values()):
+        return
+    text = "their workflow is taken out, and what is too large for a chat is made to fit"
+    if not films.available():
+        text = "kept back, unless keep_metadata is true: install usher-bot[media] for them"
+    yield Finding(what="films", name="PyAV", works=films.available() or None, text=text)
+
+
+# ---------------------------------------------------------------- database and hosts
+
+
+async def _try_database(path: Path, *, running: bool, try_s: float) -> list[Finding]:
+    if running:
+        text = "in use by the Usher that runs now"
+        return [Finding(what="database", name=path.name, works=True, text=text)]
+    trying = asyncio.to_thread(_open_and_leave, path)
+    return [await _attempt("database", path.name, trying, try_s)]
+
+
+def _open_and_leave(path: Path) -> str:
+    """Do what the bot does at its start, and take it back."""
+    if not os.access(path.parent, os.W_OK):
+        raise CheckFailed(f"the folder {path.parent} does not exist or cannot be written")
+    if not path.exists():
+        return "is made at the first start"
+    if not os.access(path, os.W_OK):
+        raise CheckFailed("the file is read-only")
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            migrate(connection, (QUEUE_MIGRATIONS, MIGRATIONS))
+            connection.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        raise explain(error) from error
+    return f"{path.stat().st_size / 2**20:.1f} MB, fits this version"
+
+
+async def _try_host(host: HostSpec, probe: NvmlProbe, try_s: float) -> list[Finding]:
+    async def measure() -> str:
+        found = await probe.free_mb(host)
+        if found is None:
+            return ""
+        total, free = found
+        if _exceeds(host, total):
+            raise CheckFailed(f"vram is set to {host.vram_mb} MB, but the card has {total} MB")
+        return f"{free} of {total} MB free{_kept_back(host, total)}"
+
+    finding = await _attempt("host", host.name, measure(), try_s)
+    if finding.works and not finding.text:
+        text = "card not measured (no NVIDIA driver here?): the configured memory counts"
+        return [Finding(what="host", name=host.name, works=None, text=text)]
+    return [finding]
+
+
+def _exceeds(host: HostSpec, total_mb: int) -> bool:
+    """Return whether more is configured than there is; cards have a little less than they say."""
+    return host.vram_mb > total_mb * 1.05
+
+
+def _kept_back(host: HostSpec, total_mb: int) -> str:
+    """Return how much less is configured than there is, where it is much less."""
+    if host.vram_mb * 1.05 >= total_mb:
+        return ""
+    return f"; vram is set to {host.vram_mb} MB, the rest is left to other programs"
+
+
+# ---------------------------------------------------------------- servers and models
+
+
+async def _try_server(
+    name: str, server: Backend, catalog: Catalog, offered: set[str], try_s: float
+) -> list[Finding]:
+    """Ask a server who it is, then for each model it should serve, and for what else it has.
+
+    The names of what else it has are added to `offered`.
+    """
+    notes: list[str] = []
+
+    async def ask() -> str:
+        try:
+            info = await server.probe()
+        except Unavailable as error:
+            url = catalog.backends[name].url
+            raise CheckFailed(f"no usable answer from {url} ({error})") from error
+        notes.extend(info.notes)
+        host = catalog.hosts[catalog.host_of[name]]
+        if info.total_mb is not None and _exceeds(host, info.total_mb):
+            notes.append(
+                f"It sees a card of {info.total_mb} MB; {host.name} has {host.vram_mb} MB."
+            )
+        elif info.total_mb is not None and (kept := _kept_back(host, info.total_mb)):
+            notes.append(f"It sees {info.total_mb} MB{kept}.")
+        return _described(info)
+
+    answer = await _attempt("backend", name, ask(), try_s)
+    models = catalog.served_by(name)
+    if not answer.works:
+        text = f"not tried: {name} does not work"
+        return [answer, *(_told("model", f"{model.name} on {name}", text) for model in models)]
+    tries = [_try_model(name, server, model, try_s) for model in models]
+    if catalog.backends[name].discover:
+        tries.append(_attempt("models", f"of {name}", _offer(server, models, offered), try_s))
+    return [answer, *(_told("", "", note) for note in notes), *await asyncio.gather(*tries)]
+
+
+def _told(what: str, name: str, text: str) -> Finding:
+    return Finding(what=what, name=name, works=None, text=text)
+
+
+def _described(info: ServerInfo) -> str:
+    if info.total_mb is None or info.free_mb is None:
+        return info.description
+    return f"{info.description}, {info.free_mb} of {info.total_mb} MB free"
+
+
+async def _try_model(name: str, server: Backend, model: ModelSpec, try_s: float) -> Finding:
+    async def verify() -> str:
+        await server.verify(model)
+        return ", ".join(sorted(model.capabilities))
+
+    return await _attempt("model", f"{model.name} on {name}", verify(), try_s)
+
+
+async def _offer(server: Backend, known: Sequence[ModelSpec], offered: set[str]) -> str:
+    names = [model.name for model in await server.discover(known)]
+    offered.update(names)
+    rest = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    others = " others" if known else ""
+    return (
+        f"{len(names)}{others} found: {', '.join(names[:5])}{rest}"
+        if names
+        else f"no{others} found"
+    )
+
+
+def _missing_defaults(
+    defaults: DefaultsConfig, catalog: Catalog, offered: set[str]
+) -> Iterator[Finding]:
+    known = {name.casefold() for name in offered}
+    for command, name in ((command, getattr(defaults, command)) for command in USUAL_FOR):
+        if name is not None and catalog.find(name) is None and name.casefold() not in known:
+            text = f"no server offers {name}, the default of /{command}"
+            yield Finding(what="default", name=command, works=False, text=text)
+
+
+# ---------------------------------------------------------------- chats
+
+
+async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Finding]:
+    database = await open_database("sqlite://", migrations=(MIGRATIONS,))
+    try:
+        fittings = Fittings(
+            records=MessageRecords(database),
+            access=config.access(),
+            clock=SystemClock(),
+            chat_log=None,
+            overview=None,
+        )
+        chats = platforms(config.chats, fittings)
+        tries = [_try_chat(chat, running=running, try_s=try_s) for chat in chats]
+        return await asyncio.gather(*tries) or [
+            Finding(what="chat", name="none", works=False, text="set one under chats")
+        ]
+    finally:
+        await database.aclose()
+
+
+async def _try_chat(chat: ChatPlatform, *, running: bool, try_s: float) -> Finding:
+    if running and chat.name == "web":  # it holds the port this would try
+        return _told("chat", chat.name, "served by the Usher that runs now")
+    return await _attempt("chat", chat.name, chat.check(), try_s)

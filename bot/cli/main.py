@@ -1,0 +1,162 @@
+"""The command line `usher`: reads the arguments, starts one thing, answers with an exit status.
+
+0: done, or stopped in order. 1: the configuration cannot be used. 2: something does not work
+(argparse answers a wrong command line with 2 as well).
+"""
+
+import argparse
+import asyncio
+import io
+import logging
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from bot.chat.api.errors import ChatRefused
+from bot.cli.arguments import parser
+from bot.config.load import Config, ConfigError, load
+from bot.demo.options import DemoOptions
+from bot.runtime import heartbeat, logs
+from bot.runtime.signals import run_until_signal
+from queueing.core.errors import BadModel, StoreError
+from queueing.store import upkeep
+
+UNUSABLE = 1
+BROKEN = 2
+
+_log = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out a command line and return its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a console that lacks a sign shows another
+    arguments = parser().parse_args(argv)
+    try:
+        return COMMANDS[arguments.command](arguments)
+    except (ConfigError, BadModel, StoreError, ChatRefused, ExceptionGroup) as error:
+        cause = _first_cause(error)
+        if not isinstance(cause, (ConfigError, BadModel, StoreError, ChatRefused)):
+            raise
+        print(logs.Redactor()(str(cause)), file=sys.stderr)
+        return UNUSABLE if isinstance(cause, (ConfigError, BadModel)) else BROKEN
+
+
+def _first_cause(error: Exception) -> Exception:
+    """Return what a task group wrapped."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def version() -> str:
+    """Return this program's version, installed or run from its sources."""
+    try:
+        return metadata.version("usher-bot")
+    except metadata.PackageNotFoundError:
+        project = Path(__file__).parents[1] / "pyproject.toml"
+        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
+
+
+# ---------------------------------------------------------------- commands
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from bot.demo import demo  # noqa: PLC0415  its libraries are no business of the others
+    from bot.runtime import process  # noqa: PLC0415  its libraries are no business of the others
+
+    process.settle()
+    options = {name: getattr(arguments, name) for name in DemoOptions.__dataclass_fields__}
+    return demo.main(DemoOptions(**options | {"say": tuple(arguments.say)}))
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    config = _loaded(arguments.config)
+    if not config.chats.any():
+        raise ConfigError(
+            (f"{arguments.config}: chats: none is set, so nobody could ask anything",)
+        )
+    from bot.runtime import process  # noqa: PLC0415  as above
+
+    process.settle()
+    return run_until_signal(_serve(config))
+
+
+async def _serve(config: Config) -> None:
+    from bot.runtime.app import build  # noqa: PLC0415  as above
+
+    app, damage = build(config), None
+    try:
+        # The sign of life begins when the database is ours: a second bot must not end the first one's.
+        async with app.running() as parts, asyncio.TaskGroup() as group:
+            look = parts.database.look_at_file
+            beating = group.create_task(heartbeat.beat(config.database, look))
+            chats = ", ".join(platform.name for platform in parts.platforms)
+            models = ", ".join(config.models) or "what its servers offer"
+            _log.info("usher %s serves %s to %s", version(), models, chats)
+            try:
+                await parts.queue.run()
+            finally:
+                beating.cancel()
+                damage = parts.database.damage
+    finally:
+        if damage is not None:  # a stop in order, but not a good end
+            raise StoreError(damage)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    config = _loaded(arguments.config, level="error")  # the table says the rest
+    from bot.cli import check  # noqa: PLC0415  as above
+
+    return asyncio.run(check.report(config))
+
+
+def _health(arguments: argparse.Namespace) -> int:
+    wrong = heartbeat.health(load(arguments.config).database)
+    print(wrong or "alive")
+    return BROKEN if wrong else 0
+
+
+def _backup(arguments: argparse.Namespace) -> int:
+    database = load(arguments.config).database
+    upkeep.backup(database, arguments.file)
+    print(f"{arguments.file}: {arguments.file.stat().st_size / 2**20:.1f} MB")
+    return 0
+
+
+def _db_check(arguments: argparse.Namespace) -> int:
+    database = arguments.file or load(arguments.config).database
+    damaged = upkeep.damage(database)
+    print("\n".join(damaged) or f"{database}: all is well")
+    if damaged:
+        print("stop Usher and restore the newest backup that is well", file=sys.stderr)
+    return BROKEN if damaged else 0
+
+
+def _version(_: argparse.Namespace) -> int:
+    print(f"usher {version()}")
+    return 0
+
+
+def _loaded(path: Path, *, level: str | None = None) -> Config:
+    config = load(path)
+    logs.set_up(
+        level=level or config.logging.level, form=config.logging.format, secrets=config.secrets()
+    )
+    for warning in config.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return config
+
+
+COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "demo": _demo,
+    "run": _run,
+    "check": _check,
+    "health": _health,
+    "backup": _backup,
+    "db check": _db_check,
+    "version": _version,
+}

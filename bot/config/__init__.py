@@ -1,0 +1,1 @@
+"""The configuration: read, checked as a whole, and made into plain values."""

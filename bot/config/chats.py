@@ -1,0 +1,136 @@
+"""The settings of chats: where each listens, to whom, and how its people are named."""
+
+from typing import Annotated, ClassVar, get_args
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    Field,
+)
+
+from bot.config.values import (
+    ChatId,
+    Network,
+    Secret,
+    Section,
+    Token,
+    Url,
+    long_enough,
+)
+from bot.people.naming import IdForm, NameForms
+
+
+class ChatConfig(Section):
+    """A chat's settings. Whatever is called `allow` or `allow_roles` in them is held to.
+
+    `naming` says how its people are named, and the rights it reports with a call.
+    """
+
+    naming: ClassVar[NameForms]
+
+
+class DiscordConfig(ChatConfig):
+    """The Discord bot; `allow` are the places and people it listens to, empty for all.
+
+    With `allow_roles`, only people with one of these rights may use it.
+    """
+
+    naming = NameForms(
+        person=IdForm(pattern=r"discord:[0-9]{1,20}", example="discord:80351110224678912"),
+        rights=(
+            IdForm(pattern=r"discord-role:[0-9]{1,20}", example="discord-role:165511591545143296"),
+            IdForm(
+                pattern=r"discord:(administrator|manage-guild|kick-members|ban-members"
+                r"|moderate-members)@[0-9]{1,20}",
+                example="discord:manage-guild@41771983423143937",
+            ),
+        ),
+    )
+
+    token: Token = Field(min_length=1)
+    allow: tuple[ChatId, ...] = ()
+    allow_roles: tuple[str, ...] = ()
+
+
+class TelegramConfig(ChatConfig):
+    """The Telegram bot; `api_url` names a Bot API server of one's own.
+
+    `allow` are the groups and people it listens to, empty for all. With `allow_roles`, only people
+    with one of these rights may use it.
+    """
+
+    naming = NameForms(
+        person=IdForm(pattern=r"telegram:[0-9]{1,16}", example="telegram:42"),
+        rights=(
+            IdForm(
+                pattern=r"telegram:group-admins@-[0-9]{1,20}",
+                example="telegram:group-admins@-1001234567890",
+            ),
+        ),
+        shared=IdForm(
+            pattern=r"telegram:anonymous-?[0-9]{1,20}", example="telegram:anonymous-1001"
+        ),
+    )
+
+    token: Token = Field(min_length=1)
+    api_url: Url | None = None
+    allow: tuple[ChatId, ...] = ()
+    allow_roles: tuple[str, ...] = ()
+
+
+class WebConfig(ChatConfig):
+    """The web chat; beyond this machine it needs a token.
+
+    `url` is the address people reach it by, `names` are further host names, such as a proxy's.
+    `proxies` are the proxies before it that are believed about where a request comes from.
+    """
+
+    naming = NameForms(person=IdForm(pattern=r"web:[a-z0-9][a-z0-9-]{0,63}", example="web:local"))
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    url: Url | None = None
+    names: tuple[str, ...] = ()
+    proxies: tuple[Network, ...] = ()
+    token: Annotated[Secret, AfterValidator(long_enough)] = None
+
+    def all_names(self) -> tuple[str, ...]:
+        """Return every host name it is reached by."""
+        own = urlsplit(self.url).hostname if self.url else None
+        return (*self.names, own) if own else self.names
+
+    def page(self) -> str:
+        """Return the page's address as far as it is known."""
+        if self.url:
+            return f"{self.url}/"
+        host = self.names[0] if self.names else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
+
+
+class ChatsConfig(Section):
+    """The chats the bot is in; those left out are off.
+
+    A new one is a field more: who may call there, its secrets, its people and its rooms follow.
+    """
+
+    discord: DiscordConfig | None = None
+    telegram: TelegramConfig | None = None
+    web: WebConfig | None = None
+
+    def any(self) -> bool:
+        """Return whether there is a chat at all."""
+        return any(chat is not None for _, chat in self)
+
+    def given(self, setting: str) -> dict[str, tuple[str, ...]]:
+        """Return a setting of every chat that is configured and has it."""
+        found = ((name, getattr(chat, setting, ())) for name, chat in self if chat is not None)
+        return {name: value for name, value in found if value}
+
+    @classmethod
+    def naming(cls) -> dict[str, NameForms]:
+        """Return the names on every platform there is, configured or not."""
+        kinds = ((name, get_args(field.annotation)) for name, field in cls.model_fields.items())
+        return {
+            name: next(kind.naming for kind in kind_or_none if issubclass(kind, ChatConfig))
+            for name, kind_or_none in kinds
+        }

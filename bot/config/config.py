@@ -1,0 +1,184 @@
+"""A whole configuration, and the catalog it becomes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Self
+from urllib.parse import unquote, urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
+
+from backends.registry import KINDS, connect
+from bot.config.chats import ChatsConfig
+from bot.config.presets import RoomConfig, StyleConfig
+from bot.config.sections import (
+    BackendConfig,
+    ConversationConfig,
+    DefaultsConfig,
+    HostConfig,
+    LimitsConfig,
+    LoggingConfig,
+    ModelConfig,
+    RetentionConfig,
+    RoleConfig,
+    SchedulingConfig,
+)
+from bot.config.values import Name, Section, beside, person
+from bot.people.access import Access
+from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, Timeouts
+from queueing.core.errors import BadModel
+from queueing.core.requests import Capability
+
+_PARALLEL = 4  # of one model, where its servers could do more: what most do unasked
+_UNASKED = tuple(able for able in Capability if able is not Capability.VISION)
+
+
+class Config(Section):
+    """A whole configuration, valid in itself."""
+
+    database: Annotated[Path, AfterValidator(beside)] = Field(
+        default=Path("usher.sqlite"), validate_default=True
+    )
+    hosts: dict[Name, HostConfig] = Field(min_length=1)
+    models: dict[Name, ModelConfig] = Field(default_factory=dict)
+    defaults: DefaultsConfig = DefaultsConfig()
+    chats: ChatsConfig = ChatsConfig()
+    rooms: dict[str, RoomConfig] = Field(default_factory=dict)
+    styles: dict[Name, StyleConfig] = Field(default_factory=dict)
+    admins: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
+    limits: LimitsConfig = LimitsConfig()
+    conversation: ConversationConfig = ConversationConfig()
+    roles: dict[str, RoleConfig] = Field(default_factory=dict)
+    scheduling: SchedulingConfig = SchedulingConfig()
+    retention: RetentionConfig = RetentionConfig()
+    logging: LoggingConfig = LoggingConfig()
+
+    _warnings: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what works but is probably not meant, one sentence each."""
+        return self._warnings
+
+    def with_warnings(self, warnings: tuple[str, ...]) -> Self:
+        """Return a copy that carries those warnings."""
+        copy = self.model_copy()
+        copy._warnings = warnings  # noqa: SLF001  a copy of ourselves
+        return copy
+
+    @property
+    def database_url(self) -> str:
+        """Return the database's address as the store takes it."""
+        return f"sqlite:///{self.database.as_posix()}"
+
+    def secrets(self) -> frozenset[str]:
+        """Return every value that must never be seen: tokens, and passwords within addresses."""
+        return frozenset(_secrets(self))
+
+    def access(self) -> Access:
+        """Return who may do what, and how much."""
+        usual = self.limits.limits()
+        roles = [role.role(name, usual) for name, role in self.roles.items()]
+        allowed, needed = self.chats.given("allow"), self.chats.given("allow_roles")
+        return Access(self.admins, usual, roles, allowed, needed)
+
+    def catalog(self) -> Catalog:
+        """Return the hosts, backends and models in the queue's own terms."""
+        hosts = [_host_spec(name, host) for name, host in self.hosts.items()]
+        backends = {backend.name: backend for host in hosts for backend in host.backends}
+        models = [
+            _model_spec(name, model, [backends[each] for each in model.backends])
+            for name, model in self.models.items()
+        ]
+        return Catalog(models, hosts)
+
+
+def _secrets(setting: object) -> Iterator[str]:
+    """Yield every secret within a group of settings, whatever it is called and however deep."""
+    match setting:
+        case SecretStr():
+            yield setting.get_secret_value()
+        case str() if "://" in setting:
+            password = _password(setting)
+            yield from {password, unquote(password)}
+        case BaseModel():
+            for _, value in setting:
+                yield from _secrets(value)
+            yield from _secrets(setting.__pydantic_extra__)
+        case Mapping():
+            for value in setting.values():
+                yield from _secrets(value)
+        case tuple() | list() | frozenset():
+            for value in setting:
+                yield from _secrets(value)
+
+
+def _password(address: str) -> str:
+    try:
+        return urlsplit(address).password or ""
+    except ValueError:  # no address, though it looks like one
+        return ""
+
+
+def _host_spec(name: str, host: HostConfig) -> HostSpec:
+    backends = tuple(_backend_spec(name, backend) for name, backend in host.backends.items())
+    return HostSpec(
+        name=name, vram_mb=host.vram_mb, margin=host.margin, gpu=host.gpu, backends=backends
+    )
+
+
+def _backend_spec(name: str, backend: BackendConfig) -> BackendSpec:
+    kind = KINDS[backend.kind]
+    token = {"token": backend.token.get_secret_value()} if backend.token else {}
+    return BackendSpec(
+        name=name,
+        kind=backend.kind,
+        url=backend.url or "",
+        parallel=backend.parallel or kind.parallel,
+        serial=kind.serial,
+        max_models=kind.max_models,
+        offloads=kind.offloads,
+        discover=backend.discover,
+        options={**backend.__pydantic_extra__, **token},
+    )
+
+
+def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) -> ModelSpec:
+    spec = ModelSpec(
+        name=name,
+        backends=model.backends,
+        capabilities=model.capabilities or frozenset(),
+        aliases=model.aliases,
+        vram_mb=model.vram_mb,
+        parallel=model.parallel or min(_PARALLEL, *(each.parallel for each in backends)),
+        load_s=model.load_s,
+        service_s=model.service_s,
+        max_attempts=model.max_attempts,
+        max_waiting=model.max_waiting,
+        preload=model.preload,
+        enhance=model.enhance,
+        timeouts=Timeouts(**model.timeouts.model_dump()),
+        options=model.__pydantic_extra__,
+    )
+    if model.capabilities is not None:
+        return spec
+    able = (_accepted(spec, backend) for backend in backends)
+    return replace(spec, capabilities=frozenset.intersection(*able))
+
+
+def _accepted(model: ModelSpec, backend: BackendSpec) -> frozenset[Capability]:
+    """Return what a kind lets the model do, of what needs no word of the operator.
+
+    Whether a text model sees pictures cannot be known from here, so seeing must be stated.
+    """
+    return frozenset(able for able in _UNASKED if _accepts(backend, model, able))
+
+
+def _accepts(backend: BackendSpec, model: ModelSpec, capability: Capability) -> bool:
+    if capability not in KINDS[backend.kind].capabilities:
+        return False
+    try:
+        connect(backend).check(replace(model, capabilities=frozenset({capability})))
+    except BadModel:
+        return False
+    return True

@@ -1,0 +1,186 @@
+"""Loads the configuration: everything that is wrong with it at once, each with its line.
+
+Never opens a connection: whether the servers named here answer is the business of `bot.cli.check`.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from bot.config import checks as config_checks
+from bot.config import yaml_reader as config_yaml
+from bot.config.config import Config
+from bot.config.yaml_reader import Document, Problem, no_setting, sentences
+
+__all__ = ["Config", "ConfigError", "load", "parse", "settings_at"]
+
+_TEXTS = {
+    "missing": "is missing",
+    "string_type": "must be text (put a number in quotes)",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be one of {expected}",
+    "enum": "must be one of {expected}",
+    "tuple_type": "must be a list, such as [one, two]",
+    "frozen_set_type": "must be a list, such as [one, two]",
+    "dict_type": "must be a group of settings",
+    "model_type": "must be a group of settings",
+    "model_attributes_type": "must be a group of settings",
+    "string_pattern_mismatch": "must be a name without blanks and =, not beginning with - or /",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must not be empty",
+    "value_error": "{error}",
+    "path_type": "must be a path",
+}
+"""What pydantic found, in words for an operator; its own text otherwise."""
+
+_GROUP_WANTED = {"dict_type", "model_type", "model_attributes_type"}
+
+
+class ConfigError(Exception):
+    """A configuration cannot be used; `problems` are all that is wrong, one sentence each."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
+    """Return the configuration in a file. Raises `ConfigError` with all problems at once."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # editors on Windows write a mark in front
+    except UnicodeDecodeError:
+        raise ConfigError((f"{path.name}: is not UTF-8 text",)) from None
+    except FileNotFoundError:
+        told = "there is no such file: copy config.example.yaml, or name another with -c"
+        raise ConfigError((f"{path}: {told}",)) from None
+    except OSError as error:
+        raise ConfigError((f"{path}: cannot be read: {error.strerror}",)) from None
+    return parse(text, environ, file=path.name, folder=path.parent.resolve())
+
+
+def parse(
+    text: str, environ: Mapping[str, str], *, file: str = "config.yaml", folder: Path | None = None
+) -> Config:
+    """Return the configuration in a text; relative paths lie in `folder`. As `load` otherwise."""
+    document = config_yaml.read(text, environ)
+    config, problems = _validated(document, folder or Path())
+    if config is not None:
+        problems += _news(config_checks.problems(config), problems)
+    if config is None or problems:
+        raise ConfigError(sentences(document, file, problems))
+    warnings = [*config_checks.warnings(config), *_written_out(document)]
+    return config.with_warnings(sentences(document, file, warnings))
+
+
+def _validated(document: Document, folder: Path) -> tuple[Config | None, list[Problem]]:
+    """Return what is wrong with the single settings, and the configuration without those.
+
+    It is None where it makes no sense without them.
+    """
+    problems, value = list(document.problems), document.value
+    if value is None:
+        return None, problems
+    for last in (False, True):
+        try:
+            return Config.model_validate(value, context={"folder": folder}), problems
+        except ValidationError as error:
+            if last:  # what is missing now is missing because we left it out
+                break
+            details = error.errors(include_url=False)
+            problems += _news([_problem(each) for each in details], problems, same=True)
+            value = deepcopy(value)
+            for each in details:
+                _leave_out(value, each)
+    return None, problems
+
+
+def _leave_out(value: JsonValue, details: ErrorDetails) -> None:
+    """Remove a single setting that is wrong; whole groups stay, because names may point to them."""
+    *groups, key = details["loc"] or ("",)
+    for part in groups:
+        if not isinstance(value, dict):
+            return
+        value = value.get(str(part))
+    if not isinstance(value, dict):
+        return
+    single = not isinstance(value.get(str(key)), dict) and details["type"] not in _GROUP_WANTED
+    if single or details["type"] == "extra_forbidden":
+        value.pop(str(key), None)
+
+
+def _news(
+    found: Iterable[Problem], known: Sequence[Problem], *, same: bool = False
+) -> list[Problem]:
+    """Return the problems that do not merely follow from known ones: those at places of their own.
+
+    With `same`, only those at the very places of known ones are left out.
+    """
+    places = {each.path for each in known}
+    return [
+        each
+        for each in found
+        if each.path not in places
+        and (same or not any(_meet(place, each.path) for place in places))
+    ]
+
+
+def _meet(one: config_yaml.Path, other: config_yaml.Path) -> bool:
+    """Return whether one of two places lies in the other."""
+    return all(a == b for a, b in zip(one, other, strict=False))
+
+
+def _written_out(document: Document) -> list[Problem]:
+    text = "stands in the file; ${NAME} keeps it in the environment, out of copies of this file"
+    return [Problem(path=path, text=text) for path in document.literal_secrets]
+
+
+def _problem(details: ErrorDetails) -> Problem:
+    """Say in a sentence what pydantic found; never quotes the value, which may be a secret."""
+    path = tuple(part for part in details["loc"] if part != "[key]")
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        return Problem(path=path, text=no_setting(str(path[-1]), settings_at(path[:-1])))
+    if kind not in _TEXTS:
+        return Problem(path=path, text=details["msg"])
+    return Problem(path=path, text=_TEXTS[kind].format(**details.get("ctx", {})))
+
+
+def settings_at(path: config_yaml.Path) -> frozenset[str]:
+    """Return the names of the settings in the group at a path, () for the top."""
+    schema = _schema()
+    group: Mapping[str, Any] = schema
+    for part in path:
+        named: Mapping[str, Any] = next(iter(group.get("patternProperties", {}).values()), {})
+        group = _resolved(group.get("properties", {}).get(part, named), schema)
+    return frozenset(group.get("properties", {}))
+
+
+@cache
+def _schema() -> Mapping[str, Any]:
+    return Config.model_json_schema()
+
+
+def _resolved(group: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Follow references, and of alternatives the one that is a group."""
+    for choice in (group, *group.get("anyOf", ())):
+        if "$ref" in choice:
+            found: Mapping[str, Any] = schema["$defs"][choice["$ref"].rpartition("/")[2]]
+            return found
+    return group

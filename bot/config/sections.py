@@ -1,0 +1,214 @@
+"""The groups of settings: each setting's type, bounds and default.
+
+Each group is right in itself; what must fit together is checked in `bot.config.checks`.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    model_validator,
+)
+
+from bot.chat.delivery.busy_line import BUSY_AFTER_S
+from bot.config.values import (
+    Duration,
+    Limit,
+    Megabytes,
+    Name,
+    Quota,
+    Room,
+    Seconds,
+    Secret,
+    Section,
+    Url,
+    Whole,
+    beside,
+    is_file,
+    megabytes_or_auto,
+    person,
+)
+from bot.people.access import PersonLimits, Role
+from bot.requests.conversation import IDLE_S
+from queueing.core.catalog import HostSpec, ModelSpec, Timeouts
+from queueing.core.requests import Capability
+from queueing.core.world import Rules
+
+_MODEL = ModelSpec(name="", backends=(), capabilities=frozenset())
+_HOST = HostSpec(name="", vram_mb=0, backends=())
+_TIMEOUTS = Timeouts()
+_RULES = Rules()
+_LIMITS = PersonLimits()
+LaneName = Literal["vip", "normal", "relaxed"]
+_HELD = ("role", "member")
+_WORKFLOWS = ("workflow", "picture_workflow")  # options that name files
+
+
+# ---------------------------------------------------------------- hosts and models
+
+
+def _off(value: object) -> object:
+    """Read "off" as nobody."""
+    return None if value in ("off", False) else value  # not a set: it may be anything
+
+
+class BackendConfig(Section):
+    """An inference server. Further settings belong to its kind and are checked by it."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue]
+
+    kind: str
+    url: Url | None = None
+    token: Secret = None
+    parallel: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    discover: bool = False
+
+
+class HostConfig(Section):
+    """One memory budget: a card, or a machine without one, and the servers that share it."""
+
+    vram_mb: Megabytes = Field(alias="vram")
+    margin: Annotated[float, Field(gt=0, le=1)] = _HOST.margin
+    gpu: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
+    backends: dict[Name, BackendConfig] = Field(min_length=1)
+
+
+class TimeoutsConfig(Section):
+    """How long a server may be silent; `none` for no limit."""
+
+    load_s: Seconds = _TIMEOUTS.load_s
+    first_s: Limit = _TIMEOUTS.first_s
+    idle_s: Limit = _TIMEOUTS.idle_s
+    total_s: Limit = _TIMEOUTS.total_s
+
+
+class ModelConfig(Section):
+    """A model people can name. Further settings belong to the kind of its servers."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue]
+
+    backends: tuple[str, ...] = Field(min_length=1)
+    capabilities: frozenset[Capability] | None = None
+    aliases: tuple[Name, ...] = ()
+    vram_mb: Annotated[int | None, BeforeValidator(megabytes_or_auto)] = Field(
+        default=None, alias="vram"
+    )
+    parallel: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    load_s: Seconds = _MODEL.load_s
+    service_s: Seconds = _MODEL.service_s
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = _MODEL.max_attempts
+    max_waiting: Whole = _MODEL.max_waiting
+    preload: bool = _MODEL.preload
+    enhance: Annotated[str | None, BeforeValidator(_off)] = _MODEL.enhance
+    timeouts: TimeoutsConfig = TimeoutsConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _workflow_beside(cls, data: Any, info: ValidationInfo) -> Any:
+        """Find the operator's own workflow files; other names are those Usher brings along."""
+        if not isinstance(data, dict):
+            return data
+        named = {key: data[key] for key in _WORKFLOWS if isinstance(data.get(key), str)}
+        files = {key: beside(Path(name), info) for key, name in named.items()}
+        return {**data, **{key: str(file) for key, file in files.items() if is_file(file)}}
+
+
+class DefaultsConfig(Section):
+    """The models taken when a command names none; without a name, the first able one."""
+
+    image: str | None = None
+    ask: str | None = None
+
+
+# ---------------------------------------------------------------- the rest
+
+
+class LimitsConfig(Section):
+    """How much one person may ask for; `none` for no limit.
+
+    A wait longer than `busy_after_s` is said at once, with the models that are free.
+    """
+
+    open_per_person: Whole = _LIMITS.open_per_person
+    in_line_per_person: Whole = _LIMITS.in_line_per_person
+    per_hour: Quota = _LIMITS.per_hour
+    lane: LaneName = "normal"
+    files_per_hour_mb: Room = Field(default=1024, alias="files_per_hour")
+    busy_after_s: Annotated[float, Field(ge=0)] = BUSY_AFTER_S
+
+    def limits(self) -> PersonLimits:
+        """Return everybody's limits."""
+        return PersonLimits(**self.model_dump(exclude={"busy_after_s", "files_per_hour_mb"}))
+
+
+class RoleConfig(Section):
+    """People with limits of their own; what is left out is as for everybody."""
+
+    members: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
+    discord_roles: tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...] = ()
+    open_per_person: Whole | None = None
+    in_line_per_person: Whole | None = None
+    per_hour: Quota = None
+    lane: LaneName | None = None
+
+    def role(self, name: str, usual: PersonLimits) -> Role:
+        """Return the role; `usual` are everybody's limits."""
+        own = self.model_dump(include=self.model_fields_set - {"members", "discord_roles"})
+        # The role of everybody on a server has the server's id, and comes as membership.
+        roles = (f"discord-{kind}:{id_}" for id_ in self.discord_roles for kind in _HELD)
+        return Role(
+            name=name,
+            limits=replace(usual, **own),
+            members=frozenset({*self.members, *roles}),
+        )
+
+
+class LaneWeightsConfig(Section):
+    """How many jobs of each lane start in turn, where several lanes of a model wait."""
+
+    vip: Whole = _RULES.lane_weights["vip"]
+    normal: Whole = _RULES.lane_weights["normal"]
+    relaxed: Whole = _RULES.lane_weights["relaxed"]
+
+
+class SchedulingConfig(Section):
+    """The scheduler's settings; the defaults are the measured ones."""
+
+    patience: Annotated[float, Field(ge=0)] = _RULES.patience
+    age_limit_s: Annotated[float, Field(ge=0)] = _RULES.age_limit_s
+    gate: bool = _RULES.gate
+    replicate: bool = _RULES.replicate
+    replicate_ratio: Annotated[float, Field(gt=0)] = _RULES.replicate_ratio
+    lane_weights: LaneWeightsConfig = LaneWeightsConfig()
+
+    def rules(self) -> Rules:
+        """Return the planner's rules."""
+        return Rules(**self.model_dump())
+
+
+class ConversationConfig(Section):
+    """How long a private chat goes on with its last exchange without a reply; 0: it never does."""
+
+    idle: Duration = IDLE_S
+
+
+class RetentionConfig(Section):
+    """How long delivered work stays, for `/show` and its buttons: by age and by size."""
+
+    days: Annotated[float, Field(gt=0, le=36500)] = 7
+    size_mb: Megabytes = Field(default=20 * 1024, alias="size")
+
+
+class LoggingConfig(Section):
+    """What the log says and how: lines for people, or JSON for a collector."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"

@@ -1,0 +1,57 @@
+"""Checks that one card, one server and one model of a server stand once in a configuration.
+
+What stands twice is planned with twice: two hosts would fill one card, and what is unloaded under
+one name would be taken from a job that runs under the other.
+"""
+
+from collections.abc import Hashable, Iterator
+from urllib.parse import urlsplit
+
+from backends.registry import connect
+from bot.config.addresses import is_loopback
+from bot.config.config import Config
+from bot.config.yaml_reader import Path, Problem
+from queueing.core.catalog import Catalog
+
+
+def twins_of_servers(config: Config) -> Iterator[Problem]:
+    """Return cards that are two hosts', and addresses that are two backends'."""
+    card_of: dict[str, str] = {}
+    server_of: dict[Hashable, str] = {}
+    for host_name, host in config.hosts.items():
+        path: Path = ("hosts", host_name)
+        if host.gpu and (owner := card_of.setdefault(host.gpu, host_name)) != host_name:
+            text = f"the card of {owner} already; servers that share a card stand under one host"
+            yield Problem(path=(*path, "gpu"), text=text)
+        for name, backend in host.backends.items():
+            if backend.url is None:
+                continue
+            owner = server_of.setdefault(_address(backend.url), name)
+            if owner != name:
+                text = f"the server of {owner} already; its models count in memory only once"
+                yield Problem(path=(*path, "backends", name, "url"), text=text)
+
+
+def twins_of_models(catalog: Catalog) -> Iterator[Problem]:
+    """Return models that are one on their server; asks for servers and models without problems."""
+    for spec in catalog.backends.values():
+        backend = connect(spec)
+        first: dict[str, str] = {}
+        for model in catalog.served_by(spec.name):
+            own_name = backend.own_name(model)
+            twin = first.setdefault(own_name, model.name)
+            if twin != model.name:
+                text = f"{twin} is {own_name} on {spec.name} already; give that one `aliases`, or `rooms` their own `system`"
+                yield Problem(path=("models", model.name), text=text)
+
+
+def _address(url: str) -> Hashable:
+    """Return what tells servers apart: "localhost/v1" is 127.0.0.1."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").casefold()
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return (
+        "loopback" if is_loopback(host) else host,
+        port,
+        parts.path.rstrip("/").removesuffix("/v1"),
+    )

@@ -1,0 +1,159 @@
+"""The kinds of values settings have: sizes, seconds, addresses, names; and the group of settings."""
+
+import re
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Annotated, Any, get_args
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
+
+from bot.people.web_people import LEAST_TOKEN, is_weak
+
+
+def _megabytes(value: object) -> object:
+    """Read "24GB" as 24 × 1024 MB, the way makers of cards count."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([GM])i?B\s*", str(value), re.IGNORECASE)
+    if match is None:
+        raise ValueError("must be a size with its unit, such as 24GB or 8192MB")
+    size = float(match[1]) * (1024 if match[2].upper() == "G" else 1)
+    if not 1 <= size <= 2**40:
+        raise ValueError("must be a size a computer can have")
+    return int(size)
+
+
+def megabytes_or_auto(value: object) -> object:
+    """Read "auto" as None: to be measured."""
+    return None if value == "auto" else _megabytes(value)
+
+
+def _duration(value: object) -> object:
+    """Read "30min" as 1800 seconds."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)?\s*", str(value))
+    if match is None or isinstance(value, bool):
+        raise ValueError("must be a time with its unit, such as 30min, 90s or 2h")
+    return float(match[1]) * {None: 1, "s": 1, "min": 60, "h": 3600}[match[2]]
+
+
+def _none(value: object) -> object:
+    """Read "none" as no limit."""
+    return None if value == "none" else value
+
+
+def _web_address(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an address such as http://127.0.0.1:8188")
+    parts.port  # noqa: B018  raises ValueError for a port out of range
+    return value.rstrip("/")
+
+
+def person(value: object) -> object:
+    """Check a person's id, such as "telegram:42"."""
+    if not re.fullmatch(r"[a-z-]+:\S*", str(value)):
+        raise ValueError("must name platform and id, such as telegram:42")
+    return value
+
+
+def _chat_id(value: object) -> object:
+    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,25}", str(value)):
+        raise ValueError("must be a chat's id, such as -1001234567890")
+    return str(value)
+
+
+def beside(value: Path, info: ValidationInfo) -> Path:
+    """Read a relative path as beside the configuration file, wherever the bot is started."""
+    if "\0" in str(value):
+        raise ValueError("must be a path")
+    return Path((info.context or {}).get("folder", "")) / value
+
+
+Megabytes = Annotated[int, BeforeValidator(_megabytes)]
+Seconds = Annotated[float, Field(gt=0, le=1e9)]
+Limit = Annotated[Seconds | None, BeforeValidator(_none)]
+Duration = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=1e9)]
+Whole = Annotated[int, Field(ge=1)]
+Room = Annotated[Megabytes | None, BeforeValidator(_none)]
+Quota = Annotated[Whole | None, BeforeValidator(_none)]
+Url = Annotated[str, AfterValidator(_web_address)]
+ChatId = Annotated[str, BeforeValidator(_chat_id)]
+"""A chat's id on its platform; Telegram's groups have negative ones."""
+Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_length=100)]
+"""A name a person types in a chat: no blanks and no "=", which separate it from the prompt."""
+
+
+def is_file(path: Path) -> bool:
+    """Return whether there is such a file; a name no file can have is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _network(text: str) -> str:
+    """Refuse what is neither an address nor a network."""
+    try:
+        ip_network(text)
+    except ValueError:
+        raise ValueError("must be an address or a network, such as 10.0.0.0/8") from None
+    return text
+
+
+Network = Annotated[str, AfterValidator(_network)]
+"""An IP address or a network of them."""
+
+
+def long_enough(token: SecretStr | None) -> SecretStr | None:
+    """Refuse a token of our own choice that could be guessed."""
+    if token is not None and len(token.get_secret_value()) < LEAST_TOKEN:
+        raise ValueError(f"must have at least {LEAST_TOKEN} characters")
+    if token is not None and is_weak(token.get_secret_value()):
+        raise ValueError("could be guessed: make one with `openssl rand -hex 16`")
+    return token
+
+
+def _sendable(token: SecretStr) -> SecretStr:
+    """Refuse a token that no header could carry: a pasted one brings quotes and ends of lines along."""
+    if not re.fullmatch(r"[ -~]*", token.get_secret_value()):
+        raise ValueError("must be plain letters, digits and signs, on one line")
+    return token
+
+
+Token = Annotated[SecretStr, AfterValidator(_sendable)]
+
+Secret = Annotated[Token | None, BeforeValidator(lambda value: value or None)]
+"""A token that need not be; `${NAME:-}` leaves it away."""
+
+
+class Section(BaseModel):
+    """A group of settings; an empty one (`web:`) means its defaults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_means_default(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        groups = {name for name, field in cls.model_fields.items() if _is_group(field.annotation)}
+        filled = {
+            key: {} if value is None and key in groups else value for key, value in data.items()
+        }
+        return {key: value for key, value in filled.items() if value is not None}
+
+
+def _is_group(annotation: Any) -> bool:
+    return any(
+        isinstance(kind, type) and issubclass(kind, Section)
+        for kind in (annotation, *get_args(annotation))
+    )

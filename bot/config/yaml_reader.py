@@ -1,0 +1,251 @@
+"""Reads the text of a configuration: plain values, the line of each, secrets filled in.
+
+Knows YAML and environment variables; never what a setting means. Nothing here raises on bad input:
+whatever is wrong becomes a `Problem`, so that all of them can be shown at once.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import yaml
+from pydantic import JsonValue
+
+from queueing.core.near import near
+
+Path = tuple[str | int, ...]
+"""Where a value stands: ("models", "flux", "aliases", 0)."""
+
+SECRET_KEYS = frozenset({"token"})
+VARIABLE_KEYS = SECRET_KEYS | {"url", "api_url"}
+"""The settings in which `${NAME}` stands for an environment variable."""
+
+_VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_TAG = "tag:yaml.org,2002:"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """Something wrong at a place of the configuration, in one sentence for the operator."""
+
+    path: Path
+    text: str
+    line: int | None = None  # where it is known better than the path tells
+
+
+@dataclass(kw_only=True, slots=True)
+class Document:
+    """A read configuration file.
+
+    `lines` holds the line of every key and list item, counted from 1; `literal_secrets` are the
+    places where a secret is written out instead of named.
+    """
+
+    value: JsonValue = None
+    lines: dict[Path, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    literal_secrets: list[Path] = field(default_factory=list)
+
+    def line_of(self, path: Path) -> int | None:
+        """Return the line of a value, or of the nearest thing around it that is in the file."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.lines:
+                return self.lines[path[:length]]
+        return None
+
+
+def read(text: str, environ: Mapping[str, str]) -> Document:
+    """Return what a configuration file says; `problems` is empty where all of it could be read."""
+    document = Document()
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+        if node is None:
+            text = "the file is empty: copy config.example.yaml"
+            document.problems.append(Problem(path=(), text=text))
+        else:
+            document.value = _Reader(document, environ).value(node, ())
+    except yaml.MarkedYAMLError as error:
+        document.problems.append(_unreadable(text, error))
+    except yaml.YAMLError as error:
+        what = str(error).splitlines()[0]
+        document.problems.append(Problem(path=(), text=f"cannot be read: {what}"))
+    except RecursionError:
+        document.problems.append(Problem(path=(), text="cannot be read: nested too deeply"))
+    return document
+
+
+_INDENTED = "the indentation of this line or the one above does not match"
+_IN_PLAIN_WORDS = {
+    "expected <block end>, but found '<block mapping start>'": _INDENTED,
+    "expected <block end>, but found '<block sequence start>'": _INDENTED,
+    "expected <block end>, but found '-'": _INDENTED,
+    "expected <block end>, but found '?'": _INDENTED,
+    "mapping values are not allowed here": f'a name and its ":" cannot stand here; {_INDENTED}, or a text with ":" needs quotes',
+}
+"""What the library says of the commonest slips, in words for an operator."""
+
+_NEVER_CLOSED = {
+    "while parsing a flow sequence": "this list begins with [ but has no matching ]",
+    "while parsing a flow mapping": "this group begins with { but has no matching }",
+    "while scanning a quoted scalar": "this text begins with a quote that is never closed",
+}
+"""The same for slips that are found long after the line they are in."""
+
+
+def _unreadable(text: str, error: yaml.MarkedYAMLError) -> Problem:
+    """Return what keeps a file from being read, at the line where the slip is."""
+    context = error.context or ""
+    mark = error.problem_mark or error.context_mark
+    what = (
+        _IN_PLAIN_WORDS.get(error.problem or "") or error.problem or context or "this is not YAML"
+    )
+    advice = _advice(text, mark.line if mark else None)
+    if context in _NEVER_CLOSED and error.context_mark is not None and not advice:
+        what, mark = _NEVER_CLOSED[context], error.context_mark
+    line = mark.line + 1 if mark else None
+    return Problem(path=(), text=f"cannot be read: {what}{advice}", line=line)
+
+
+def _advice(text: str, index: int | None) -> str:
+    """Return what to do about the two commonest slips, which YAML's own words hide."""
+    lines = text.splitlines()
+    line = lines[index] if index is not None and index < len(lines) else ""
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return "; indent with spaces, not with tabs"
+    if _VARIABLE.search(line) and "{" in _VARIABLE.sub("", line):
+        return '; between { and } write it with quotes: "${NAME}"'
+    return ""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's plain values only: in YAML 1.1 `on` is a truth value and 12:30 a number."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  the library's own attribute
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Refuse repeated nodes: a few lines of them can stand for more than fits in memory."""
+        if self.check_event(yaml.AliasEvent):
+            mark = self.get_event().start_mark  # type: ignore[no-untyped-call]  # stubs lack it
+            what = "references (*name) are not supported"
+            raise yaml.composer.ComposerError(None, None, what, mark)
+        return super().compose_node(parent, index)
+
+
+for _kind, _pattern, _starts in (
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("int", r"^[-+]?[0-9]+$", "-+0123456789"),
+    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
+    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+):
+    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(_pattern), list(_starts))
+
+
+_SCALARS: Mapping[str, Callable[[str], JsonValue]] = {
+    "null": lambda _: None,
+    "bool": lambda text: text.lower() == "true",
+    "int": int,  # the library would read 010 as 8
+    "float": float,
+}
+
+
+class _Reader:
+    """Turns a tree of nodes into plain values and notes lines and problems on the way."""
+
+    def __init__(self, document: Document, environ: Mapping[str, str]) -> None:
+        self._document = document
+        self._environ = environ
+
+    def value(self, node: yaml.Node, path: Path) -> JsonValue:
+        self._document.lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, JsonValue]:
+        found: dict[str, JsonValue] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != f"{_TAG}str":
+                self._complain(path, _unquoted(key_node), line)
+                continue
+            key = key_node.value
+            if key in found:
+                before = self._document.lines[*path, key]
+                self._complain((*path, key), f"is given twice (first in line {before})", line)
+                continue
+            self._document.lines[*path, key] = line
+            found[key] = self.value(value_node, (*path, key))
+        return found
+
+    def _scalar(self, node: yaml.Node, path: Path) -> JsonValue:
+        kind = node.tag.removeprefix(_TAG)
+        if kind == "str":
+            return self._text(node.value, path)
+        if kind not in _SCALARS:
+            self._complain(path, f"the tag {node.tag} is not supported")
+            return None
+        try:
+            return _SCALARS[kind](node.value)
+        except ValueError:  # `!!int x`, or a number of thousands of digits
+            self._complain(path, "this is not a usable number")
+            return None
+
+    def _text(self, text: str, path: Path) -> str:
+        key = next((part for part in reversed(path) if isinstance(part, str)), "")
+        if "${" not in text:
+            if key in SECRET_KEYS and text:
+                self._document.literal_secrets.append(path)
+            return text
+        if key not in VARIABLE_KEYS:
+            allowed = ", ".join(sorted(VARIABLE_KEYS))
+            self._complain(path, f"${{NAME}} stands for a variable only in {allowed}")
+            return text
+        if "${" in _VARIABLE.sub("", text):
+            self._complain(path, "a variable must read ${NAME} or ${NAME:-otherwise}")
+            return text
+        return _VARIABLE.sub(lambda match: self._variable(match, path), text)
+
+    def _variable(self, match: re.Match[str], path: Path) -> str:
+        name, default = match["name"], match["default"]
+        found = self._environ.get(name) or default
+        if found is None:
+            self._complain(path, f"the environment variable {name} is not set")
+            return f"${{{name}}}"
+        return found
+
+    def _complain(self, path: Path, text: str, line: int | None = None) -> None:
+        self._document.problems.append(Problem(path=path, text=text, line=line))
+
+
+def _unquoted(key: yaml.Node) -> str:
+    named = f" {key.value!r}" if isinstance(key, yaml.ScalarNode) else ""
+    return f"the name{named} must be text: quote it"
+
+
+def no_setting(name: str, names: Iterable[str]) -> str:
+    """Say that a setting does not exist, and which ones do."""
+    return f"is not a setting; {nearest(name, names)}"
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return "did you mean …?" with the name that is meant, or all names there are."""
+    known = sorted(names)
+    meant = near(name, known)
+    return f"did you mean {meant[0]}?" if meant else f"there are {', '.join(known)}"
+
+
+def sentences(document: Document, file: str, problems: Iterable[Problem]) -> tuple[str, ...]:
+    """Return problems as "config.yaml:17: models.flux.load_s: must be a number", in line order."""
+    placed = [(problem.line or document.line_of(problem.path), problem) for problem in problems]
+    placed.sort(key=lambda pair: pair[0] or 0)
+    return tuple(
+        f"{file}{f':{line}' if line else ''}: {_dotted(problem.path)}{problem.text}"
+        for line, problem in placed
+    )
+
+
+def _dotted(path: Path) -> str:
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
+    return "".join(parts).removeprefix(".") + ": " if parts else ""

@@ -1,0 +1,1 @@
+"""`usher demo`: the real bot on stand-in servers."""

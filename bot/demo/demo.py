@@ -1,0 +1,206 @@
+"""`usher demo`: the real bot on stand-in servers, for a page, for a transcript, for a crowd.
+
+Only the servers are stand-ins, and they say so; queue, scheduler, presenter and database are the
+ones `usher run` uses.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Sequence
+
+from bot.chat.api.base import ChatPlatform
+from bot.chat.api.errors import ChatRefused
+from bot.config import load as configuration
+from bot.config.load import Config
+from bot.demo.crowd import Crowd
+from bot.demo.database import database_of, kept_path
+from bot.demo.options import DemoOptions
+from bot.demo.transcript import Transcript
+from bot.platforms.web.platform import Web
+from bot.runtime import logs
+from bot.runtime.app import BotParts, build
+from bot.runtime.platforms import Fittings, platforms
+from bot.runtime.signals import run_until_signal
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import JobState
+
+FAILED = 2
+USUAL_PORT = 8080
+_DELIVERY_S = 30.0
+_KEPT = "Jobs are kept in {path}, even through kill -9; --fresh begins without them."
+
+CONFIG = """
+hosts:
+  gpu-1:
+    vram: 24GB
+    backends:
+      studio: {{kind: demo}}
+  gpu-2:
+    vram: 16GB
+    backends:
+      workshop: {{kind: demo}}
+models:
+  flux:
+    backends: [studio]
+    capabilities: [text-to-image, image-to-image]
+    vram: 17GB
+    parallel: 1
+    load_s: {load_s}
+    service_s: {picture_s}
+  sdxl:
+    backends: [workshop, studio]
+    capabilities: [text-to-image, image-to-image]
+    vram: 8GB
+    parallel: 1
+    load_s: {load_s}
+    service_s: {quick_s}
+  lens:
+    backends: [workshop, studio]
+    capabilities: [upscale]
+    vram: 2GB
+    load_s: {load_s}
+    service_s: {quick_s}
+  llama:
+    aliases: [chat]
+    backends: [workshop]
+    capabilities: [text-to-text, vision]
+    vram: 7GB
+    parallel: 2
+    load_s: {load_s}
+    service_s: {text_s}
+  qwen:
+    backends: [studio]
+    capabilities: [text-to-text]
+    vram: 12GB
+    parallel: 2
+    load_s: {load_s}
+    service_s: {text_s}
+styles:
+  noir: {{prompt: "{{prompt}}, film noir, hard shadows", size: "3:2"}}
+  sketch: {{prompt: pencil sketch}}
+defaults: {{image: flux, ask: llama}}
+chats: {{web: {{port: {port}}}}}
+admins: ["web:local", "demo:you"]
+"""
+
+
+def main(options: DemoOptions) -> int:
+    """Run the demo and return its exit status: with `say`, 2 when a job failed."""
+    logs.set_up(level="warning", form="text", secrets=frozenset())
+    if not options.say and options.port and not _is_free(options.port):
+        raise ChatRefused(f"port {options.port} is taken; use --port 0 for any free one")
+    with database_of(options) as database:
+        url = f"sqlite:///{database.absolute().as_posix()}"
+        if options.say:
+            return asyncio.run(_headless(options, url))
+        return run_until_signal(_page(options, url, kept=database == kept_path()))
+
+
+def demo_config(options: DemoOptions) -> Config:
+    """Return the demo's configuration: two cards, five models, times divided by `speed`."""
+    times = {"load_s": 6.0, "picture_s": 9.0, "quick_s": 5.0, "text_s": 8.0}
+    divided = {name: max(seconds / options.speed, 0.001) for name, seconds in times.items()}
+    port = _usual_port() if options.port is None else options.port
+    return configuration.parse(CONFIG.format(**divided, port=port), {}, file="demo")
+
+
+def _usual_port() -> int:
+    """Return 8080, or 0 for any free port where another program has it: a newcomer chose neither."""
+    return USUAL_PORT if _is_free(USUAL_PORT) else 0
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        if os.name == "posix":  # as the page itself listens, also right after another one ended
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _with_crowd(options: DemoOptions, made: Sequence[ChatPlatform]) -> Sequence[ChatPlatform]:
+    return (*made, Crowd(options.crowd, speed=options.speed)) if options.crowd else made
+
+
+# ---------------------------------------------------------------- the page
+
+
+async def _page(options: DemoOptions, url: str, *, kept: bool) -> None:
+    config = demo_config(options)
+
+    def make(fittings: Fittings) -> Sequence[ChatPlatform]:
+        return _with_crowd(options, platforms(config.chats, fittings))
+
+    async with (
+        build(config, database_url=url, make_platforms=make).running() as parts,
+        asyncio.TaskGroup() as group,
+    ):
+        said = group.create_task(_announce(parts, kept=kept))
+        await parts.queue.run()
+        said.cancel()
+
+
+async def _announce(parts: BotParts, *, kept: bool) -> None:
+    for platform in parts.platforms:
+        if isinstance(platform, Web):
+            await platform.connected.wait()
+            print(f"Usher's demo is at {platform.url}", flush=True)  # noqa: T201  the answer
+            print("Type /image flux cat, or ask something. Ctrl-C ends it.", flush=True)  # noqa: T201
+    if kept:
+        print(_KEPT.format(path=kept_path()), flush=True)  # noqa: T201  as above
+
+
+# ---------------------------------------------------------------- without a page
+
+
+async def _headless(options: DemoOptions, url: str) -> int:
+    transcript = Transcript(options.say, out=options.out)
+
+    def make(_: Fittings) -> Sequence[ChatPlatform]:
+        return _with_crowd(options, (transcript,))
+
+    config, watch = demo_config(options), _Watch("demo:")
+    async with build(config, database_url=url, make_platforms=make).running() as parts:
+        parts.queue.subscribe(watch.notice)
+        routing = asyncio.ensure_future(parts.queue.run())
+        try:
+            await transcript.all_said.wait()
+            await watch.all_ended()
+            await parts.presenter.settle(_DELIVERY_S, owner="demo:")
+        finally:
+            routing.cancel()
+            await asyncio.wait([routing])
+    if not routing.cancelled() and (error := routing.exception()) is not None:
+        raise error
+    return FAILED if watch.failed else 0
+
+
+class _Watch:
+    """Knows which of one platform's jobs are open, and whether one failed."""
+
+    def __init__(self, owners: str) -> None:
+        self._owners = owners
+        self._open: set[int] = set()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self.failed = False
+
+    def notice(self, event: Event) -> None:
+        if not isinstance(event, JobChanged) or not event.job.owner.startswith(self._owners):
+            return
+        job = event.job
+        if job.state.final:
+            self._open.discard(job.id)
+            self.failed |= job.state is JobState.FAILED
+        else:
+            self._open.add(job.id)
+        if self._open:
+            self._quiet.clear()
+        else:
+            self._quiet.set()
+
+    async def all_ended(self) -> None:
+        await self._quiet.wait()

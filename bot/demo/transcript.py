@@ -1,0 +1,123 @@
+"""The platform of `usher demo --say`: says its lines, prints every distinct state it is shown.
+
+One printed line per state of each message, in the order they came; pictures are saved when an
+output folder is named.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from bot.chat.api.base import ChatLimits, CommandHandler, Invocation, MessageRef
+from bot.chat.api.content import Content
+from bot.chat.texts import plain
+from bot.platforms.web.content import split_command
+
+_CHAT = "you"
+_USER = "demo:you"
+
+
+class Transcript:
+    """A chat of one scripted person. Implements `ChatPlatform`."""
+
+    name = "demo"
+    limits = ChatLimits(
+        text=100_000,
+        caption=100_000,
+        upload=1_000_000_000,
+        picture=1_000_000_000,
+        download=1_000_000_000,
+        edit_every_s=0.2,
+        chat_every_s=0.0,
+        overall_per_s=1000.0,
+        pings=False,
+    )
+
+    def __init__(self, lines: Sequence[str], *, out: Path | None) -> None:
+        self.connected = asyncio.Event()
+        self.connected.set()
+        self._lines = tuple(lines)
+        self._out = out
+        self._count = 0
+        self._last: dict[str, str] = {}
+        self.all_said = asyncio.Event()
+
+    async def run(self, door: CommandHandler) -> None:
+        """Say every line, each after the one before was answered, then stay."""
+        for number, line in enumerate(self._lines, start=1):
+            _print(f"> {line}")
+            answered = asyncio.Event()
+            await door.call(self._invocation(number, line, answered))
+            await answered.wait()
+        self.all_said.set()
+        await asyncio.Event().wait()
+
+    def _invocation(self, number: int, line: str, answered: asyncio.Event) -> Invocation:
+        async def respond(content: Content, private: bool) -> MessageRef | None:
+            ref = await self.send(_CHAT, content)
+            answered.set()
+            return None if private else ref
+
+        command, text = split_command(line)
+        return Invocation(
+            key=f"demo:{number}",
+            platform=self.name,
+            user=_USER,
+            user_name="you",
+            chat=_CHAT,
+            group=False,
+            command=command,
+            text=text,
+            respond=respond,
+        )
+
+    async def send(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,  # noqa: ARG002  a transcript has no threads
+        nonce: str | None = None,  # noqa: ARG002  printing cannot fail half-way
+    ) -> MessageRef:
+        """Print a new message."""
+        self._count += 1
+        ref = MessageRef(platform=self.name, chat=chat, message=str(self._count))
+        await self.edit(ref, content)
+        return ref
+
+    async def edit(self, ref: MessageRef, content: Content) -> None:
+        """Print a message's new state, if it looks different from the one before."""
+        saved = [await self._save(ref, file.name, file.data) for file in content.files]
+        text = "\n".join([plain(content.body, local=True), *saved]).strip()
+        if self._last.get(ref.message) == text:
+            return
+        self._last[ref.message] = text
+        _print(f"[{ref.message}] " + text.replace("\n", "\n    "))
+
+    async def _save(self, ref: MessageRef, name: str, data: bytes) -> str:
+        if self._out is None:
+            return f"({name}, {len(data)} bytes)"
+        path = self._out / f"{ref.message}-{Path(name).name}"
+        await asyncio.to_thread(_write, path, data)
+        return f"({path})"
+
+    async def delete(self, ref: MessageRef) -> None:
+        """Print that a message is gone."""
+        _print(f"[{ref.message}] (deleted)")
+
+    async def check(self) -> str:
+        """Say who is speaking."""
+        return "a transcript"
+
+    def is_group(self, chat: str) -> bool:  # noqa: ARG002  as the protocol has it
+        """Return False: one person is here."""
+        return False
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)  # noqa: T201  the transcript is what this platform is for

@@ -1,0 +1,139 @@
+"""What each person may do, and how much: admins, owners, roles, limits. Decides, never stores."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.people.users import HOUR_S, NO_LIMIT, Person
+from queueing.core.jobs import Job
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PersonLimits:
+    """How much one person may ask for; None for no limit.
+
+    `open_per_person` open jobs, of which `in_line_per_person` stand in line at once and the rest
+    in the person's back row; `per_hour` accepted jobs an hour, failed ones not counted; `lane` is
+    where their jobs stand.
+    """
+
+    open_per_person: int = 10
+    in_line_per_person: int = 5
+    per_hour: int | None = None
+    lane: str = "normal"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Role:
+    """A group of people with limits of their own.
+
+    `members` are users ("telegram:42"), and rights ("discord-role:7") that make members of people.
+    """
+
+    name: str
+    limits: PersonLimits
+    members: frozenset[str] = frozenset()
+
+
+class Access:
+    """Answers by user id ("telegram:42") and by the rights that come with a call.
+
+    A right counts in that call alone, so it is asked for again with every one: in another server,
+    or in a direct message, the same person has none. What a client's menu hides is only politeness.
+    """
+
+    def __init__(
+        self,
+        admins: Collection[str],
+        limits: PersonLimits,
+        roles: Sequence[Role] = (),
+        allowed: Mapping[str, Collection[str]] | None = None,
+        allowed_roles: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        """Take what the operator settled.
+
+        `admins` are users and rights. `allowed` are the chats of a platform that may call, and
+        `allowed_roles` the rights one of which a caller needs.
+        """
+        self._admins = frozenset(admins)
+        self._limits = limits
+        self._roles = tuple(roles)
+        self._allowed = {name: frozenset(chats) for name, chats in (allowed or {}).items() if chats}
+        needed = (allowed_roles or {}).items()
+        self._needed = {name: frozenset(rights) for name, rights in needed if rights}
+
+    def lets_in(self, platform: str, places: Collection[str]) -> bool:
+        """Return whether calls from a chat are taken; `places` are its id and what it is part of.
+
+        A platform without a list is open to all its chats.
+        """
+        allowed = self._allowed.get(platform)
+        return allowed is None or not allowed.isdisjoint(places)
+
+    def may_use(self, platform: str, user: str, rights: Collection[str]) -> bool:
+        """Return whether a person has what it takes to call at all.
+
+        Admins have it, and whoever is listed by their own id among the allowed chats.
+        """
+        needed = self._needed.get(platform)
+        if needed is None or self.is_admin(user, rights):
+            return True
+        listed = user.partition(":")[2] in self._allowed.get(platform, ())
+        return listed or not needed.isdisjoint(rights)
+
+    def is_admin(self, user: str, rights: Collection[str] = ()) -> bool:
+        """Return whether that person is an admin in a call that comes with those rights."""
+        return self.admin_by(user, rights) is not None
+
+    def admin_by(self, user: str, rights: Collection[str]) -> str | None:
+        """Return what makes a person an admin in a call: their own id, a right, or None."""
+        if user in self._admins:
+            return user
+        return min(self._admins.intersection(rights), default=None)
+
+    def admin_ids(self, platform: str) -> tuple[str, ...]:
+        """Return the ids of the people who are admins on one platform, without its prefix."""
+        mine = (user.partition(":") for user in self._admins if "@" not in user)
+        return tuple(user for prefix, _, user in mine if prefix == platform)
+
+    def places_of(self, right: str) -> frozenset[str]:
+        """Return where a right ("telegram:group-admins") counts for anything at all."""
+        members = (role.members for role in self._roles)
+        named = self._admins.union(*self._needed.values(), *members)
+        split = (name.partition("@") for name in named)
+        return frozenset(place for name, _, place in split if name == right and place)
+
+    def may_touch(self, user: str, job: Job, rights: Collection[str] = ()) -> bool:
+        """Return whether that person may cancel, repeat or see a job."""
+        return user == job.owner or self.is_admin(user, rights)
+
+    def limits_of(self, person: Person, rights: Collection[str]) -> PersonLimits:
+        """Return a person's limits: of the first role they have, as admins changed them."""
+        limits = self._limits
+        for role in self._roles:
+            if person.user in role.members or not role.members.isdisjoint(rights):
+                limits = role.limits
+                break
+        return PersonLimits(
+            open_per_person=limits.open_per_person if person.max_open is None else person.max_open,
+            in_line_per_person=limits.in_line_per_person,
+            per_hour=_own(person.per_hour, limits.per_hour),
+            lane=person.lane or limits.lane,
+        )
+
+
+def _own(changed: int | None, usual: int | None) -> int | None:
+    if changed == NO_LIMIT:
+        return None
+    return usual if changed is None else changed
+
+
+def free_again_at(spent: Sequence[float], per_hour: int | None, now: float) -> float | None:
+    """Return when the next job of this hour's quota frees up; None while some is left.
+
+    `spent` are the moments of the last hour's jobs, oldest first.
+    """
+    if per_hour is None or len(spent) < per_hour:
+        return None
+    if per_hour == 0:
+        return now + HOUR_S
+    return spent[len(spent) - per_hour] + HOUR_S

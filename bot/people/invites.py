@@ -1,0 +1,129 @@
+"""People of the web chat whom an admin invited: known by a token each, which is stored hashed.
+
+In the bot's database through its writer; who is known is answered from memory.
+"""
+
+import hashlib
+import re
+import secrets
+import sqlite3
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bot.people.web_people import LOCAL, WebPerson
+from queueing.store import Database
+
+_TOKEN_BYTES = 24
+_ID_MOST = 24  # characters
+_TAKEN = frozenset({LOCAL.id})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Invitation:
+    """A person who is in, and the link that lets them in.
+
+    `renewed` tells that they were in before: their earlier link has ended.
+    """
+
+    person: WebPerson
+    link: str
+    renewed: bool
+
+
+class Invites:
+    """The invited people of one web chat; make it with `read`. Implements its `People`.
+
+    `page` is the page's address as people reach it.
+    """
+
+    def __init__(self, database: Database, page: str, known: Mapping[bytes, WebPerson]) -> None:
+        self._database = database
+        self._page = page
+        self._known = dict(known)
+
+    @classmethod
+    async def read(cls, database: Database, page: str) -> "Invites":
+        """Return the people invited so far. Raises `StoreError`."""
+
+        def query(connection: sqlite3.Connection) -> dict[bytes, WebPerson]:
+            rows = connection.execute(
+                "SELECT digest, id, name FROM web_people WHERE digest IS NOT NULL"
+            )
+            return {digest: WebPerson(id=each, name=name) for digest, each, name in rows}
+
+        return cls(database, page, await database.read(query))
+
+    def by_token(self, token: str) -> WebPerson | None:
+        """Return whose token that is."""
+        # Looked up by digest, so the time a lookup takes tells nothing about the token.
+        return self._known.get(_digest(token))
+
+    def by_id(self, person: str) -> WebPerson | None:
+        """Return the person of that id, None where they are not invited (any more)."""
+        return next((each for each in self._known.values() if each.id == person), None)
+
+    def named(self, name: str) -> WebPerson | None:
+        """Return who is in by that name, or else by that id ("ada" or "web:ada")."""
+        return self._by_name(name) or self.by_id(name.removeprefix("web:").casefold())
+
+    def everybody(self) -> list[WebPerson]:
+        """Return all who are in, by name."""
+        return sorted(self._known.values(), key=lambda person: (person.name.casefold(), person.id))
+
+    async def invite(self, name: str, now: float) -> Invitation:
+        """Let a person in, or give one who is in a new link in place of the old.
+
+        The token exists in the returned link only. Durable when it returns; raises `StoreError`.
+        """
+        before = self._by_name(name)
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        digest = _digest(token)
+
+        def change(connection: sqlite3.Connection) -> WebPerson:
+            person = before or WebPerson(id=_free_id(connection, name), name=name)
+            connection.execute(
+                "INSERT INTO web_people VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET digest = excluded.digest",
+                (person.id, person.name, digest, now),
+            )
+            return person
+
+        person = await self._database.write(change)
+        self._forget(person)
+        self._known[digest] = person
+        link = f"{self._page}?token={token}"
+        return Invitation(person=person, link=link, renewed=before is not None)
+
+    async def uninvite(self, person: WebPerson) -> None:
+        """Take an invitation back: the link ends, and pages that are open. Idempotent."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("UPDATE web_people SET digest = NULL WHERE id = ?", (person.id,))
+
+        await self._database.write(change)
+        self._forget(person)
+
+    def _by_name(self, name: str) -> WebPerson | None:
+        wanted = name.casefold()
+        return next((each for each in self.everybody() if each.name.casefold() == wanted), None)
+
+    def _forget(self, person: WebPerson) -> None:
+        self._known = {digest: each for digest, each in self._known.items() if each.id != person.id}
+
+
+def _digest(token: str) -> bytes:
+    # No salt and no slow hash: the token is 24 random bytes, nothing a dictionary holds.
+    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+
+
+def _free_id(connection: sqlite3.Connection, name: str) -> str:
+    """Return an id made of a name that nobody has or ever had."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    stem = re.sub(r"[^a-z0-9]+", "-", plain)[:_ID_MOST].strip("-") or "guest"
+    taken = {row[0] for row in connection.execute("SELECT id FROM web_people")} | _TAKEN
+    number, found = 1, stem
+    while found in taken:
+        number += 1
+        found = f"{stem}-{number}"
+    return found

@@ -1,0 +1,300 @@
+"""One interaction from its arrival to its answer, within Discord's clocks.
+
+Discord wants a first answer within three seconds and forgets an interaction after fifteen minutes;
+nothing here outlives that: what is returned is an ordinary message, edited by the bot itself.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import discord
+from discord.utils import MISSING
+
+from bot.chat.api.arrivals import Arrival
+from bot.chat.api.base import Attachment, CommandHandler, Invocation, MessageRef
+from bot.chat.api.content import Content, Form
+from bot.chat.api.errors import ChatError, ChatUnavailable, ContentRefused
+from bot.platforms.discord.errors import (
+    ALREADY_ACKNOWLEDGED,
+    EXPIRED_INTERACTION,
+    chat_errors,
+)
+from bot.platforms.discord.files import attachment_of, of_reply
+from bot.platforms.discord.places import within
+from bot.platforms.discord.render import modal_of, outgoing
+from bot.platforms.discord.rights import rights_of_call
+
+CONFIRM_AFTER_S = 2.0  # of the three that Discord gives; the rest is for the way there
+CONFIRM_AGAIN_S = 0.4  # later, should the first try be refused
+
+_log = logging.getLogger(__name__)
+
+Post = Callable[[str, Content], Awaitable[MessageRef]]
+"""Posts an ordinary message into a chat."""
+
+
+def chat_of(channel_id: int, *, group: bool) -> str:
+    """Return our notation of a channel: its id, with "@" before it for a direct message.
+
+    After a restart nothing else tells the two apart.
+    """
+    return f"{channel_id}" if group else f"@{channel_id}"
+
+
+class InteractionReply:
+    """Answers one interaction: at first, as its only first answer, later through its token."""
+
+    def __init__(
+        self,
+        interaction: "discord.Interaction[Any]",
+        *,
+        platform: str,
+        post: Post,
+        about: discord.Message | None = None,
+    ) -> None:
+        self._interaction = interaction
+        self._about = about  # the message whose menu was opened
+        self._form = interaction.type is discord.InteractionType.modal_submit
+        self._platform = platform
+        self._post = post
+        self._button = interaction.type is discord.InteractionType.component
+        self._group = interaction.guild_id is not None
+        self._chat = chat_of(interaction.channel_id or 0, group=self._group)
+        self._lock = asyncio.Lock()
+        self._answered = asyncio.Event()
+        self._acknowledged = False
+        self._thinking: bool | None = None  # "thinking…" is shown, to the caller alone if True
+
+    async def serve(
+        self,
+        door: CommandHandler,
+        command: str,
+        values: Mapping[str, Any],
+        arrival: Arrival,
+        *,
+        limit: int,
+    ) -> None:
+        """Carry the call out, and confirm it to Discord in time if nobody answers it."""
+        async with asyncio.TaskGroup() as group:
+            reminder = group.create_task(self._confirm_in_time())
+            invocation = self._invocation(command, values, limit)
+            await door.call(replace(invocation, arrival=arrival))
+            opens = {each.name for each in door.commands if each.opens_form}
+            if self._button and command not in opens:
+                # The press shows its effect elsewhere: end its spinner now.
+                reminder.cancel()
+                await self._confirm()
+
+    def _invocation(self, command: str, values: Mapping[str, Any], limit: int) -> Invocation:
+        interaction = self._interaction
+        given = {name: value for name, value in values.items() if value is not None}
+        files = {
+            name: value for name, value in given.items() if isinstance(value, discord.Attachment)
+        }
+        return Invocation(
+            key=f"{self._platform}:{interaction.id}",
+            platform=self._platform,
+            user=f"{self._platform}:{interaction.user.id}",
+            user_name=interaction.user.display_name,
+            chat=self._chat,
+            group=self._group,
+            command=command,
+            respond=self.respond,
+            options={name: value for name, value in given.items() if name not in files},
+            files=(
+                *(attachment_of(file, limit) for file in files.values()),
+                *self._about_files(limit),
+            ),
+            language=interaction.locale.value,
+            rights=rights_of_call(interaction),
+            within=within(interaction.channel, interaction.guild_id, interaction.user.id),
+            replied_to=self._source(),
+            button=self._button,
+            quoted=self._about.content if self._about else "",
+            quoted_by=self._about.author.display_name if self._about and not self._source() else "",
+            show_form=None if self._form else self.show_form,
+            form=self._form,
+            comes_again=False,
+        )
+
+    def _about_files(self, limit: int) -> Iterator[Attachment]:
+        """Yield what hangs on the message whose menu was opened."""
+        if self._about is not None:
+            yield from of_reply(self._about, limit, ours=self._source() is not None)
+
+    def _source(self) -> MessageRef | None:
+        """Return the bot's message that was pressed or whose menu was opened."""
+        message = self._about or self._interaction.message
+        me = self._interaction.client.user
+        if message is None or me is None or message.author.id != me.id:
+            return None
+        return self._ref(message.id)
+
+    async def _confirm_in_time(self) -> None:
+        try:
+            async with asyncio.timeout(CONFIRM_AFTER_S):
+                await self._answered.wait()
+        except TimeoutError:
+            if not await self._confirm():
+                await asyncio.sleep(CONFIRM_AGAIN_S)
+                await self._confirm()
+
+    async def _confirm(self) -> bool:
+        """Tell Discord that an answer will come, unless it has one; return whether it knows now."""
+        async with self._lock:
+            if self._acknowledged or self._answered.is_set():
+                return True
+            try:
+                with chat_errors():
+                    await self._defer(thinking=not self._button, private=False)
+            except ChatError as error:
+                _log.warning("interaction %s was not confirmed: %s", self._interaction.id, error)
+                return False
+        return True
+
+    async def _defer(self, *, thinking: bool, private: bool) -> None:
+        try:
+            await self._interaction.response.defer(thinking=thinking, ephemeral=private)
+        except discord.HTTPException as error:
+            if error.code != ALREADY_ACKNOWLEDGED:  # a repeated request after a lost answer
+                raise
+        self._acknowledged = True
+        self._thinking = private if thinking else None
+
+    async def respond(self, content: Content, private: bool) -> MessageRef | None:
+        """Answer; see `bot.chat.api.base.Respond`.
+
+        An answer that fails leaves the call to be confirmed in time, and may be given again.
+        """
+        async with self._lock:
+            try:
+                with chat_errors(unclear=True):
+                    given = await self._respond_or_post(content, private=private)
+            except ChatUnavailable as error:
+                if error.unclear and self._repeatable:
+                    raise ChatUnavailable(str(error)) from error
+                raise
+            self._answered.set()
+            return given
+
+    @property
+    def _repeatable(self) -> bool:
+        """Whether a repeated answer takes the place of one that may have arrived."""
+        return not self._acknowledged or self._thinking is not None
+
+    async def show_form(self, form: Form) -> None:
+        """Open a form; Discord takes it only as the very first answer."""
+        async with self._lock:
+            if self._acknowledged:
+                raise ContentRefused("too late for a form")
+            with chat_errors():
+                await self._interaction.response.send_modal(modal_of(form))
+            self._acknowledged = True
+            self._answered.set()
+
+    async def _respond_or_post(self, content: Content, *, private: bool) -> MessageRef | None:
+        try:
+            message_id = await self._answer(content, private=private)
+        except discord.HTTPException as error:
+            if error.code not in EXPIRED_INTERACTION:
+                raise
+            _log.warning("interaction %s expired; posting instead", self._interaction.id)
+            return await self._post_instead(content, private=private)
+        return None if private else self._ref(message_id)
+
+    async def _answer(self, content: Content, *, private: bool) -> int:
+        """Show the content in the way that is still open; return the message's id."""
+        if content.files and not self._acknowledged:
+            await self._defer(thinking=True, private=private)  # an upload may outlast the 3 s
+        if not self._acknowledged:
+            message_id = await self._answer_first(content, private=private)
+            if message_id is not None:
+                return message_id
+        if self._thinking is None:
+            return await self._follow_up(content, private=private)
+        if self._thinking != private:
+            # "thinking…" keeps who sees it, and a follow-up would take its place and its audience.
+            await self._interaction.delete_original_response()
+            self._thinking = None
+            return await self._follow_up(content, private=private)
+        return await self._replace_thinking(content)
+
+    async def _answer_first(self, content: Content, *, private: bool) -> int | None:
+        """Give the first answer; None where Discord already has one."""
+        try:
+            try:
+                given = await self._send_first(content, private=private)
+            except aiohttp.ClientError:
+                # The answer to it was lost. A repeat is safe: Discord takes one first answer only.
+                given = await self._send_first(content, private=private)
+        except discord.HTTPException as error:
+            if error.code != ALREADY_ACKNOWLEDGED:
+                raise
+            self._acknowledged, self._thinking = True, private
+            return None
+        self._acknowledged = True
+        if given.message_id is None:
+            return (await self._interaction.original_response()).id
+        return given.message_id
+
+    async def _send_first(
+        self, content: Content, *, private: bool
+    ) -> "discord.InteractionCallbackResponse[Any]":
+        message = outgoing(content)
+        return await self._interaction.response.send_message(
+            message.text,
+            view=message.view or MISSING,
+            ephemeral=private,
+            suppress_embeds=True,
+            allowed_mentions=message.mentions,
+        )
+
+    async def _replace_thinking(self, content: Content) -> int:
+        message = outgoing(content)
+        edited = await self._interaction.edit_original_response(
+            content=message.text,
+            attachments=message.files,
+            view=message.view,
+            allowed_mentions=message.mentions,
+        )
+        private, self._thinking = self._thinking, None
+        if "://" in message.text and not private:
+            await _fold(edited)
+        return edited.id
+
+    async def _follow_up(self, content: Content, *, private: bool) -> int:
+        message = outgoing(content)
+        sent = await self._interaction.followup.send(
+            message.text,
+            files=message.files,
+            view=message.view or MISSING,
+            ephemeral=private,
+            suppress_embeds=True,
+            allowed_mentions=message.mentions,
+            wait=True,
+        )
+        return sent.id
+
+    async def _post_instead(self, content: Content, *, private: bool) -> MessageRef | None:
+        """Post an ordinary message; a private one into the caller's direct messages."""
+        if not (private and self._group):
+            return await self._post(self._chat, content)
+        direct = await self._interaction.client.create_dm(self._interaction.user)
+        await self._post(chat_of(direct.id, group=False), content)
+        return None
+
+    def _ref(self, message_id: int) -> MessageRef:
+        return MessageRef(platform=self._platform, chat=self._chat, message=str(message_id))
+
+
+async def _fold(message: discord.InteractionMessage) -> None:
+    """Hide what Discord shows of addresses: "thinking…" cannot be told so beforehand."""
+    try:
+        # As an ordinary message: an edit through the interaction has no word for it.
+        await discord.Message.edit(message, suppress=True)
+    except (discord.HTTPException, discord.RateLimited) as error:
+        _log.info("links of message %d stay unfolded: %s", message.id, error)

@@ -1,0 +1,226 @@
+"""The discord.py client: registers the commands and hands each interaction to a `InteractionReply`."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import discord
+from discord import app_commands
+
+from bot.chat.api.arrivals import Arrival
+from bot.chat.api.base import CommandHandler
+from bot.chat.api.errors import ChatError
+from bot.platforms.discord.calls import InteractionReply
+from bot.platforms.discord.commands import (
+    Describe,
+    HelpTexts,
+    command_tree,
+    digest,
+    missing_commands,
+)
+from bot.platforms.discord.errors import chat_errors, refuse_to_wait
+from bot.platforms.discord.messages import PostReply, Spoken
+from bot.platforms.discord.places import is_astray
+from bot.platforms.discord.render import filled_in, pressed
+
+LONGEST_SLEEP_S = 30.0  # discord.py takes no less; `refuse_to_wait` is the stricter guard
+
+_log = logging.getLogger(__name__)
+
+# Without these, discord.py warns every operator at every start that voice needs further packages.
+discord.VoiceClient.warn_nacl = False
+discord.VoiceClient.warn_dave = False
+
+
+class Notes(Protocol):
+    """Small texts kept across restarts."""
+
+    async def noted(self, name: str) -> str | None:
+        """Return the text of that name, or None."""
+
+    async def note(self, name: str, value: str) -> None:
+        """Keep a text, in place of an earlier one of that name."""
+
+
+class Client(discord.AutoShardedClient):
+    """Receives interactions, and messages that are meant for the bot.
+
+    Opens as many connections as Discord asks for: from 2500 servers on it wants more than one.
+    """
+
+    def __init__(
+        self,
+        *,
+        platform: str,
+        door: CommandHandler,
+        calls: asyncio.TaskGroup,
+        describe: Describe,
+        notes: Notes | None,
+        download_limit: int,
+        post: PostReply,
+        connected: asyncio.Event,
+    ) -> None:
+        super().__init__(
+            intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True),
+            allowed_mentions=discord.AllowedMentions.none(),
+            max_messages=None,
+            max_ratelimit_timeout=LONGEST_SLEEP_S,
+            http_trace=refuse_to_wait(),
+        )
+        self._platform = platform
+        self._door = door
+        self._calls = calls
+        self._notes = notes
+        self._download_limit = download_limit
+        self._post = post
+        self._connected = connected
+        self._describe = describe
+        self._texts = HelpTexts(describe)
+        self.tree = command_tree(self, platform, door, describe, self._take)
+        self.tree.error(self._on_outdated_command)
+
+    async def setup_hook(self) -> None:
+        """Tell Discord the commands, unless it knows them: a day has 200 changes at most.
+
+        We are logged in by now, so messages can go out already.
+
+        A refusal is logged only, because the commands of before still work; an outage is raised
+        and the whole connection tried again.
+        """
+        self._connected.set()
+        if self.application is not None and self.application.interactions_endpoint_url:
+            _log.error(
+                "%s: the application has an interactions endpoint URL, so no command reaches this"
+                " bot: remove it in the developer portal",
+                self._platform,
+            )
+        await self.tree.set_translator(self._texts)
+        name = f"{self._platform}.commands.{self.application_id}"
+        wanted = await digest(self.tree, self._texts)
+        noted = await self._notes.noted(name) if self._notes is not None else None
+        try:
+            known = await self.tree.fetch_commands()
+            missing = missing_commands(self._door.commands, self._describe, known)
+            if noted == wanted and not missing:
+                return
+            if noted == wanted:
+                _log.warning("%s: Discord lost commands: %s", self._platform, ", ".join(missing))
+            await self.tree.sync()
+        except discord.DiscordServerError:
+            raise
+        except (app_commands.AppCommandError, discord.HTTPException, discord.RateLimited) as error:
+            _log.error("%s: the commands were not registered: %s", self._platform, error)
+            return
+        if self._notes is not None:
+            await self._notes.note(name, wanted)
+
+    def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
+        """Drop what comes after the end.
+
+        discord.py says that it is ready up to two seconds late, and does not take that back when it
+        is closed meanwhile.
+        """
+        if not self.is_closed():
+            super().dispatch(event, *args, **kwargs)
+
+    async def on_ready(self) -> None:
+        """Note in the log that calls come in; Discord repeats this after every reconnect."""
+        _log.info("%s: connected as %s", self._platform, self.user)
+
+    async def on_interaction(self, interaction: "discord.Interaction[Any]") -> None:
+        """Take the press of a button or a form; slash commands come through the command tree."""
+        came: tuple[str, Mapping[str, Any]] | None
+        match interaction.type:
+            case discord.InteractionType.component:
+                came = pressed(interaction.custom_id or "")
+            case discord.InteractionType.modal_submit:
+                came = filled_in(interaction.data or {})
+            case _:
+                return
+        if came is None:
+            await interaction.response.defer()  # a message of an earlier life of this bot
+            return
+        command, values = came
+        await self._take(interaction, command, values)
+
+    async def on_message(self, message: discord.Message) -> None:
+        """Take a question by mention, by reply or in a direct message."""
+        if self.user is None:
+            return
+        spoken = Spoken(
+            message=message,
+            platform=self._platform,
+            me=self.user.id,
+            post=self._post,
+            download_limit=self._download_limit,
+        )
+        if spoken.invocation() is not None:
+            arrival = self._arrived(message.author.id, message.channel.id)
+            self._calls.create_task(self._hear(spoken, arrival))
+
+    def _arrived(self, person_id: int, channel_id: int) -> Arrival:
+        """Take a call's place; a channel that is not known yet has its final id all the same."""
+        return self._door.arrived(f"{self._platform}:{person_id}", f"{channel_id}")
+
+    async def _hear(self, spoken: Spoken, arrival: Arrival) -> None:
+        """Hand what was said to the door."""
+        try:
+            with arrival:
+                if is_astray(spoken.message):
+                    await self._find(spoken.message)
+                invocation = spoken.invocation()
+                if invocation is not None:
+                    await self._door.call(replace(invocation, arrival=arrival))
+        except ChatError as error:
+            _log.warning("%s: a message in an unknown channel: %s", self._platform, error)
+        except Exception:  # noqa: BLE001 - one broken call must not end the connection
+            _log.exception("%s: message %s failed", self._platform, spoken.message.id)
+
+    async def _find(self, message: Any) -> None:
+        """Ask Discord what a message's channel is part of, or rules of that would not hold there.
+
+        Raises `ChatError`.
+        """
+        with chat_errors():
+            message.channel = await self.fetch_channel(message.channel.id)
+        message.guild = message.channel.guild
+
+    async def _on_outdated_command(
+        self, interaction: "discord.Interaction[Any]", error: app_commands.AppCommandError
+    ) -> None:
+        """Let the door refuse, in words, what a menu from before an update has called."""
+        if interaction.type is not discord.InteractionType.application_command:
+            return  # typing into such a menu is no call
+        if isinstance(error, app_commands.CommandNotFound | app_commands.CommandSignatureMismatch):
+            data: Mapping[str, Any] = interaction.data or {}
+            # Not dict(): a namespace has every attribute, `keys` among them.
+            values = {name: value for name, value in interaction.namespace}  # noqa: C416
+            await self._take(interaction, str(data.get("name")), values)
+        else:
+            _log.error("%s: interaction %s failed", self._platform, interaction.id, exc_info=error)
+
+    async def _take(
+        self,
+        interaction: "discord.Interaction[Any]",
+        command: str,
+        values: Mapping[str, Any],
+        about: discord.Message | None = None,
+    ) -> None:
+        if interaction.channel_id is None:
+            _log.warning("%s: a call from a channel of an unknown kind", self._platform)
+            return
+        call = InteractionReply(interaction, platform=self._platform, post=self._post, about=about)
+        arrival = self._arrived(interaction.user.id, interaction.channel_id)
+        self._calls.create_task(self._serve(call, command, values, arrival))
+
+    async def _serve(
+        self, call: InteractionReply, command: str, values: Mapping[str, Any], arrival: Arrival
+    ) -> None:
+        try:
+            with arrival:
+                limit = self._download_limit
+                await call.serve(self._door, command, values, arrival, limit=limit)
+        except Exception:  # noqa: BLE001 - one broken call must not end the connection
+            _log.exception("%s: /%s failed", self._platform, command)

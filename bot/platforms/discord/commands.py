@@ -1,0 +1,258 @@
+"""The command table as Discord's slash commands: typed options, completion, translated help.
+
+Knows nothing of what a command does; every call goes to the one `Take` it is given.
+"""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import discord
+from discord import app_commands
+
+from bot.chat.api.base import CommandHandler
+from bot.chat.api.table import Command, Param, ParamKind
+
+WHOLE_MOST = 2**53 - 1  # Discord's integers are JavaScript's
+TEXT_OPTION_MOST = 6000
+CHOICES_MOST = 25
+CHOICE_TEXT_MOST = 100
+HELP_MOST = 100
+MENU_MOST = 32
+
+Describe = Callable[[str, str], str]
+"""Returns a help text: `describe(key, language)`."""
+
+
+class Take(Protocol):
+    """Carries out a call: its values by parameter name, or the message whose menu was opened."""
+
+    async def __call__(
+        self,
+        interaction: "discord.Interaction[Any]",
+        command: str,
+        values: Mapping[str, Any],
+        about: discord.Message | None = None,
+    ) -> None:
+        """Return at once; the call goes on by itself."""
+
+
+_OPTION_TYPES: Mapping[ParamKind, discord.AppCommandOptionType] = {
+    ParamKind.WHOLE: discord.AppCommandOptionType.integer,
+    ParamKind.DECIMAL: discord.AppCommandOptionType.number,
+    ParamKind.FLAG: discord.AppCommandOptionType.boolean,
+    ParamKind.PICTURE: discord.AppCommandOptionType.attachment,
+}
+_COMPLETED = frozenset(
+    {ParamKind.MODEL, ParamKind.HOST, ParamKind.JOB, ParamKind.SIZE, ParamKind.STYLE}
+)
+
+
+class HelpTexts(app_commands.Translator):
+    """Gives Discord the help texts of every language we have; names stay the same everywhere."""
+
+    def __init__(self, describe: Describe) -> None:
+        self._describe = describe
+
+    async def translate(
+        self,
+        string: app_commands.locale_str,
+        locale: discord.Locale,
+        context: app_commands.TranslationContextTypes,  # noqa: ARG002 - the library's signature
+    ) -> str | None:
+        """Return the text in that language, None where it is the English one."""
+        if "key" not in string.extras:
+            return None
+        text = self._describe(string.extras["key"], locale.value)[:HELP_MOST]
+        return None if text == string.message else text
+
+
+class Option(app_commands.Transformer):
+    """One option of a slash command, from its line in the command table."""
+
+    def __init__(self, param: Param, platform: str, door: CommandHandler) -> None:
+        self._param = param
+        self._platform = platform
+        self._door = door
+
+    @property
+    def type(self) -> discord.AppCommandOptionType:
+        """Discord's type; what it has none for is a string, completed from memory."""
+        if self._words_too:
+            return discord.AppCommandOptionType.string
+        return _OPTION_TYPES.get(self._param.kind, discord.AppCommandOptionType.string)
+
+    @property
+    def _words_too(self) -> bool:
+        """Whether words stand beside the numbers, which only a string can hold."""
+        return self._param.kind is ParamKind.WHOLE and bool(self._param.choices)
+
+    @property
+    def min_value(self) -> int | float | None:
+        """The least number; for a free text the least length."""
+        match self._param.kind:
+            case ParamKind.WHOLE if self._param.least is not None and not self._words_too:
+                return max(int(self._param.least), -WHOLE_MOST)
+            case ParamKind.DECIMAL:
+                return self._param.least
+            case ParamKind.TEXT:
+                return 1
+            case _:
+                return None
+
+    @property
+    def max_value(self) -> int | float | None:
+        """The greatest number; for a free text the greatest length."""
+        match self._param.kind:
+            case ParamKind.WHOLE if self._param.most is not None and not self._words_too:
+                return min(int(self._param.most), WHOLE_MOST)
+            case ParamKind.DECIMAL:
+                return self._param.most
+            case ParamKind.TEXT:
+                return TEXT_OPTION_MOST
+            case _:
+                return None
+
+    @property
+    def choices(self) -> list[app_commands.Choice[str | int | float]] | None:
+        """The values Discord offers, None where any may be given."""
+        if self._param.kind is not ParamKind.CHOICE:
+            return None
+        return [_choice(word) for word in self._param.choices]
+
+    async def transform(self, interaction: "discord.Interaction[Any]", value: Any, /) -> Any:  # noqa: ARG002 - the library's signature
+        """Return the value as the table types it; our own checks come later, for all platforms."""
+        if self._param.kind is ParamKind.DECIMAL:
+            return float(value)  # Discord sends 1.0 as 1
+        return value
+
+
+class CompletedOption(Option):
+    """An option whose values are suggested while a person types."""
+
+    @property
+    def choices(self) -> None:
+        """None: a value may be one that was never suggested."""
+        return
+
+    async def autocomplete(
+        self, interaction: "discord.Interaction[Any]", value: str | float, /
+    ) -> list[app_commands.Choice[str | int | float]]:
+        """Return what the door suggests; it answers from memory, within Discord's three seconds."""
+        user = f"{self._platform}:{interaction.user.id}"
+        words = self._door.suggest(self._param, str(value), user)
+        fitting = [word for word in words if 0 < len(word) <= CHOICE_TEXT_MOST]
+        return [_choice(word) for word in fitting[:CHOICES_MOST]]
+
+
+def _choice(word: str) -> app_commands.Choice[str | int | float]:
+    return app_commands.Choice(name=word, value=word)
+
+
+def option_of(param: Param, platform: str, door: CommandHandler) -> Option:
+    """Return the option for a parameter; more choices than Discord takes are completed instead."""
+    completed = param.kind in _COMPLETED or len(param.choices) > CHOICES_MOST
+    return (CompletedOption if completed else Option)(param, platform, door)
+
+
+def slash_command(
+    command: Command, platform: str, door: CommandHandler, describe: Describe, take: Take
+) -> "app_commands.Command[Any, ..., None]":
+    """Return the slash command for a line of the command table."""
+
+    async def callback(interaction: "discord.Interaction[Any]", **values: Any) -> None:
+        given = {param.name: values[_identifier(param)] for param in command.params}
+        await take(interaction, command.name, given)
+
+    # discord.py reads a command's options from its callback's signature.
+    callback.__signature__ = _signature(command, platform, door)  # type: ignore[attr-defined]
+    app_commands.describe(
+        **{_identifier(param): _help(param.help, describe) for param in command.params}
+    )(callback)
+    app_commands.rename(**{_identifier(param): param.name for param in command.params})(callback)
+    made: app_commands.Command[Any, ..., None] = app_commands.Command(
+        name=command.name, description=_help(command.help, describe), callback=callback
+    )
+    if command.admin:  # politeness only: servers may change it, our own check decides
+        made.default_permissions = discord.Permissions(manage_guild=True)
+    return made
+
+
+def _signature(command: Command, platform: str, door: CommandHandler) -> inspect.Signature:
+    options = [
+        inspect.Parameter(
+            _identifier(param),
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if param.required else None,
+            annotation=option_of(param, platform, door),
+        )
+        for param in command.params
+    ]
+    caller = inspect.Parameter(
+        "interaction", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=discord.Interaction
+    )
+    return inspect.Signature([caller, *options])
+
+
+def _identifier(param: Param) -> str:
+    return param.name.replace("-", "_")
+
+
+def _help(key: str, describe: Describe) -> app_commands.locale_str:
+    return app_commands.locale_str(describe(key, "en")[:HELP_MOST], key=key)
+
+
+def command_tree(
+    client: discord.Client, platform: str, door: CommandHandler, describe: Describe, take: Take
+) -> "app_commands.CommandTree[discord.Client]":
+    """Return the tree of all commands people may type: in servers and in direct messages.
+
+    Installing to a single account is left out: such calls come from places where the bot cannot
+    edit its own messages.
+    """
+    tree = app_commands.CommandTree(
+        client,
+        allowed_contexts=app_commands.AppCommandContext(
+            guild=True, dm_channel=True, private_channel=False
+        ),
+        allowed_installs=app_commands.AppInstallationType(guild=True, user=False),
+    )
+    for command in door.commands:
+        if not command.hidden:
+            tree.add_command(slash_command(command, platform, door, describe, take))
+        if command.menu is not None:
+            tree.add_command(menu_entry(command, command.menu, describe, take))
+    return tree
+
+
+def menu_entry(
+    command: Command, label: str, describe: Describe, take: Take
+) -> app_commands.ContextMenu:
+    """Return the entry of a command in the menu of a message; Discord shows five at most."""
+
+    async def callback(interaction: "discord.Interaction[Any]", message: discord.Message) -> None:
+        await take(interaction, command.name, {}, message)
+
+    name = app_commands.locale_str(describe(label, "en")[:MENU_MOST], key=label)
+    return app_commands.ContextMenu(
+        name=name, callback=callback, type=discord.AppCommandType.message
+    )
+
+
+async def digest(tree: "app_commands.CommandTree[discord.Client]", texts: HelpTexts) -> str:
+    """Return a hash of everything Discord knows about the commands."""
+    commands: Sequence[Any] = tree.get_commands()
+    payload = [await command.get_translated_payload(tree, texts) for command in commands]
+    return hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()
+
+
+def missing_commands(
+    commands: Sequence[Command], describe: Describe, known: Sequence[app_commands.AppCommand]
+) -> Sequence[str]:
+    """Return the names of our commands and menu entries that Discord does not know."""
+    there = {command.name for command in known}
+    ours = [command.name for command in commands if not command.hidden]
+    ours += [describe(each.menu, "en")[:MENU_MOST] for each in commands if each.menu is not None]
+    return [name for name in ours if name not in there]

@@ -1,0 +1,139 @@
+"""Turns what discord.py and aiohttp raise into the few `ChatError`s the bot reacts to.
+
+Also keeps discord.py from sleeping through a rate limit and then sending an outdated text.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import aiohttp
+import discord
+
+from bot.chat.api.errors import (
+    ChatError,
+    ChatGone,
+    ChatUnavailable,
+    ContentRefused,
+    MessageGone,
+    SlowDown,
+    TooLarge,
+)
+
+# Discord's error codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes
+ALREADY_ACKNOWLEDGED = 40060
+ARCHIVED_THREAD = 50083
+EXPIRED_INTERACTION = frozenset({10015, 10062, 50027})  # unknown webhook, too late, token too old
+NO_HISTORY_TO_REPLY = 160002
+OLD_MESSAGE_EDITS = 30046
+
+OLD_MESSAGE_PAUSE_S = 300.0  # the budget for messages over an hour old is unpublished and small
+UNKNOWN_PAUSE_S = 5.0  # a 429 that does not say how long
+
+_BY_CODE: Mapping[int, type[ChatError]] = {
+    10003: ChatGone,  # unknown channel
+    10004: ChatGone,  # unknown server
+    10008: MessageGone,  # unknown message
+    10013: ChatGone,  # unknown user
+    40005: TooLarge,
+    50001: ChatGone,  # missing access
+    50005: MessageGone,  # a message of somebody else
+    50007: ChatGone,  # this person takes no direct messages
+    50013: ChatGone,  # missing permissions
+    50278: ChatGone,  # no server in common with this person
+    ARCHIVED_THREAD: ChatGone,
+}
+
+
+_BY_STATUS: Mapping[int, type[ChatError]] = {
+    400: ContentRefused,
+    403: ChatGone,
+    404: MessageGone,
+    413: TooLarge,
+}
+
+CONNECTION_ERRORS = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
+"""What a start or a connection fails with when another try makes sense."""
+
+
+class _OldMessage(discord.RateLimited):
+    """The limit on edits of messages over an hour old; the channel itself has room."""
+
+
+@contextmanager
+def chat_errors(*, unclear: bool = False) -> Iterator[None]:
+    """Raise `ChatError`s in place of the libraries' errors.
+
+    `unclear` marks a request that must not be repeated blindly: when it fails on the way, it may
+    have been carried out.
+    """
+    try:
+        yield
+    except _OldMessage as error:
+        raise SlowDown(error.retry_after, old_message=True) from error
+    except discord.RateLimited as error:
+        raise SlowDown(error.retry_after) from error
+    except discord.HTTPException as error:
+        raise _from_answer(error, unclear=unclear) from error
+    except aiohttp.ClientConnectorError as error:
+        raise ChatUnavailable(f"cannot reach Discord: {error}") from error
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        cause = f"{type(error).__name__}: {error}"
+        raise ChatUnavailable(cause, unclear=unclear) from error
+    except RuntimeError as error:  # aiohttp's word for a session closed while we stop or reconnect
+        raise ChatUnavailable(str(error)) from error
+
+
+def _from_answer(error: discord.HTTPException, *, unclear: bool) -> ChatError:
+    """Return what an answer of Discord's means for the caller."""
+    text = str(error)
+    if error.code == OLD_MESSAGE_EDITS:
+        return SlowDown(OLD_MESSAGE_PAUSE_S, old_message=True)
+    if error.status == 429:
+        return SlowDown(UNKNOWN_PAUSE_S)
+    kind = _BY_CODE.get(error.code) or _BY_STATUS.get(error.status)
+    if kind is not None:
+        return kind(text)
+    return ChatUnavailable(text, unclear=unclear and error.status >= 500)
+
+
+def refuse_to_wait() -> aiohttp.TraceConfig:
+    """Return a hook for `discord.Client(http_trace=…)` that raises `RateLimited` on a 429 at once.
+
+    discord.py would sleep and then send the same text, by then outdated, up to five times. Only a
+    limit on the whole bot is left to it, because it holds back all requests for that.
+    """
+    trace = aiohttp.TraceConfig()
+    trace.on_request_end.append(_raise_rate_limited)
+    return trace
+
+
+async def _raise_rate_limited(
+    _session: aiohttp.ClientSession,
+    _context: SimpleNamespace,
+    end: aiohttp.TraceRequestEndParams,
+) -> None:
+    if end.response.status != 429 or "X-RateLimit-Global" in end.response.headers:
+        return
+    raise await _limit(end.response)
+
+
+async def _limit(response: aiohttp.ClientResponse) -> discord.RateLimited:
+    """Return what a 429 means. Reads the body, which frees the connection."""
+    body: object = None
+    try:
+        body = await response.json(content_type=None)
+    except ValueError:  # Cloudflare answers with a page
+        body = None
+    told = response.headers.get("Retry-After", UNKNOWN_PAUSE_S)
+    code: object = None
+    if isinstance(body, Mapping):
+        told = body.get("retry_after", told)
+        code = body.get("code")
+    try:
+        pause_s = float(told)
+    except ValueError:
+        pause_s = UNKNOWN_PAUSE_S
+    if code == OLD_MESSAGE_EDITS:
+        return _OldMessage(max(pause_s, OLD_MESSAGE_PAUSE_S))
+    return discord.RateLimited(pause_s)

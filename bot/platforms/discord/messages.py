@@ -1,0 +1,148 @@
+"""Messages that are meant for us: a mention, a reply to us, or anything in a direct message.
+
+Of all other messages Discord keeps the words to itself, because the bot asks for no privileged
+intent; here they are passed over unread.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import discord
+
+from bot.chat.api.base import Attachment, Invocation, MessageRef
+from bot.chat.api.content import Content
+from bot.platforms.discord.calls import chat_of
+from bot.platforms.discord.files import attachments_of, of_reply, unseen
+from bot.platforms.discord.places import within
+from bot.platforms.discord.rights import rights_of_author
+
+_PERSONS = {discord.MessageType.default, discord.MessageType.reply}
+_COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)", re.IGNORECASE | re.ASCII)
+
+
+class PostReply(Protocol):
+    """Posts an ordinary message that quotes another."""
+
+    async def __call__(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,
+        nonce: str | None = None,
+    ) -> MessageRef:
+        """Post. Raises `ChatError`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spoken:
+    """A message that asks us something, as the call it is."""
+
+    message: discord.Message
+    platform: str
+    me: int
+    post: PostReply
+    download_limit: int
+
+    def invocation(self) -> Invocation | None:
+        """Return the call as the door takes it, None for a message that is not meant for us."""
+        message = self.message
+        if message.author.bot or message.webhook_id or message.type not in _PERSONS:
+            return None  # bots that answer each other would never end
+        if not self._is_for_us():
+            return None
+        command, text = self._asked()
+        replied = self._replied()
+        ours = replied is not None and replied.author.id == self.me
+        return Invocation(
+            key=f"{self.platform}:message:{message.id}",
+            platform=self.platform,
+            user=f"{self.platform}:{message.author.id}",
+            user_name=message.author.display_name,
+            chat=self._chat(),
+            group=message.guild is not None,
+            command=command,
+            respond=self.respond,
+            text=text,
+            files=tuple(self._files(replied, ours=ours)),
+            language=message.guild.preferred_locale.value if message.guild else None,
+            rights=rights_of_author(message),
+            within=self._within(),
+            comes_again=False,
+            request=self._ref(message.id),
+            replied_to=self._ref(replied.id) if replied is not None and ours else None,
+            quoted=self._quoted(replied),
+            quoted_by=replied.author.display_name if replied is not None and not ours else "",
+        )
+
+    async def respond(self, content: Content, private: bool) -> MessageRef:  # noqa: ARG002
+        """Answer with a reply; Discord hides only the answers to commands from others.
+
+        The same words are posted once, however often this is repeated within some minutes.
+        """
+        request = self._ref(self.message.id)
+        words = "".join(str(part) for part in content.body)
+        nonce = f"{self.message.id} {hashlib.sha256(words.encode()).hexdigest()}"
+        return await self.post(self._chat(), content, reply_to=request, nonce=nonce)
+
+    def _is_for_us(self) -> bool:
+        """Return whether a message speaks to us.
+
+        A reply mentions whom it replies to, unasked; "lovely!" beneath a picture is meant for
+        people. So there our name must stand in the words.
+        """
+        if self.message.guild is None or self._names_us():
+            return True
+        replied = self._replied()
+        to_us = replied is not None and replied.author.id == self.me
+        speaks = self.message.content or any(attachments_of(self.message, self.download_limit))
+        return to_us and bool(speaks) and not (replied and replied.attachments)
+
+    def _names_us(self) -> bool:
+        return re.search(rf"<@!?{self.me}>", self.message.content) is not None
+
+    def _asked(self) -> tuple[str, str]:
+        """Return the command and its text; our bare name asks what there is."""
+        text = re.sub(rf"\s*<@!?{self.me}>\s*", " ", self.message.content).strip()
+        if (named := _COMMAND.match(text)) is not None:
+            return named[1].lower(), text[named.end() :].strip()
+        shows = any(self._files(self._replied(), ours=False))
+        text = text or self._forwarded()
+        return ("ask" if text or shows else "help"), text
+
+    def _files(self, replied: discord.Message | None, *, ours: bool) -> Iterator[Attachment]:
+        """Yield what the message comes with, and what hangs on the one it replies to."""
+        yield from attachments_of(self.message, self.download_limit)
+        if replied is not None:
+            shown = tuple(of_reply(replied, self.download_limit, ours=ours))
+            yield from shown
+            if self.message.guild is not None and not (ours or shown or replied.content):
+                yield unseen()  # in a server Discord shows a bot no other people's messages
+
+    def _quoted(self, replied: discord.Message | None) -> str:
+        """Return the words replied to, and those that a message with words of its own forwards."""
+        said = replied.content if replied is not None else ""
+        forwarded = self._forwarded() if self.message.content else ""
+        return "\n\n".join(filter(None, (said, forwarded)))
+
+    def _forwarded(self) -> str:
+        return "\n\n".join(filter(None, (each.content for each in self.message.message_snapshots)))
+
+    def _replied(self) -> discord.Message | None:
+        """Return the message replied to; None where there is none or it was deleted."""
+        reference = self.message.reference
+        found = reference.resolved if reference is not None else None
+        return found if isinstance(found, discord.Message) else None
+
+    def _within(self) -> tuple[str, ...]:
+        guild = self.message.guild
+        return within(self.message.channel, guild.id if guild else None, self.message.author.id)
+
+    def _chat(self) -> str:
+        return chat_of(self.message.channel.id, group=self.message.guild is not None)
+
+    def _ref(self, message_id: int) -> MessageRef:
+        return MessageRef(platform=self.platform, chat=self._chat(), message=str(message_id))

@@ -1,0 +1,319 @@
+"""Discord: calls come in as interactions, messages go out and are edited by the bot's own token.
+
+Never edits through an interaction's token (it ends after fifteen minutes), and never waits out a
+rate limit with a text that is outdated by then.
+"""
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import discord
+from discord import app_commands
+
+from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef
+from bot.chat.api.content import Content
+from bot.chat.api.errors import ChatRefused, ChatUnavailable, MessageGone
+from bot.chat.api.table import Command
+from bot.platforms.discord.client import Client, Notes
+from bot.platforms.discord.commands import Describe, missing_commands
+from bot.platforms.discord.errors import (
+    ARCHIVED_THREAD,
+    CONNECTION_ERRORS,
+    NO_HISTORY_TO_REPLY,
+    chat_errors,
+)
+from bot.platforms.discord.render import TEXT_MOST, outgoing
+
+MEBIBYTE = 2**20
+NONCE_MOST = 25  # characters; Discord refuses longer ones
+
+FIRST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 600.0  # Discord resets the token of a bot that identifies 1000 times a day
+STEADY_AFTER_S = 600.0  # a connection that held this long starts the pauses over
+
+REQUEST_TIMEOUT_S = 20.0  # discord.py repeats a failing request for 25 s, with the text of before
+UPLOAD_BYTES_PER_S = 100_000  # the slowest uplink that is waited for
+
+# https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway
+_FINAL: Mapping[int, str] = {
+    4004: "it does not accept the bot token: make a new one in the portal",
+    4010: "it does not accept how the servers are shared among connections: restart Usher",
+    4011: "the bot is in too many servers for one connection: restart Usher",
+    4012: "it no longer speaks this version of its API: update Usher",
+    4013: "it does not know what Usher wants to receive: update Usher",
+    4014: "it does not allow what Usher wants to receive: update Usher",
+}
+_SHARDING = frozenset({4010, 4011})
+_SHARDING_TRIES = 3
+
+_log = logging.getLogger(__name__)
+
+
+class Discord:
+    """The Discord platform; see `bot.chat.api.base.ChatPlatform` for what each method promises.
+
+    A chat is written as its channel's id, with "@" before it for a direct message. `describe` gives
+    help texts by key and language. `notes` keeps across restarts which commands Discord knows;
+    without it they are sent at every start, which Discord tolerates. `commands` are those that
+    `check` looks for. The bot needs no privileged
+    intent and receives nothing but interactions.
+    """
+
+    limits = ChatLimits(
+        text=TEXT_MOST,
+        caption=TEXT_MOST,
+        upload=10 * MEBIBYTE,
+        picture=10 * MEBIBYTE,
+        download=25 * MEBIBYTE,
+        edit_every_s=5.0,
+        chat_every_s=1.05,  # 5 in 5 s
+        burst=5,
+        overall_per_s=45.0,  # of 50
+        free_edit_s=3300.0,  # from one hour on, edits have a small budget of their own (30046)
+        previews=True,
+        free_answers=True,  # an interaction's first answer is on no channel's account
+    )
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        name: str = "discord",
+        describe: Describe = lambda key, _language: key,
+        notes: Notes | None = None,
+        commands: Sequence[Command] = (),
+    ) -> None:
+        self.name = name
+        self.connected = asyncio.Event()
+        self._token = token
+        self._describe = describe
+        self._notes = notes
+        self._commands = commands
+        self._client: Client | None = None
+        self.limits = replace(Discord.limits, upload_in=self._upload_in)
+
+    # ------------------------------------------------------------ incoming
+
+    async def run(self, door: CommandHandler) -> None:
+        """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
+        async with asyncio.TaskGroup() as calls:
+            refusal = await self._keep_connected(door, calls)
+        raise refusal
+
+    async def _keep_connected(self, door: CommandHandler, calls: asyncio.TaskGroup) -> ChatRefused:
+        """Connect again and again; return why it makes no sense any more."""
+        loop = asyncio.get_running_loop()
+        pauses = restart_pauses_s()
+        closed: list[int] = []  # why connections of late were closed
+        while True:
+            began_at = loop.time()
+            try:
+                async with self.client(door, calls) as client:
+                    await client.start(self._token)
+                _log.warning("%s: the connection was closed", self.name)
+            except (discord.LoginFailure, discord.PrivilegedIntentsRequired) as error:
+                return _refusal(error)
+            except discord.ConnectionClosed as error:
+                _log.warning("%s: the connection was closed: %s", self.name, error)
+                closed.append(error.code)
+                if (refusal := _closed_for_good(closed)) is not None:
+                    return refusal
+            except CONNECTION_ERRORS as error:
+                _log.warning("%s: no connection: %s: %s", self.name, type(error).__name__, error)
+            except Exception:  # noqa: BLE001 - discord.py lets an event it cannot read end the connection
+                _log.exception("%s: the connection broke", self.name)
+            if loop.time() - began_at > STEADY_AFTER_S:
+                pauses, closed = restart_pauses_s(), []
+            await asyncio.sleep(next(pauses))
+
+    @asynccontextmanager
+    async def client(self, door: CommandHandler, calls: asyncio.TaskGroup) -> AsyncIterator[Client]:
+        """Provide a fresh discord.py client whose interactions go to the door, and close it.
+
+        discord.py cannot start a client twice. `calls` owns the tasks that serve interactions.
+        """
+        client = Client(
+            platform=self.name,
+            door=door,
+            calls=calls,
+            describe=self._describe,
+            notes=self._notes,
+            download_limit=self.limits.download,
+            post=self.send,
+            connected=self.connected,
+        )
+        async with client:
+            self._client = client
+            try:
+                yield client
+            finally:
+                self.connected.clear()
+                self._client = None
+
+    async def check(self) -> str:
+        """Log in without the gateway and say as whom. Raises `ChatError`."""
+        async with discord.Client(intents=discord.Intents.none()) as client:
+            try:
+                with chat_errors():
+                    await client.login(self._token)
+            except discord.LoginFailure as error:
+                raise _refusal(error) from error
+            application = client.application
+            if application is not None and application.interactions_endpoint_url:
+                raise ChatRefused(
+                    "the application has an interactions endpoint URL, so no command reaches this"
+                    " bot: remove it in the developer portal"
+                )
+            servers = application.approximate_guild_count if application else 0
+            with chat_errors():
+                known = await app_commands.CommandTree(client).fetch_commands()
+            told = f"logged in as {client.user}, in {servers} servers"
+            missing = missing_commands(self._commands, self._describe, known)
+            if not missing:
+                return told
+            names = "none of the commands" if not known else ", ".join(missing)
+            return f"{told}; Discord does not have {names} yet: the next start registers them"
+
+    # ------------------------------------------------------------ outgoing
+
+    async def send(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,
+        nonce: str | None = None,
+    ) -> MessageRef:
+        """Post a message; the same nonce within some minutes finds the message it made before."""
+        channel = self._channel(chat)
+        mark = _nonce(nonce or secrets.token_hex(8))  # discord.py repeats after a 5xx: never twice
+        with chat_errors(unclear=True):
+            async with asyncio.timeout(_patience_s(content)):
+                try:
+                    sent = await _post(channel, content, reply_to, mark)
+                except discord.HTTPException as error:
+                    if error.code != NO_HISTORY_TO_REPLY:
+                        raise
+                    sent = await _post(channel, content, None, mark)
+        return MessageRef(platform=self.name, chat=chat, message=str(sent.id))
+
+    async def edit(self, ref: MessageRef, content: Content) -> None:
+        """Make a message show this content and nothing else. Idempotent."""
+        channel = self._channel(ref.chat)
+        message = channel.get_partial_message(int(ref.message))
+        with chat_errors():
+            async with asyncio.timeout(_patience_s(content)):
+                try:
+                    await _show(message, content)
+                except discord.HTTPException as error:
+                    if error.code != ARCHIVED_THREAD:
+                        raise
+                    await self._unarchive(channel.id)
+                    await _show(message, content)
+
+    async def delete(self, ref: MessageRef) -> None:
+        """Remove one of the bot's messages; a message already gone is fine. Idempotent."""
+        message = self._channel(ref.chat).get_partial_message(int(ref.message))
+        try:
+            with chat_errors():
+                async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                    await message.delete()
+        except MessageGone:
+            return
+
+    def is_group(self, chat: str) -> bool:
+        """Return whether several people read that chat."""
+        return not chat.startswith("@")
+
+    def _upload_in(self, chat: str) -> int:
+        """Return how large a file may be there now: boosts of a server allow more, and end."""
+        channel = self._client.get_channel(int(chat.removeprefix("@"))) if self._client else None
+        guild = getattr(channel, "guild", None)
+        boosted = guild.filesize_limit if isinstance(guild, discord.Guild) else 0
+        return max(Discord.limits.upload, boosted)
+
+    def _channel(self, chat: str) -> discord.PartialMessageable:
+        client = self._client
+        if client is None or client.user is None or client.is_closed():
+            raise ChatUnavailable("not connected to Discord")
+        return client.get_partial_messageable(int(chat.removeprefix("@")))
+
+    async def _unarchive(self, channel_id: int) -> None:
+        """Open a thread that fell asleep, so that its messages can be edited again."""
+        if self._client is None:
+            raise ChatUnavailable("not connected to Discord")
+        thread = await self._client.fetch_channel(channel_id)
+        if isinstance(thread, discord.Thread):
+            await thread.edit(archived=False)
+
+
+def restart_pauses_s() -> Iterator[float]:
+    """Yield the pauses between one start and the next, in seconds, without end."""
+    pause_s = FIRST_PAUSE_S
+    while True:
+        yield pause_s
+        pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+
+async def _post(
+    channel: discord.PartialMessageable, content: Content, reply_to: MessageRef | None, nonce: str
+) -> discord.Message:
+    message = outgoing(content)
+    quoting: dict[str, Any] = {}
+    if reply_to is not None:
+        quoting["reference"] = discord.MessageReference(
+            message_id=int(reply_to.message), channel_id=channel.id, fail_if_not_exists=False
+        )
+    return await channel.send(
+        message.text,
+        files=message.files,
+        view=message.view or discord.utils.MISSING,
+        allowed_mentions=message.mentions,
+        suppress_embeds=True,
+        nonce=nonce,
+        **quoting,
+    )
+
+
+async def _show(message: discord.PartialMessage, content: Content) -> None:
+    shown = outgoing(content)
+    await message.edit(
+        content=shown.text,
+        attachments=shown.files,
+        view=shown.view,
+        allowed_mentions=shown.mentions,
+    )
+
+
+def _patience_s(content: Content) -> float:
+    return REQUEST_TIMEOUT_S + sum(len(file.data) for file in content.files) / UPLOAD_BYTES_PER_S
+
+
+def _nonce(text: str) -> str:
+    """Return a nonce Discord takes; a long one is hashed, because cutting could make two alike."""
+    if len(text) <= NONCE_MOST:
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()[:NONCE_MOST]
+
+
+def _closed_for_good(codes: Sequence[int]) -> ChatRefused | None:
+    """Return why a connection closed like that can never be had; None where another may hold.
+
+    How many connections there must be is asked at every start, so only a repetition is final.
+    """
+    code = codes[-1]
+    if code not in _FINAL or (code in _SHARDING and codes.count(code) < _SHARDING_TRIES):
+        return None
+    return ChatRefused(f"Discord closed the connection for good ({code}): {_FINAL[code]}")
+
+
+def _refusal(error: discord.DiscordException) -> ChatRefused:
+    if isinstance(error, discord.LoginFailure):
+        return ChatRefused("Discord does not accept the bot token: make a new one in the portal")
+    return ChatRefused(f"Discord refuses the bot: {error}")

@@ -1,0 +1,339 @@
+"""One message or button press from its arrival to its answer.
+
+Decides what is a call at all: a command for us, or a reply to one of our texts. Knows nothing of
+what a command does.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from telegram import Bot, CallbackQuery, Chat, Message, Update, User
+
+from bot.chat.api.base import Album, Attachment, Invocation, MessageRef
+from bot.chat.api.content import Content
+from bot.chat.api.errors import ChatError, ChatGone
+from bot.chat.texts.split import utf16_length
+from bot.platforms.telegram.albums import Begun, in_order
+from bot.platforms.telegram.commands import TypedCommand, typed
+from bot.platforms.telegram.errors import chat_errors
+from bot.platforms.telegram.files import attachment_of, attachments_of
+from bot.platforms.telegram.render import ALERT_MOST, outgoing, pressed
+
+CONFIRM_AFTER_S = 0.7  # a pressed button spins so long at most, unless its answer comes first
+GENERAL_TOPIC = 1  # a forum's first topic; Telegram refuses its id when sending
+
+_NOTHING = TypedCommand(command="ask", addressee=None, text="")
+
+_log = logging.getLogger(__name__)
+
+Post = Callable[[str, Content, MessageRef | None], Awaitable[MessageRef]]
+"""Posts an ordinary message: `post(chat, content, reply_to)`."""
+
+
+def chat_of(chat_id: int, thread_id: int | None) -> str:
+    """Return our notation of a chat: "<chat>" or "<chat>/<thread>"."""
+    return f"{chat_id}/{thread_id}" if thread_id else f"{chat_id}"
+
+
+def place_of(chat: str) -> tuple[int, int | None]:
+    """Return a chat's id and, where it has one, its thread's."""
+    chat_id, _, thread_id = chat.partition("/")
+    return int(chat_id), int(thread_id) if thread_id else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reception:
+    """Turns updates into calls. `known` are the names of our commands."""
+
+    platform: str
+    bot: Bot
+    known: frozenset[str]
+    post: Post
+    albums: Begun = field(default_factory=Begun)
+
+    def whose(self, update: Update) -> tuple[str, str]:
+        """Return who sent an update and where: what they ask there is accepted in its order."""
+        query, message, chat = update.callback_query, update.message, update.effective_chat
+        if chat is not None and query is not None:
+            return f"{self.platform}:{query.from_user.id}", f"{chat.id}"
+        if chat is not None and message is not None:
+            return f"{self.platform}:{_author(message)[0]}", f"{chat.id}"
+        return self.platform, ""
+
+    def call_of(self, updates: Sequence[Update]) -> "MessageCall | TelegramPress | None":
+        """Return the call an update is, or all parts of an album; None where it is none for us."""
+        query = updates[0].callback_query
+        if query is not None:
+            return TelegramPress(self, query)
+        messages = in_order(updates)
+        if not messages or _is_bot(messages[0]):
+            return None
+        if (album := messages[0].media_group_id) is not None:
+            return self._album_call(messages, album)
+        asked = self._asked(messages[0])
+        return MessageCall(self, messages[0], asked) if asked else None
+
+    def _album_call(self, messages: tuple[Message, ...], album: str) -> "MessageCall":
+        """Return the call an album is; whether late parts belong to one is known to the door."""
+        chat = messages[0].chat
+        found = ((message, self._asked(message)) for message in messages)
+        asking = [(message, asked) for message, asked in found if asked is not None]
+        spoken = [each for each in asking if each[0].caption]
+        main, asked = next(iter(spoken or asking), (messages[0], _NOTHING))
+        captions = (each.caption or "" for each in messages if each is not main)
+        asked = replace(asked, text="\n".join(filter(None, (asked.text, *captions))))
+        asks, before = bool(asking), self.albums.asked(chat.id, album)
+        self.albums.note(chat.id, album, asked=asks)
+        hidden = not is_private(chat) and not self.bot.can_read_all_group_messages
+        about = Album(
+            asks=bool(before) or asks,
+            begun=before is not None,
+            partial=hidden and len(messages) == 1,
+        )
+        return MessageCall(self, main, asked, messages, about)
+
+    def _asked(self, message: Message) -> TypedCommand | None:
+        """Return what a message asks for."""
+        text = message.text or message.caption or ""
+        command = typed(text, message.entities or message.caption_entities)
+        if command is None:
+            asks = is_private(message.chat) or self._is_ours(message.reply_to_message)
+            says = text or attachment_of(self.bot, message)
+            return TypedCommand(command="ask", addressee=None, text=text) if asks and says else None
+        if not self._is_addressed(command, message.chat):
+            return None
+        if command.command == "start":  # with whatever a link "t.me/bot?start=x" brought along
+            return TypedCommand(command="help", addressee=None, text="")
+        return command
+
+    def _is_addressed(self, command: TypedCommand, chat: Chat) -> bool:
+        if command.addressee is not None:
+            return command.addressee == (self.bot.username or "").lower()
+        return is_private(chat) or command.command in self.known
+
+    def _is_ours(self, message: Message | None) -> bool:
+        """Return whether a reply to that message in a group goes on talking with us.
+
+        Only a reply to a text does: "lovely!" beneath a picture is meant for people.
+        """
+        return (
+            message is not None
+            and _id(message.from_user) == self.bot.id
+            and message.text is not None
+        )
+
+    def ref(self, message: Message) -> MessageRef:
+        """Return our notation of a message."""
+        thread = message.message_thread_id if message.is_topic_message else None
+        if thread == GENERAL_TOPIC:
+            thread = None
+        return MessageRef(
+            platform=self.platform,
+            chat=chat_of(message.chat.id, thread),
+            message=str(message.message_id),
+        )
+
+
+def _is_bot(message: Message) -> bool:
+    """Return whether a bot wrote this: bots that answer each other would never end."""
+    author = message.from_user
+    return author is not None and author.is_bot and not message.sender_chat
+
+
+def is_private(chat: Chat) -> bool:
+    """Return whether a chat is one person alone with the bot."""
+    return chat.type == Chat.PRIVATE
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCall:
+    """A message that asks for something."""
+
+    reception: Reception
+    message: Message
+    asked: TypedCommand
+    parts: tuple[Message, ...] = ()
+    album: Album | None = None
+
+    def invocation(self) -> Invocation:
+        """Return the call as the door takes it."""
+        message, name = self.message, self.reception.platform
+        user, user_name = _author(message)
+        request, replied = self.reception.ref(message), message.reply_to_message
+        ours = replied is not None and _id(replied.from_user) == self.reception.bot.id
+        return Invocation(
+            key=f"{name}:{message.chat.id}:{self._number()}",
+            platform=name,
+            user=f"{name}:{user}",
+            user_name=user_name,
+            chat=request.chat,
+            group=not is_private(message.chat),
+            command=self.asked.command,
+            respond=self.respond,
+            text=self.asked.text,
+            files=tuple(self._files()),
+            album=self.album,
+            language=message.from_user.language_code if message.from_user else None,
+            request=request,
+            replied_to=self.reception.ref(replied) if replied and ours else None,
+            quoted=_quoted(message),
+            quoted_by=_author(replied)[1] if replied and not ours else "",
+        )
+
+    def caller(self) -> tuple[int | None, bool]:
+        """Return the id of who wrote, and whether the group itself speaks: an anonymous admin."""
+        speaker = self.message.sender_chat
+        if speaker is None:
+            return _id(self.message.from_user), False
+        return None, speaker.id == self.message.chat.id
+
+    def _number(self) -> str:
+        """Return what distinguishes this call from all others of its chat."""
+        album = self.message.media_group_id
+        return f"{self.message.message_id}" if album is None else f"album:{album}"
+
+    def _files(self) -> Iterator[Attachment]:
+        """Yield what hangs on the message or on all parts of the album; of a reply, it once."""
+        for part in self.parts or (self.message,):
+            for file in attachments_of(self.reception.bot, part):
+                if file.replied and part is not self.message:
+                    continue
+                yield file
+
+    async def respond(self, content: Content, private: bool) -> MessageRef | None:  # noqa: ARG002
+        """Answer with a reply; Telegram's groups have no private answers."""
+        request = self.reception.ref(self.message)
+        return await self.reception.post(request.chat, content, request)
+
+
+class TelegramPress:
+    """A pressed button. Telegram takes one answer to it, and the button spins until then."""
+
+    def __init__(self, reception: Reception, query: CallbackQuery) -> None:
+        self._reception = reception
+        self._query = query
+        self._answered = asyncio.Event()
+
+    def invocation(self) -> Invocation | None:
+        """Return the call as the door takes it, or None for an unknown button."""
+        query, name = self._query, self._reception.platform
+        source, press = self._source(), pressed(query.data or "")
+        if source is None or query.message is None or press is None:
+            return None
+        command, options = press
+        return Invocation(
+            key=f"{name}:cb:{query.id}",
+            platform=name,
+            user=f"{name}:{query.from_user.id}",
+            user_name=query.from_user.full_name,
+            chat=source.chat,
+            group=not is_private(query.message.chat),
+            command=command,
+            respond=self.respond,
+            options=options,
+            language=query.from_user.language_code,
+            replied_to=source,
+            button=True,
+            alert=self.alert,
+        )
+
+    def caller(self) -> tuple[int | None, bool]:
+        """Return the id of who pressed: Telegram tells it of anonymous admins as well."""
+        return self._query.from_user.id, False
+
+    def _source(self) -> MessageRef | None:
+        """Return the message the button is under; of one too old to be read, only its place."""
+        message = self._query.message
+        if message is None:
+            return None
+        if isinstance(message, Message):
+            return self._reception.ref(message)
+        return MessageRef(
+            platform=self._reception.platform,
+            chat=chat_of(message.chat.id, None),
+            message=str(message.message_id),
+        )
+
+    async def confirm(self, after_s: float = 0.0) -> None:
+        """End the button's spinning, unless an answer does so within that time."""
+        try:
+            async with asyncio.timeout(after_s):
+                await self._answered.wait()
+        except TimeoutError:
+            if self._take():
+                try:
+                    await self._answer()
+                except ChatError as error:
+                    _log.info("a pressed button was not confirmed: %s", error)
+
+    async def respond(self, content: Content, private: bool) -> MessageRef | None:
+        """Answer; a short private word appears above the chat, seen by the one who pressed."""
+        if private and await self.alert(content):
+            return None
+        await self.confirm()
+        source = self._source()
+        if source is None:
+            raise ChatGone("the pressed button is under no message of a chat")
+        return await self._reception.post(source.chat, content, source)
+
+    async def alert(self, content: Content) -> bool:
+        """Show a short word above the chat; False where it must become an ordinary message."""
+        text = _alert(content)
+        if text is None or not self._take():
+            return False
+        try:
+            await self._answer(text)
+        except ChatError as error:  # too late for it, mostly
+            _log.info("a pressed button was not answered by an alert: %s", error)
+            return False
+        return True
+
+    def _take(self) -> bool:
+        """Claim the one answer; return whether it was still to be given."""
+        free = not self._answered.is_set()
+        self._answered.set()
+        return free
+
+    async def _answer(self, alert: str | None = None) -> None:
+        with chat_errors():
+            await self._reception.bot.answer_callback_query(
+                self._query.id, text=alert, show_alert=alert is not None or None
+            )
+
+
+def _alert(content: Content) -> str | None:
+    """Return the words an alert has room for, None for content that needs a message."""
+    if content.files or content.buttons:
+        return None
+    text = outgoing(content, group=False).text
+    return text if 0 < utf16_length(text) <= ALERT_MOST else None
+
+
+# ---------------------------------------------------------------- who and what
+
+
+def _author(message: Message) -> tuple[str, str]:
+    """Return the id and the name of who wrote a message.
+
+    Whoever writes in a group's or a channel's name comes under a common id that says nothing of
+    who they are (1087968824, 136817688, 777000): nobody's rights go with it, and each chat's
+    anonymous people are an owner of their own.
+    """
+    if message.sender_chat is not None or message.from_user is None:
+        chat = message.sender_chat or message.chat
+        return f"anonymous{message.chat.id}", chat.effective_name or "anonymous"
+    return str(message.from_user.id), message.from_user.full_name
+
+
+def _quoted(message: Message) -> str:
+    """Return the words a message replies to: those the person marked, or else all of them."""
+    if message.quote is not None:
+        return message.quote.text
+    replied = message.reply_to_message
+    return (replied.text or replied.caption or "") if replied is not None else ""
+
+
+def _id(user: User | None) -> int | None:
+    return user.id if user else None

@@ -1,0 +1,75 @@
+"""Commands as people type them on Telegram, and as Telegram lists them in its menu. Pure.
+
+Texts are read by Telegram's own marks ("entities"), which are counted in UTF-16 units.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from telegram import BotCommand, MessageEntity
+
+from bot.chat.api.table import Command
+
+Describe = Callable[[str, str], str]
+"""Returns a help text: `describe(key, language)`."""
+
+LANGUAGES = ("de",)  # beside English, which serves all others
+HELP_MOST = 256
+MENU_MOST = 100
+
+_NAME = re.compile(r"[a-z0-9_]{1,32}")
+_BEFORE_EQUALS = re.compile(r"([^\s=-][^\s=]*)=")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TypedCommand:
+    """A command at the beginning of a message. `addressee` is the bot named after "@", if any."""
+
+    command: str
+    addressee: str | None
+    text: str
+
+
+def typed(text: str, entities: Sequence[MessageEntity]) -> TypedCommand | None:
+    """Return the command a message begins with, None where it begins with something else."""
+    marks = (each for each in entities if each.type == MessageEntity.BOT_COMMAND)
+    mark = next((each for each in marks if each.offset == 0), None)
+    if mark is None:
+        return None
+    units = text.encode("utf-16-le", "surrogatepass")
+    whole = units[: mark.length * 2].decode("utf-16-le", "replace")
+    rest = units[mark.length * 2 :].decode("utf-16-le", "replace")
+    name, _, addressee = whole.removeprefix("/").partition("@")
+    return TypedCommand(
+        command=name.lower(), addressee=addressee.lower() or None, text=_spaced(rest)
+    )
+
+
+def _spaced(rest: str) -> str:
+    """Return what follows a command, with the form "=flux=cat on mat" turned to spaces.
+
+    Only the equals signs that separate are taken: before the first word, and between it and the
+    next. Whether the first word is a model is decided by whoever knows the models.
+    """
+    if not rest.startswith("="):
+        return rest.strip()
+    words = rest[1:].strip()
+    first = _BEFORE_EQUALS.match(words)
+    return f"{first[1]} {words[first.end() :]}" if first else words
+
+
+def menu(
+    commands: Sequence[Command], describe: Describe, language: str, *, admin: bool
+) -> list[BotCommand]:
+    """Return the commands as Telegram's menu shows them to people, or to an admin."""
+    return list(_entries(commands, describe, language, admin=admin))[:MENU_MOST]
+
+
+def _entries(
+    commands: Sequence[Command], describe: Describe, language: str, *, admin: bool
+) -> Iterator[BotCommand]:
+    for command in commands:
+        if command.hidden or (command.admin and not admin) or not _NAME.fullmatch(command.name):
+            continue
+        yield BotCommand(command.name, describe(command.help, language)[:HELP_MOST])

@@ -1,0 +1,146 @@
+"""Turns what python-telegram-bot raises into the few `ChatError`s the bot reacts to.
+
+Telegram tells most causes apart by their English text alone; the texts are those of its own server.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import httpx
+from telegram.error import (
+    BadRequest,
+    ChatMigrated,
+    Forbidden,
+    InvalidToken,
+    RetryAfter,
+    TelegramError,
+)
+
+from bot.chat.api.errors import (
+    ChatError,
+    ChatGone,
+    ChatMoved,
+    ChatUnavailable,
+    ContentRefused,
+    MessageGone,
+    SlowDown,
+    TooLarge,
+)
+
+# Parts of the descriptions of a 400, in lower case.
+NOT_MODIFIED = "message is not modified"
+NO_TEXT = "there is no text in the message to edit"
+BAD_ENTITIES = "entit"
+_QUERY_TOO_OLD = "query is too old"
+_BAD_PHOTO = (
+    "photo_invalid_dimensions",
+    "image_process_failed",
+    "photo_ext_invalid",
+    "video_content_type_invalid",
+    "video_file_invalid",
+    "audio_content_type_invalid",
+)
+
+_BY_TEXT: tuple[tuple[str, type[ChatError]], ...] = (
+    ("message to edit not found", MessageGone),
+    ("message can't be edited", MessageGone),
+    ("message_id_invalid", MessageGone),
+    ("message to delete not found", MessageGone),
+    (_QUERY_TOO_OLD, MessageGone),
+    ("chat not found", ChatGone),
+    ("chat_write_forbidden", ChatGone),
+    ("chat_restricted", ChatGone),
+    ("chat_admin_required", ChatGone),
+    ("group chat was deactivated", ChatGone),
+    ("message thread not found", ChatGone),
+    ("not enough rights", ChatGone),
+    ("have no rights", ChatGone),
+    ("peer_id_invalid", ChatGone),
+    ("topic_closed", ChatGone),
+    ("topic_deleted", ChatGone),
+    ("user_deactivated", ChatGone),
+    ("message is too long", TooLarge),
+    ("caption is too long", TooLarge),
+    ("caption_too_long", TooLarge),
+    ("file is too big", TooLarge),
+    ("request entity too large", TooLarge),
+)
+
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+@contextmanager
+def chat_errors(*, unclear: bool = False) -> Iterator[None]:
+    """Raise `ChatError`s in place of the library's errors.
+
+    `unclear` marks a request that must not be repeated blindly: when it fails on the way, it may
+    have been carried out.
+    """
+    try:
+        yield
+    except TelegramError as error:
+        raise _chat_error(error, unclear=unclear) from error
+    except RuntimeError as error:  # the library's word for a connection closed while we stop
+        raise ChatUnavailable(str(error)) from error
+
+
+def _chat_error(error: TelegramError, *, unclear: bool) -> ChatError:
+    """Return what an error means for the caller.
+
+    The order matters: `BadRequest` and `TimedOut` are `NetworkError`s too, but only what failed
+    on the way may be repeated.
+    """
+    text = str(error)
+    made: ChatError
+    match error:
+        case RetryAfter():
+            made = SlowDown(pause_s(error))
+        case ChatMigrated():
+            made = ChatMoved(str(error.new_chat_id))
+        case BadRequest():
+            made = _by_text(text) or ContentRefused(text)
+        case Forbidden():
+            made = ChatGone(text)
+        case InvalidToken():  # the library's text holds the token
+            made = ChatUnavailable("Telegram does not accept the bot token")
+        case _ if isinstance(refusal := _by_text(text), TooLarge):
+            made = refusal  # a 413 comes as a failure of the network
+        case _ if isinstance(cause := error.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
+            made = ChatUnavailable(f"cannot reach Telegram: {cause}")
+        case _:
+            made = ChatUnavailable(text, unclear=unclear and _may_have_arrived(error))
+    return made
+
+
+def _by_text(text: str) -> ChatError | None:
+    lowered = text.lower()
+    for part, kind in _BY_TEXT:
+        if part in lowered:
+            return kind(text)
+    return None
+
+
+def _may_have_arrived(error: TelegramError) -> bool:
+    """Return whether the request behind an error may have reached Telegram."""
+    return not isinstance(error.__cause__, _NEVER_SENT)
+
+
+def says(error: BadRequest, *parts: str) -> bool:
+    """Return whether a refusal's description holds one of these parts, given in lower case."""
+    text = str(error).lower()
+    return any(part in text for part in parts)
+
+
+def is_bad_photo(error: BadRequest) -> bool:
+    """Return whether Telegram cannot show these bytes as a picture or a film; as a document it may take them."""
+    return says(error, *_BAD_PHOTO)
+
+
+def pause_s(error: RetryAfter) -> float:
+    """Return how long a 429 asks to wait, in seconds.
+
+    The library is moving from numbers to `timedelta`; an environment variable decides.
+    """
+    told = error.retry_after
+    return told.total_seconds() if isinstance(told, timedelta) else float(told)

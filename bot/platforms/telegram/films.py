@@ -1,0 +1,146 @@
+"""How Telegram shows a file: as a photo, film, animation or sound in place, or as a document.
+
+Films carry their size, length and a still: beyond some ten megabytes Telegram does not find them
+out itself and shows a square without an end.
+"""
+
+import asyncio
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from PIL import Image
+from telegram import (
+    InputMediaAnimation,
+    InputMediaAudio,
+    InputMediaDocument,
+    InputMediaPhoto,
+    InputMediaVideo,
+)
+
+from backends.media import films
+from backends.media.metadata.kinds import SENT, mime_of
+from queueing.core.requests import File
+
+PHOTO_BYTES_MOST = 10_000_000
+PHOTO_SIDES_MOST = 10_000  # width and height together
+PHOTO_RATIO_MOST = 20
+LOOPS_MOST_S = 10.0  # a film without sound as short as this goes round, as animations do
+PLAYED = frozenset({"video/mp4", "audio/mpeg", "audio/mp4"})
+
+Media = (
+    InputMediaPhoto | InputMediaVideo | InputMediaAnimation | InputMediaAudio | InputMediaDocument
+)
+
+
+class SendKind(StrEnum):
+    """By which of Telegram's kinds a file is sent; the word is the parameter's name as well."""
+
+    PHOTO = "photo"
+    VIDEO = "video"
+    ANIMATION = "animation"
+    AUDIO = "audio"
+    DOCUMENT = "document"
+
+
+HIDDEN = frozenset({SendKind.PHOTO, SendKind.VIDEO, SendKind.ANIMATION})  # can be, behind a spoiler
+_MEDIA: Mapping[SendKind, Any] = {
+    SendKind.PHOTO: InputMediaPhoto,
+    SendKind.VIDEO: InputMediaVideo,
+    SendKind.ANIMATION: InputMediaAnimation,
+    SendKind.AUDIO: InputMediaAudio,
+    SendKind.DOCUMENT: InputMediaDocument,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SentFile:
+    """A file and how it is sent; `about` are further parameters of its kind."""
+
+    file: File
+    kind: SendKind
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def parameters(self, *, spoiler: bool) -> dict[str, Any]:
+        """Return what the sending method of the kind takes of the file."""
+        hidden = {"has_spoiler": spoiler or None} if self.kind in HIDDEN else {}
+        return {self.kind.value: self.file.data, "filename": self.file.name, **self.about, **hidden}
+
+    def media(self, caption: Mapping[str, Any], *, spoiler: bool) -> Media:
+        """Return the file as an album or an edit takes it."""
+        hidden = {"has_spoiler": spoiler or None} if self.kind in HIDDEN else {}
+        made: Media = _MEDIA[self.kind](
+            self.file.data, filename=self.file.name, **self.about, **hidden, **caption
+        )
+        return made
+
+
+def as_document(file: File) -> SentFile:
+    """Return a file as one to download, which Telegram is not to look into."""
+    return SentFile(
+        file=file, kind=SendKind.DOCUMENT, about={"disable_content_type_detection": True}
+    )
+
+
+async def shown_as(file: File) -> SentFile:
+    """Return how Telegram shows a file best."""
+    mime = mime_of(file.data)
+    if mime in PLAYED:
+        return await _played(file, mime)
+    if mime.startswith("image/"):
+        kind = await asyncio.to_thread(_kind_of_picture, file)
+        return (
+            SentFile(file=file, kind=kind) if kind is not SendKind.DOCUMENT else as_document(file)
+        )
+    return as_document(file)
+
+
+async def shown_together(files: Sequence[File]) -> list[SentFile]:
+    """Return how files are shown in one album: pictures and films mix, others only among themselves."""
+    shown = [await shown_as(file) for file in files]
+    seen = [
+        SentFile(
+            file=each.file, kind=SendKind.VIDEO, about={**each.about, "supports_streaming": True}
+        )
+        if each.kind is SendKind.ANIMATION and each.about
+        else each
+        for each in shown
+    ]
+    kinds = {each.kind for each in seen}
+    if kinds <= {SendKind.PHOTO, SendKind.VIDEO} or kinds == {SendKind.AUDIO}:
+        return seen
+    return [as_document(file) for file in files]
+
+
+async def _played(file: File, mime: str) -> SentFile:
+    try:
+        film = await films.looked_at(file)
+    except films.FilmError:  # without what reads films, or with a film nobody can read
+        return SentFile(
+            file=file, kind=SendKind.AUDIO if mime.startswith("audio/") else SendKind.VIDEO
+        )
+    looks = film.looks
+    about: dict[str, Any] = {"duration": max(1, round(looks.seconds))}
+    if mime.startswith("audio/"):
+        return SentFile(file=file, kind=SendKind.AUDIO, about=about)
+    about |= {"width": looks.width, "height": looks.height}
+    about |= {"thumbnail": film.still} if film.still else {}
+    if not looks.sound and looks.seconds < LOOPS_MOST_S:
+        return SentFile(file=file, kind=SendKind.ANIMATION, about=about)
+    return SentFile(file=file, kind=SendKind.VIDEO, about=about | {"supports_streaming": True})
+
+
+def _kind_of_picture(file: File) -> SendKind:
+    try:
+        with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as picture:
+            moves = getattr(picture, "n_frames", 1) > 1
+            size, form = picture.size, picture.format
+    except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
+        return SendKind.DOCUMENT
+    if moves or form == "GIF":
+        return SendKind.ANIMATION if form == "GIF" else SendKind.DOCUMENT
+    longer, shorter = max(size), min(size)
+    fits = sum(size) <= PHOTO_SIDES_MOST and longer <= shorter * PHOTO_RATIO_MOST
+    return SendKind.PHOTO if fits and len(file.data) <= PHOTO_BYTES_MOST else SendKind.DOCUMENT

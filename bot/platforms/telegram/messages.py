@@ -1,0 +1,236 @@
+"""Posts, edits and removes messages: which of Telegram's methods shows a content, and how.
+
+Raises the library's errors; whoever calls decides what they mean.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from telegram import (
+    Bot,
+    LinkPreviewOptions,
+    Message,
+    ReplyParameters,
+)
+from telegram.error import BadRequest
+
+from bot.chat.api.content import Content
+from bot.chat.api.errors import ChatError, ChatUnavailable, TooLarge
+from bot.platforms.telegram.errors import (
+    BAD_ENTITIES,
+    NO_TEXT,
+    NOT_MODIFIED,
+    chat_errors,
+    is_bad_photo,
+    says,
+)
+from bot.platforms.telegram.films import (
+    Media,
+    SendKind,
+    SentFile,
+    as_document,
+    shown_as,
+    shown_together,
+)
+from bot.platforms.telegram.render import CAPTION_MOST, OutgoingTelegram, outgoing
+from queueing.core.requests import File
+
+ALBUM_MOST = 10
+
+T = TypeVar("T")
+
+_NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Destination:
+    """Where a message goes: a chat, a thread of it, and the message it replies to."""
+
+    chat_id: int
+    thread_id: int | None = None
+    reply_to: int | None = None
+
+    @property
+    def group(self) -> bool:
+        """Whether several people read there: Telegram's ids of groups are negative."""
+        return self.chat_id < 0
+
+    def options(self) -> dict[str, Any]:
+        """Return what every sending method takes; a deleted message to reply to is no obstacle."""
+        reply = self.reply_to and ReplyParameters(self.reply_to, allow_sending_without_reply=True)
+        return {
+            "chat_id": self.chat_id,
+            "message_thread_id": self.thread_id,
+            "reply_parameters": reply or None,
+        }
+
+
+async def post(bot: Bot, place: Destination, content: Content) -> Message:
+    """Post a content and return its message: of several files, the one with buttons or the first.
+
+    An album can have no buttons, so they come with the text in a message beneath it.
+    """
+    if len(content.files) > ALBUM_MOST:
+        raise TooLarge(f"{len(content.files)} files in one message")
+    if len(content.files) < 2:
+        return await _formatted(content, place, partial(_post_one, bot, place, content))
+    if not content.buttons:
+        return await _formatted(content, place, partial(_post_album, bot, place, content))
+    bare = OutgoingTelegram(text="", entities=[], keyboard=None, spoiler=content.spoiler)
+    await _post_album(bot, place, content, bare)
+    try:
+        with chat_errors(unclear=True):
+            return await post(bot, place, replace(content, files=()))
+    except ChatError as error:  # the album is there: the whole must not be sent again
+        raise ChatUnavailable(f"after the album: {error}", unclear=True) from error
+
+
+async def _formatted(
+    content: Content,
+    place: Destination,
+    send: Callable[[OutgoingTelegram], Awaitable[T]],
+    most: int | None = None,
+) -> T:
+    """Send with formatting; should Telegram not take it, without: a refusal changes nothing."""
+    message = outgoing(content, group=place.group, most=most)
+    try:
+        return await send(message)
+    except BadRequest as error:
+        if not (message.entities and says(error, BAD_ENTITIES)):
+            raise
+        bare = outgoing(content, group=place.group, most=most, formatted=False)
+        return await send(bare)
+
+
+async def _post_one(
+    bot: Bot, place: Destination, content: Content, message: OutgoingTelegram
+) -> Message:
+    options = place.options() | {"reply_markup": message.markup}
+    if not content.files:
+        return await bot.send_message(
+            text=message.text,
+            entities=message.entities,
+            link_preview_options=_NO_PREVIEW,
+            **options,
+        )
+    (file,) = content.files
+    caption = {"caption": message.text, "caption_entities": message.entities}
+    shown = await shown_as(file)
+    try:
+        return await _post_file(bot, shown, message, caption | options)
+    except BadRequest as error:
+        if shown.kind is SendKind.DOCUMENT or not is_bad_photo(error):
+            raise
+    return await _post_file(bot, as_document(file), message, caption | options)
+
+
+async def _post_file(
+    bot: Bot, shown: SentFile, message: OutgoingTelegram, options: Mapping[str, Any]
+) -> Message:
+    sending: Mapping[SendKind, Callable[..., Awaitable[Message]]] = {
+        SendKind.PHOTO: bot.send_photo,
+        SendKind.VIDEO: bot.send_video,
+        SendKind.ANIMATION: bot.send_animation,
+        SendKind.AUDIO: bot.send_audio,
+        SendKind.DOCUMENT: bot.send_document,
+    }
+    parameters = shown.parameters(spoiler=message.spoiler)
+    return await sending[shown.kind](**parameters, **options)
+
+
+async def _post_album(
+    bot: Bot, place: Destination, content: Content, message: OutgoingTelegram
+) -> Message:
+    """Post several files together: as pictures and films if all can be, or else as documents."""
+    without = replace(message, text="", entities=[])
+    captions = [message, *[without] * (len(content.files) - 1)]
+    shown = await shown_together(content.files)
+    media = [_media(each, caption) for each, caption in zip(shown, captions, strict=True)]
+    messages = await bot.send_media_group(media=media, **place.options())  # type: ignore[arg-type]
+    return messages[0]
+
+
+def _media(shown: SentFile, message: OutgoingTelegram) -> Media:
+    caption: dict[str, Any] = {}
+    if message.text:
+        caption = {"caption": message.text, "caption_entities": message.entities}
+    return shown.media(caption, spoiler=message.spoiler)
+
+
+# ---------------------------------------------------------------- edits
+
+
+class _At(NamedTuple):
+    """The message an edit is about."""
+
+    chat_id: int
+    message_id: int
+
+
+async def show(bot: Bot, place: Destination, message_id: int, content: Content) -> None:
+    """Make a message show this and nothing else. Idempotent.
+
+    A text becomes a picture or a document, and one of these another; never a text again: words
+    alone are then shown as its caption.
+    """
+    if len(content.files) > 1:
+        raise TooLarge("an edit carries one file on Telegram")
+    at = _At(place.chat_id, message_id)
+
+    async def send(message: OutgoingTelegram) -> None:
+        if content.files:
+            await _show_file(bot, at, content.files[0], message)
+        else:
+            await _show_words(bot, at, message)
+
+    try:
+        try:
+            await _formatted(content, place, send)
+        except BadRequest as error:
+            if not says(error, NO_TEXT):
+                raise
+            await _formatted(content, place, partial(_show_caption, bot, at), CAPTION_MOST)
+    except BadRequest as error:
+        if not says(error, NOT_MODIFIED):
+            raise
+
+
+async def _show_words(bot: Bot, at: _At, message: OutgoingTelegram) -> None:
+    await bot.edit_message_text(
+        message.text,
+        entities=message.entities,
+        link_preview_options=_NO_PREVIEW,
+        reply_markup=message.keyboard,
+        chat_id=at.chat_id,
+        message_id=at.message_id,
+    )
+
+
+async def _show_caption(bot: Bot, at: _At, message: OutgoingTelegram) -> None:
+    await bot.edit_message_caption(
+        caption=message.text,
+        caption_entities=message.entities,
+        reply_markup=message.keyboard,
+        chat_id=at.chat_id,
+        message_id=at.message_id,
+    )
+
+
+async def _show_file(bot: Bot, at: _At, file: File, message: OutgoingTelegram) -> None:
+    async def replace_by(shown: SentFile) -> None:
+        await bot.edit_message_media(
+            _media(shown, message),
+            chat_id=at.chat_id,
+            message_id=at.message_id,
+            reply_markup=message.keyboard,
+        )
+
+    shown = await shown_as(file)
+    try:
+        await replace_by(shown)
+    except BadRequest as error:
+        if shown.kind is SendKind.DOCUMENT or not is_bad_photo(error):
+            raise
+        await replace_by(as_document(file))

@@ -1,0 +1,279 @@
+"""Telegram: commands come in as messages, status messages go out and are edited into results.
+
+Never repeats a send: Telegram has no way to tell that two are one. Never uses a parse mode.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from telegram import Bot, BotCommandScopeChat, Update
+from telegram.error import InvalidToken, TelegramError
+
+from bot.chat.api.arrivals import Arrival
+from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef
+from bot.chat.api.content import Content
+from bot.chat.api.errors import ChatRefused, ChatUnavailable, MessageGone
+from bot.platforms.telegram.admins import GroupAdmins
+from bot.platforms.telegram.calls import CONFIRM_AFTER_S, Reception, TelegramPress, place_of
+from bot.platforms.telegram.commands import LANGUAGES, Describe, menu
+from bot.platforms.telegram.errors import chat_errors
+from bot.platforms.telegram.files import DOWNLOAD_MOST
+from bot.platforms.telegram.films import PHOTO_BYTES_MOST, PLAYED
+from bot.platforms.telegram.messages import Destination, post, show
+from bot.platforms.telegram.render import CAPTION_MOST, TEXT_MOST
+from bot.platforms.telegram.updates import Request, Updates, UpdatesRequest, pauses_s
+
+UPLOAD_MOST = 50_000_000
+API_URL = "https://api.telegram.org"
+
+REQUEST_TIMEOUT_S = 20.0
+UPLOAD_TIMEOUT_S = 120.0  # for one piece of an upload to leave; a slow line takes longer in all
+
+_log = logging.getLogger(__name__)
+
+# The library warns at every 429 that pauses will be `timedelta` one day, until this is set.
+os.environ.setdefault("PTB_TIMEDELTA", "1")
+# Telegram's addresses hold the token, and both libraries log them for whoever asks for more detail.
+for _chatty in ("httpx", "telegram"):
+    logging.getLogger(_chatty).setLevel(logging.WARNING)
+
+
+class Telegram:
+    """The Telegram platform; see `bot.chat.api.base.ChatPlatform` for what each method promises.
+
+    A chat is written "<chat>" or, in a topic, "<chat>/<thread>". `base_url` and `base_file_url`
+    name a Bot API server of one's own ("http://127.0.0.1:8081/bot", "…/file/bot"). `admins` are
+    the user ids whose menu also lists the admin commands; `groups` are those whose admins have rights
+    by that; `describe` gives help texts by key and
+    language. Numbers of the limits: Telegram's documents, and what its server was seen to refuse.
+    """
+
+    limits = ChatLimits(
+        text=TEXT_MOST,
+        caption=CAPTION_MOST,
+        upload=UPLOAD_MOST,
+        picture=PHOTO_BYTES_MOST,
+        download=DOWNLOAD_MOST,
+        edit_every_s=3.0,
+        chat_every_s=1.05,  # one a second
+        overall_per_s=28.0,  # of 30
+        group_per_minute=20,
+        files_per_edit=1,
+        plays=PLAYED,
+        moving_pictures=False,
+    )
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        name: str = "telegram",
+        base_url: str | None = None,
+        base_file_url: str | None = None,
+        admins: Sequence[str] = (),
+        groups: Collection[str] = (),
+        describe: Describe = lambda key, _language: key,
+    ) -> None:
+        self.name = name
+        self.connected = asyncio.Event()
+        self._token = token
+        self._base_url = base_url or f"{API_URL}/bot"
+        self._base_file_url = base_file_url or f"{API_URL}/file/bot"
+        self._admins = tuple(admins)
+        self._group_admins = GroupAdmins(groups)
+        self._describe = describe
+        self._bot: Bot | None = None
+
+    # ------------------------------------------------------------ incoming
+
+    async def run(self, door: CommandHandler) -> None:
+        """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
+        async with self._connection() as bot:
+            try:
+                await self._log_in(bot)
+                self._bot = bot
+                self.connected.set()
+                refusal = await self._receive(bot, door)
+            except InvalidToken:
+                refusal = _refusal()
+            finally:
+                self.connected.clear()
+                self._bot = None
+        raise refusal
+
+    async def _log_in(self, bot: Bot) -> None:
+        """Learn who we are, however long Telegram is away. Raises `InvalidToken`."""
+        for pause in pauses_s():
+            try:
+                await bot.initialize()
+            except InvalidToken:
+                raise
+            except TelegramError as error:
+                _log.warning("%s: no connection, again in %.0f s: %s", self.name, pause, error)
+                await asyncio.sleep(pause)
+            else:
+                _log.info("%s: connected as @%s", self.name, bot.username)
+                return
+
+    async def _receive(self, bot: Bot, door: CommandHandler) -> ChatRefused:
+        """Serve updates; return why it makes no sense any more."""
+        reception = Reception(
+            platform=self.name,
+            bot=bot,
+            known=frozenset({"start", *(command.name for command in door.commands)}),
+            post=self._reply,
+        )
+        async with asyncio.TaskGroup() as tasks:
+
+            def arrived(update: Update) -> Arrival:
+                return door.arrived(*reception.whose(update))
+
+            async def serve(updates: Sequence[Update], arrival: Arrival) -> None:
+                await self._serve(reception, updates, arrival, door, tasks)
+
+            announcing = tasks.create_task(self._announce(bot, door))
+            try:
+                await Updates(bot, arrived, serve, tasks).receive()
+            except InvalidToken:
+                announcing.cancel()
+        return _refusal()
+
+    async def _serve(
+        self,
+        reception: Reception,
+        updates: Sequence[Update],
+        arrival: Arrival,
+        door: CommandHandler,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        """Hand a call to the door; when this returns, whatever it asked for is durable."""
+        call = reception.call_of(updates)
+        if call is None:
+            return
+        invocation = call.invocation()
+        if isinstance(call, TelegramPress):
+            tasks.create_task(call.confirm(CONFIRM_AFTER_S if invocation else 0.0))
+        if invocation is not None:
+            chat_id, _ = place_of(invocation.chat)
+            person_id, anonymous = call.caller()
+            rights = await self._group_admins.rights(
+                reception.bot, self.name, chat_id, person_id, anonymous=anonymous
+            )
+            await door.call(replace(invocation, rights=rights, arrival=arrival))
+
+    async def _announce(self, bot: Bot, door: CommandHandler) -> None:
+        """Tell Telegram what its menu lists; the commands work without it, so failures are logged.
+
+        An admin's own list needs a chat with that admin: before their first word there is none.
+        """
+        for language in ("", *LANGUAGES):
+            await self._list(bot, door, language, None)
+            for admin in self._admins:
+                await self._list(bot, door, language, admin)
+
+    async def _list(self, bot: Bot, door: CommandHandler, language: str, admin: str | None) -> None:
+        commands = menu(door.commands, self._describe, language or "en", admin=admin is not None)
+        try:
+            await bot.set_my_commands(
+                commands,
+                scope=None if admin is None else BotCommandScopeChat(int(admin)),
+                language_code=language or None,
+            )
+        except (TelegramError, ValueError) as error:
+            whose = "everybody" if admin is None else f"admin {admin}"
+            _log.warning("%s: no menu of commands for %s: %s", self.name, whose, error)
+
+    async def check(self) -> str:
+        """Log in and say as whom. Raises `ChatError`."""
+        async with self._connection() as bot:
+            try:
+                with chat_errors():
+                    me = await bot.get_me()
+                    webhook = await bot.get_webhook_info()
+            except ChatUnavailable as error:
+                if isinstance(error.__cause__, InvalidToken):
+                    raise _refusal() from None
+                raise
+        if webhook.url:
+            raise ChatRefused("a webhook is set for this bot, so it cannot be polled: delete it")
+        reads_all = "" if not me.can_read_all_group_messages else ", reads all group messages"
+        return f"logged in as @{me.username}{reads_all}"
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Bot]:
+        """Provide a bot that has asked nothing yet, and close its connections."""
+        calling = Request(
+            read_timeout=REQUEST_TIMEOUT_S,
+            write_timeout=REQUEST_TIMEOUT_S,
+            pool_timeout=REQUEST_TIMEOUT_S,
+            media_write_timeout=UPLOAD_TIMEOUT_S,
+        )
+        asking = UpdatesRequest(connection_pool_size=1, pool_timeout=REQUEST_TIMEOUT_S)
+        try:
+            yield Bot(
+                self._token,
+                base_url=self._base_url,
+                base_file_url=self._base_file_url,
+                request=calling,
+                get_updates_request=asking,
+            )
+        finally:
+            await calling.shutdown()
+            await asking.shutdown()
+
+    # ------------------------------------------------------------ outgoing
+
+    async def send(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,
+        nonce: str | None = None,  # noqa: ARG002  Telegram cannot tell that two sends are one
+    ) -> MessageRef:
+        """Post a message. Not idempotent: after an unclear failure it must not be repeated."""
+        return await self._reply(chat, content, reply_to)
+
+    async def _reply(self, chat: str, content: Content, reply_to: MessageRef | None) -> MessageRef:
+        chat_id, thread_id = place_of(chat)
+        here = reply_to is not None and place_of(reply_to.chat)[0] == chat_id
+        place = Destination(
+            chat_id=chat_id,
+            thread_id=thread_id,
+            reply_to=int(reply_to.message) if reply_to is not None and here else None,
+        )
+        with chat_errors(unclear=True):
+            sent = await post(self._connected(), place, content)
+        return MessageRef(platform=self.name, chat=chat, message=str(sent.message_id))
+
+    async def edit(self, ref: MessageRef, content: Content) -> None:
+        """Make a message show this content and nothing else. Idempotent."""
+        place = Destination(chat_id=place_of(ref.chat)[0])
+        with chat_errors():
+            await show(self._connected(), place, int(ref.message), content)
+
+    async def delete(self, ref: MessageRef) -> None:
+        """Remove one of the bot's messages; a message already gone is fine. Idempotent."""
+        try:
+            with chat_errors():
+                await self._connected().delete_message(place_of(ref.chat)[0], int(ref.message))
+        except MessageGone:
+            return
+
+    def is_group(self, chat: str) -> bool:
+        """Return whether several people read that chat: Telegram's ids of groups are negative."""
+        return chat.startswith("-")
+
+    def _connected(self) -> Bot:
+        if self._bot is None:
+            raise ChatUnavailable("not connected to Telegram")
+        return self._bot
+
+
+def _refusal() -> ChatRefused:
+    # The library's own text holds the token.
+    return ChatRefused("Telegram does not accept the bot token: ask @BotFather for a new one")

@@ -1,0 +1,254 @@
+"""Fetches updates and confirms each only when it has been carried out.
+
+Telegram forgets an update as soon as a later request for updates passes it. So the confirming
+number moves only past what the door has made durable; what a crash leaves unconfirmed comes again.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from telegram import Bot, Update
+from telegram.error import InvalidToken, RetryAfter, TelegramError
+from telegram.request import HTTPXRequest
+
+from bot.chat.api.arrivals import Arrival
+from bot.platforms.telegram.albums import ALBUM_MOST, ALBUM_QUIET_S, album_of
+from bot.platforms.telegram.errors import pause_s
+
+ALLOWED_UPDATES = ("message", "callback_query")  # Telegram remembers the list, so it is always sent
+POLL_S = 30
+SETTLE_S = 0.5  # a slow call holds up the next look for new ones no longer than this
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+Arrived = Callable[[Update], Arrival]
+"""Takes an update's place behind what its person sent there earlier."""
+
+Serve = Callable[[Sequence[Update], Arrival], Awaitable[None]]
+"""Carries out an update, or all parts of an album together; when it returns, they may be forgotten.
+
+The place is that of the first of them. Must not raise.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Came:
+    """An update that is not carried out yet, and its place."""
+
+    update: Update
+    arrival: Arrival
+
+
+@dataclass(slots=True)
+class _Album:
+    """The parts of an album that have come and are not served yet."""
+
+    parts: deque[_Came] = field(default_factory=deque)
+    more: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Updates:
+    """Serves updates side by side, begun in their order; an album's parts wait for each other.
+
+    `serving` owns the tasks. What is remembered is bounded by what Telegram hands out at once,
+    because unconfirmed updates come again with every request and count towards its hundred.
+    """
+
+    def __init__(
+        self, bot: Bot, arrived: Arrived, serve: Serve, serving: asyncio.TaskGroup
+    ) -> None:
+        self._bot = bot
+        self._arrived = arrived
+        self._serve = serve
+        self._serving = serving
+        self._done: dict[int, bool] = {}  # by update id, in their order
+        self._albums: dict[tuple[int, str], _Album] = {}
+        self._busy = 0  # tasks that serve
+        self._idle = asyncio.Event()
+        self._looked = asyncio.Event()  # a new one for each look
+        self._looked_at = 0.0  # when the last look that has ended began
+
+    async def receive(self) -> None:
+        """Receive until cancelled. Raises `InvalidToken` when Telegram takes the token no more."""
+        pauses = pauses_s()
+        while True:
+            try:
+                await self._look()
+                pauses = pauses_s()
+            except InvalidToken:
+                raise
+            except RetryAfter as limit:
+                await asyncio.sleep(pause_s(limit))
+            except TelegramError as error:
+                # A `Conflict` (409) is among them: another process polls with this token.
+                pause = next(pauses)
+                _log.warning("no updates from Telegram, again in %.0f s: %s", pause, error)
+                await asyncio.sleep(pause)
+
+    async def _look(self) -> None:
+        """Ask once for updates, which confirms those before them, and begin to serve the new."""
+        began_at = asyncio.get_running_loop().time()
+        offset = self._offset()
+        updates = await self._bot.get_updates(
+            offset=offset,
+            timeout=0 if self._busy else POLL_S,
+            allowed_updates=ALLOWED_UPDATES,
+        )
+        self._forget(offset)
+        for update in updates:
+            if update.update_id not in self._done:
+                self._done[update.update_id] = False
+                self._take(update)
+        self._looked_at = began_at
+        self._looked.set()
+        self._looked = asyncio.Event()
+        await self._settle()
+
+    def _offset(self) -> int | None:
+        """Return the first update not yet carried out.
+
+        None once all are confirmed: after a week of silence Telegram counts from a random number,
+        perhaps a lower one, and an old offset would confirm what nobody has seen.
+        """
+        if not self._done:
+            return None
+        return next(
+            (number for number, done in self._done.items() if not done), max(self._done) + 1
+        )
+
+    def _forget(self, offset: int | None) -> None:
+        """Drop what that request has confirmed."""
+        if offset is not None:
+            for number in [number for number in self._done if number < offset]:
+                del self._done[number]
+
+    def _take(self, update: Update) -> None:
+        came, name = _Came(update, self._arrived(update)), album_of(update)
+        if name is None:
+            self._begin(self._serve_parts((came,)))
+            return
+        key = (update.effective_chat.id if update.effective_chat else 0, name)
+        album = self._albums.get(key)
+        if album is None:
+            album = self._albums[key] = _Album()
+            self._begin(self._serve_album(key, album))
+        album.parts.append(came)
+        album.more.set()
+
+    def _begin(self, serving: Coroutine[Any, Any, None]) -> None:
+        self._busy += 1
+        self._idle.clear()
+        self._serving.create_task(serving).add_done_callback(self._ended)
+
+    def _ended(self, _task: asyncio.Task[None]) -> None:
+        self._busy -= 1
+        if not self._busy:
+            self._idle.set()
+
+    async def _serve_album(self, key: tuple[int, str], album: _Album) -> None:
+        while album.parts:
+            await self._serve_parts(await self._whole_album(album))
+        del self._albums[key]
+
+    async def _serve_parts(self, parts: Sequence[_Came]) -> None:
+        updates = [part.update for part in parts]
+        with ExitStack() as places:
+            for part in parts:
+                places.enter_context(part.arrival)
+            try:
+                await self._serve(updates, parts[0].arrival)
+            except Exception:  # noqa: BLE001  it would come again for ever
+                numbers = ", ".join(str(update.update_id) for update in updates)
+                _log.exception("update %s could not be served and is dropped", numbers)
+        for update in updates:
+            self._done[update.update_id] = True
+
+    async def _whole_album(self, album: _Album) -> Sequence[_Came]:
+        """Return an album's parts once no other has come for a while; until then none is confirmed."""
+        while len(album.parts) < ALBUM_MOST:
+            album.more.clear()
+            try:
+                async with asyncio.timeout(ALBUM_QUIET_S):
+                    await album.more.wait()
+            except TimeoutError:
+                await self._look_again(album)
+                if not album.more.is_set():
+                    break
+        parts = tuple(album.parts)
+        album.parts.clear()
+        return parts
+
+    async def _look_again(self, album: _Album) -> None:
+        """Wait for a look that begins from now on, or for another part: one may lie there unseen."""
+        now = asyncio.get_running_loop().time()
+        while self._looked_at < now and not album.more.is_set():
+            await self._looked.wait()
+
+    async def _settle(self) -> None:
+        """Give what has begun a moment to end, so that one request both confirms and waits."""
+        if not self._busy:
+            return
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                await self._idle.wait()
+        except TimeoutError:
+            return
+
+
+def pauses_s() -> Iterator[float]:
+    """Yield the pauses between one failed request and the next, in seconds, without end."""
+    pause = FIRST_PAUSE_S
+    while True:
+        yield pause
+        pause = min(pause * 2, LONGEST_PAUSE_S)
+
+
+class Request(HTTPXRequest):
+    """A connection that takes nothing but the Bot API's own kind of answer."""
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        """Return Telegram's answer. Raises `TelegramError` for anybody else's, such as a proxy's."""
+        answer: Any = HTTPXRequest.parse_json_payload(payload)
+        if not isinstance(answer, dict) or not answer.keys() & {"result", "description"}:
+            raise TelegramError("the answer is not one of the Bot API")
+        return answer
+
+
+class UpdatesRequest(Request):
+    """The connection for updates; replaces those the library cannot read by empty ones.
+
+    The library refuses a whole batch for one unreadable update, for ever: such an update would
+    never be confirmed and would keep all later ones away.
+    """
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        """Return Telegram's answer with every update readable."""
+        answer = Request.parse_json_payload(payload)
+        if isinstance(answer.get("result"), list):
+            read = (_readable(each) for each in answer["result"])
+            answer["result"] = [update for update in read if update is not None]
+        return answer
+
+
+def _readable(update: Any) -> dict[str, Any] | None:
+    """Return an update as it is, or an empty one of its number; None where it has no number."""
+    number = update.get("update_id") if isinstance(update, dict) else None
+    if not isinstance(number, int):
+        _log.error("an update without a number is dropped")
+        return None
+    try:
+        found = Update.de_json(update, None)
+        int(found.effective_chat.id if found.effective_chat else 0)
+    except Exception:  # noqa: BLE001  whatever the library fails with
+        _log.exception("update %s cannot be read and is dropped", number)
+        return {"update_id": number}
+    return dict(update)

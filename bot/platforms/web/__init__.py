@@ -1,0 +1,1 @@
+"""The web chat: its server, and the page as static files."""

@@ -1,0 +1,304 @@
+"""Turns what a person types or presses on the page into calls at the door, each exactly once.
+
+Knows no HTTP. A page repeats what was not confirmed to it; the same key is then the same call.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
+
+from bot.chat.api.attachment_kinds import AttachmentKind, kind_of
+from bot.chat.api.base import Attachment, CommandHandler, Invocation, MessageRef, Respond, ShowForm
+from bot.chat.api.errors import ChatError
+from bot.chat.records.chat_log import (
+    BarPart,
+    ChatLog,
+    MomentPart,
+    ShownButton,
+    ShownFile,
+    ShownMessage,
+    TextPart,
+)
+from bot.people.received import Received
+from bot.people.web_people import WebPerson
+from bot.platforms.web.content import shown_file, split_command
+from bot.platforms.web.guard import Bucket
+from bot.platforms.web.wire import MAX_FILES, NotTaken, PressFrame, Say, Submit, Taken
+from queueing.core.errors import StoreError
+from queueing.core.ports import Clock
+from queueing.core.requests import File
+
+_log = logging.getLogger(__name__)
+
+DONE_KEPT = 200  # calls per person; a page repeats only its newest ones
+CALLS_PER_S = 2.0
+CALLS_BURST = 20
+UPLOADS_KEPT_BYTES = 256 * 1024 * 1024  # of all people together, before the oldest are dropped
+
+
+@dataclass(slots=True)
+class _Caller:
+    """What is remembered of a person: calls already made, how fast they come, what they uploaded.
+
+    The lock keeps one person's calls in the order they were sent and makes a repeated one wait
+    for the first.
+    """
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    bucket: Bucket = field(default_factory=lambda: Bucket(per_s=CALLS_PER_S, burst=CALLS_BURST))
+    done: OrderedDict[str, None] = field(default_factory=OrderedDict)
+
+    def remember(self, key: str) -> None:
+        self.done[key] = None
+        if len(self.done) > DONE_KEPT:
+            self.done.popitem(last=False)
+
+
+class Calls:
+    """Makes calls for the people of one web chat; `posted` hears of chats with a new message.
+
+    `respond` makes the function a call is answered with, for a person and the call's key.
+    """
+
+    def __init__(
+        self,
+        *,
+        platform: str,
+        door: CommandHandler,
+        log: ChatLog,
+        clock: Clock,
+        respond: Callable[[str, str], Respond],
+        posted: Callable[[str], None],
+        received: Received | None = None,
+    ) -> None:
+        self.door = door
+        self.log = log
+        self.platform = platform
+        self._clock = clock
+        self._respond = respond
+        self._posted = posted
+        self._received = received or Received(None, clock)
+        self._callers: dict[str, _Caller] = {}
+        self._uploads: OrderedDict[tuple[str, str], File] = OrderedDict()
+
+    def allowed(self, person: WebPerson) -> bool:
+        """Count one more call or upload of a person; False when they come too fast."""
+        return self._caller(person).bucket.take(asyncio.get_running_loop().time())
+
+    async def language_of(self, person: WebPerson) -> str | None:
+        """Return the language a person chose, None where they did not."""
+        return await self.door.language_of(self.user(person))
+
+    def user(self, person: WebPerson) -> str:
+        """Return a person as the rest of the bot knows them."""
+        return f"{self.platform}:{person.id}"
+
+    async def say(
+        self, person: WebPerson, say: Say, language: str | None, show_form: ShowForm
+    ) -> Taken | NotTaken:
+        """Show what the person said in their chat and carry it out.
+
+        Idempotent by `say.key`: within this process nothing is called twice, and after a restart
+        the call has the same key as before.
+        """
+        caller = self._caller(person)
+        async with caller.lock:
+            if say.key in caller.done:
+                return Taken(key=say.key)
+            shown = await self._put_line(person, say)
+            if isinstance(shown, NotTaken):
+                return shown
+            call = self._line_call(person, say, shown, language)
+            quoted, files = await self._replied_to(person.id, say.reply_to)
+            files = (*call.files, *files)
+            await self.door.call(replace(call, show_form=show_form, quoted=quoted, files=files))
+            caller.remember(say.key)
+            return Taken(key=say.key)
+
+    async def press(
+        self, person: WebPerson, press: PressFrame, language: str | None, show_form: ShowForm
+    ) -> Taken | NotTaken:
+        """Carry out a button of a message in the person's own chat. Idempotent by `press.key`."""
+        caller = self._caller(person)
+        async with caller.lock:
+            if press.key in caller.done:
+                return Taken(key=press.key)
+            if not await self._has_button(person.id, press):
+                return NotTaken(key=press.key, reason="button-gone")
+            if not self.allowed(person):
+                return NotTaken(key=press.key, reason="too-fast")
+            call = self._press_call(person, press, language)
+            await self.door.call(replace(call, show_form=show_form))
+            caller.remember(press.key)
+            return Taken(key=press.key)
+
+    async def submit(
+        self, person: WebPerson, submit: Submit, language: str | None
+    ) -> Taken | NotTaken:
+        """Carry out a form that was sent off. Idempotent by `submit.key`.
+
+        It can do no more than a typed line: the door checks its values like any other's.
+        """
+        caller = self._caller(person)
+        async with caller.lock:
+            if submit.key in caller.done:
+                return Taken(key=submit.key)
+            if not self.allowed(person):
+                return NotTaken(key=submit.key, reason="too-fast")
+            await self.door.call(self._form_call(person, submit, language))
+            caller.remember(submit.key)
+            return Taken(key=submit.key)
+
+    def upload(self, person: WebPerson, file: File) -> str:
+        """Keep a file until the person's next line names it, and return its id."""
+        upload = uuid4().hex
+        self._uploads[person.id, upload] = file
+        own = [key for key in self._uploads if key[0] == person.id]
+        for key in own[:-MAX_FILES]:
+            del self._uploads[key]
+        while sum(len(kept.data) for kept in self._uploads.values()) > UPLOADS_KEPT_BYTES:
+            self._uploads.popitem(last=False)
+        return upload
+
+    def _caller(self, person: WebPerson) -> _Caller:
+        return self._callers.setdefault(person.id, _Caller())
+
+    async def _put_line(self, person: WebPerson, say: Say) -> ShownMessage | NotTaken:
+        message = line_id(say.key)
+        there = await self.log.get(person.id, message)
+        if (
+            there is not None and there.shown is not None
+        ):  # sent before a restart, and not confirmed
+            return there.shown
+        keys = [(person.id, upload) for upload in say.uploads]
+        if not say.text.strip() and not keys:
+            return NotTaken(key=say.key, reason="empty")
+        if any(key not in self._uploads for key in keys):
+            return NotTaken(key=say.key, reason="upload-gone")
+        if not self.allowed(person):
+            return NotTaken(key=say.key, reason="too-fast")
+        return await self._store_line(person, say, keys)
+
+    async def _store_line(
+        self, person: WebPerson, say: Say, uploads: list[tuple[str, str]]
+    ) -> ShownMessage | NotTaken:
+        message = line_id(say.key)
+        files = [self._uploads[key] for key in uploads]
+        size = sum(len(file.data) for file in files)
+        if self._received.fits_at(person.id, size) is not None:
+            return NotTaken(key=say.key, reason="too-much")
+        shown = await asyncio.to_thread(_shown_line, person.id, message, say, files)
+        try:
+            await self.log.put(person.id, message, self._clock.now(), shown, files)
+        except StoreError:
+            _log.exception("web chat: a line of %s could not be stored", person.id)
+            return NotTaken(key=say.key, reason="not-stored")
+        self._received.note(person.id, size)
+        for key in uploads:  # only now: until then the page may try again
+            self._uploads.pop(key, None)
+        self._posted(person.id)
+        return shown
+
+    def _line_call(
+        self, person: WebPerson, say: Say, shown: ShownMessage, language: str | None
+    ) -> Invocation:
+        command, text = split_command(say.text)
+        return replace(
+            self._call(person, say.key, command, language),
+            text=text,
+            files=tuple(self._attachment(person.id, file) for file in shown.files),
+            request=self._ref(person.id, line_id(say.key)),
+            replied_to=self._ref(person.id, say.reply_to) if say.reply_to else None,
+        )
+
+    def _press_call(self, person: WebPerson, press: PressFrame, language: str | None) -> Invocation:
+        return replace(
+            self._call(person, press.key, press.command, language),
+            options={"id": press.job} | ({} if press.number is None else {"number": press.number}),
+            replied_to=self._ref(person.id, press.message),
+            button=True,
+        )
+
+    def _form_call(self, person: WebPerson, submit: Submit, language: str | None) -> Invocation:
+        return replace(
+            self._call(person, submit.key, submit.command, language),
+            options={**submit.values, **({} if submit.job is None else {"id": submit.job})},
+            form=True,
+        )
+
+    def _call(self, person: WebPerson, key: str, command: str, language: str | None) -> Invocation:
+        # The page chooses its keys: only with the person in them can nobody reuse another's.
+        key = f"{self.platform}:{person.id}:{key}"
+        return Invocation(
+            key=key,
+            platform=self.platform,
+            user=self.user(person),
+            user_name=person.name,
+            chat=person.id,
+            group=False,
+            command=command,
+            language=language,
+            respond=self._respond(person.id, key),
+        )
+
+    def _ref(self, chat: str, message: str) -> MessageRef:
+        return MessageRef(platform=self.platform, chat=chat, message=message)
+
+    def _attachment(self, chat: str, file: ShownFile, *, replied: bool = False) -> Attachment:
+        async def read() -> bytes:
+            kept = await self.log.file(chat, file.id)
+            if kept is None:
+                raise ChatError(f"file {file.name!r} is no longer in the log")
+            return kept.data
+
+        return Attachment(
+            kind=kind_of(file.name, file.mime),
+            name=file.name,
+            mime=file.mime,
+            size=file.size,
+            read=read,
+            replied=replied,
+        )
+
+    async def _replied_to(
+        self, chat: str, message: str | None
+    ) -> tuple[str, tuple[Attachment, ...]]:
+        """Return the words and the files of a message that is replied to."""
+        entry = await self.log.get(chat, message) if message else None
+        shown = entry.shown if entry is not None else None
+        if shown is None:
+            return "", ()
+        words = (part.text for part in shown.body if not isinstance(part, MomentPart | BarPart))
+        files = (self._attachment(chat, file, replied=True) for file in shown.files)
+        ours = shown.author == "usher"  # our own long answers are no new words
+        return "".join(words), tuple(
+            file for file in files if not (ours and file.kind is AttachmentKind.TEXT)
+        )
+
+    async def _has_button(self, chat: str, press: PressFrame) -> bool:
+        entry = await self.log.get(chat, press.message)
+        if entry is None or entry.shown is None:
+            return False
+        return any(_is(button, press) for row in entry.shown.buttons for button in row)
+
+
+def line_id(key: str) -> str:
+    """Return the id of the message a person's line becomes; the page knows it before us."""
+    return f"line-{key}"
+
+
+def _shown_line(chat: str, message: str, say: Say, files: list[File]) -> ShownMessage:
+    return ShownMessage(
+        author="person",
+        body=(TextPart(text=say.text),) if say.text else (),
+        files=tuple(shown_file(chat, message, file) for file in files),
+        reply_to=say.reply_to,
+    )
+
+
+def _is(button: ShownButton, press: PressFrame) -> bool:
+    asked = (press.command, press.job, press.number)
+    return (button.command, button.job, button.number) == asked

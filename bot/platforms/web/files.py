@@ -1,0 +1,176 @@
+"""Files over HTTP: in pieces, whole or a range, and no more of them at once than memory allows.
+
+Owns how a file is sent, to a person of the page as to whoever holds a link; who may have it is
+decided before. A piece is read when the one before it is on its way, so a download that nobody
+reads holds one piece, and is ended when that piece does not move.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from aiohttp import web
+
+from bot.platforms.web.guard import FILE_POLICY, INLINE_TYPES, bare_name
+from queueing.core.requests import File
+
+_log = logging.getLogger(__name__)
+
+PIECE = 256 * 1024  # bytes
+AT_ONCE_EACH = 4  # downloads of one person
+AT_ONCE = 64  # downloads of everybody
+PIECE_S = 30.0  # until a piece is on its way: 9 kB a second, and less than that is no line
+WAIT_S = 60.0  # for one's turn
+
+ReadPiece = Callable[[int, int], Awaitable[bytes | None]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sendable:
+    """A file to send: what it is, and how to read `length` bytes of it from `start`.
+
+    `tag` is the same as long as the bytes are. `piece` returns None once the file is gone.
+    """
+
+    name: str
+    mime: str
+    size: int
+    tag: str
+    piece: ReadPiece
+
+
+def sendable(file: File, *, tag: str) -> Sendable:
+    """Return a file that is in memory as one to send."""
+
+    async def piece(start: int, length: int) -> bytes:
+        return file.data[start : start + length]
+
+    return Sendable(name=file.name, mime=file.mime, size=len(file.data), tag=tag, piece=piece)
+
+
+class _Broken(Exception):
+    """A file that cannot be sent to its end."""
+
+
+class Turns:
+    """Lets downloads begin: so many at once for each person, and for everybody together."""
+
+    def __init__(self, *, each: int = AT_ONCE_EACH, overall: int = AT_ONCE) -> None:
+        self._each = each
+        self._overall = overall
+        self._running: Counter[str] = Counter()
+        self._ended = asyncio.Condition()
+
+    @asynccontextmanager
+    async def of(self, whose: str) -> AsyncIterator[None]:
+        """Hold one of `whose` turns; waits for it. Answers 429 where none comes."""
+        try:
+            async with asyncio.timeout(WAIT_S), self._ended:
+                await self._ended.wait_for(lambda: self._free(whose))
+                self._running[whose] += 1
+        except TimeoutError:
+            raise web.HTTPTooManyRequests(headers={"Retry-After": "10"}) from None
+        try:
+            yield
+        finally:
+            self._running -= Counter([whose])  # leaves out those who have none
+            async with self._ended:
+                self._ended.notify_all()
+
+    def _free(self, whose: str) -> bool:
+        return self._running[whose] < self._each and self._running.total() < self._overall
+
+
+class FileSender:
+    """Answers requests with files. One for all routes of a server, so that their bounds are one."""
+
+    def __init__(self, turns: Turns | None = None, *, piece_s: float = PIECE_S) -> None:
+        self._turns = turns or Turns()
+        self._piece_s = piece_s
+
+    async def send(
+        self, request: web.Request, file: Sendable, *, whose: str, headers: Mapping[str, str]
+    ) -> web.StreamResponse:
+        """Send a file, or the range of it that was asked for; `whose` turn it takes.
+
+        `headers` come on top of those every file has, such as how long it may be kept.
+        """
+        about = dict(headers) | {"Accept-Ranges": "bytes", "ETag": f'"{file.tag}"'}
+        if any(known.value in {file.tag, "*"} for known in request.if_none_match or ()):
+            return web.Response(status=304, headers=about)
+        part = _part(request, file)
+        response = _response(request, file, about, part)
+        try:
+            async with self._turns.of(whose):
+                await response.prepare(request)
+                if request.method != "HEAD":
+                    await self._pieces(response, file, part or range(file.size))
+        except ConnectionError:
+            _log.debug("web chat: a reader of %s went away", file.name)
+        except _Broken:
+            _cut(request)
+        return response
+
+    async def _pieces(self, response: web.StreamResponse, file: Sendable, wanted: range) -> None:
+        for at in wanted[::PIECE]:
+            piece = await file.piece(at, min(PIECE, wanted.stop - at))
+            if not piece:  # deleted meanwhile: what was promised cannot be sent
+                raise _Broken
+            await self._in_time(response.write(piece))
+        await self._in_time(response.write_eof())
+
+    async def _in_time(self, writing: Awaitable[None]) -> None:
+        try:
+            await asyncio.wait_for(writing, self._piece_s)
+        except TimeoutError:
+            raise _Broken from None
+
+
+def _part(request: web.Request, file: Sendable) -> range | None:
+    """Return which bytes are asked for, None for all. Raises 416 where the file has none of them."""
+    asked = request.headers.get("Range")
+    unchanged = request.headers.get("If-Range", f'"{file.tag}"') == f'"{file.tag}"'
+    if asked is None or not unchanged or request.method != "GET":
+        return None
+    try:
+        wanted = request.http_range
+    except ValueError:  # several ranges, or another unit: the whole file answers these
+        return None
+    part = range(file.size)[wanted]
+    if not part:
+        raise web.HTTPRequestRangeNotSatisfiable(headers={"Content-Range": f"bytes */{file.size}"})
+    return part
+
+
+def _response(
+    request: web.Request, file: Sendable, about: dict[str, str], part: range | None
+) -> web.StreamResponse:
+    inline = file.mime in INLINE_TYPES and "download" not in request.query
+    response = web.StreamResponse(
+        status=206 if part is not None else 200,
+        headers=about
+        | {
+            "Content-Type": file.mime if file.mime in INLINE_TYPES else "application/octet-stream",
+            "Content-Disposition": "inline" if inline else _attachment(file.name),
+            "Content-Security-Policy": FILE_POLICY,
+        },
+    )
+    response.content_length = file.size
+    if part is not None:
+        response.headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
+        response.content_length = len(part)
+    return response
+
+
+def _cut(request: web.Request) -> None:
+    """End the connection in the middle: the reader must not take what came for the whole."""
+    if request.transport is not None:
+        request.transport.abort()
+
+
+def _attachment(name: str) -> str:
+    return f"attachment; filename*=UTF-8''{quote(bare_name(name), safe='')}"

@@ -1,0 +1,49 @@
+"""Answers signed links with the originals of results: to whoever holds one, without a sign-in."""
+
+import re
+
+from aiohttp import web
+
+from backends.media.metadata.kinds import mime_of
+from bot.chat.api.original_links import Originals, Ticket
+from bot.platforms.web.files import FileSender, Sendable
+
+PATH = "/originals/{job}/{number}/{until}/{seal}"
+
+_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
+_HEAD = 64  # bytes that identify a file
+
+
+async def answer(
+    request: web.Request, originals: Originals | None, sender: FileSender, *, whose: str
+) -> web.StreamResponse:
+    """Send the file of a link; all that is not good looks alike: 404."""
+    ticket = _ticket(request)
+    found = await originals.find(ticket) if originals is not None and ticket is not None else None
+    if originals is None or ticket is None or found is None:
+        raise web.HTTPNotFound
+    head = await originals.piece(ticket, 0, _HEAD)
+    if head is None:
+        raise web.HTTPNotFound
+
+    async def piece(start: int, length: int) -> bytes | None:
+        return await originals.piece(ticket, start, length)
+
+    file = Sendable(
+        name=found.name,
+        mime=mime_of(head) or "application/octet-stream",
+        size=found.size,
+        tag=ticket.seal,
+        piece=piece,
+    )
+    headers = {"Cache-Control": "private, no-store"}
+    return await sender.send(request, file, whose=whose, headers=headers)
+
+
+def _ticket(request: web.Request) -> Ticket | None:
+    said = request.match_info
+    numbers = [said["job"], said["number"], said["until"]]
+    if not all(_NUMBER.fullmatch(each) for each in numbers):
+        return None
+    job_id, number, until = map(int, numbers)
+    return Ticket(job_id=job_id, number=number, until=until, seal=said["seal"])

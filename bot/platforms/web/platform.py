@@ -1,0 +1,312 @@
+"""The web chat: a page served from this process, on the same footing as Discord and Telegram.
+
+Owns its people's chats (one for each person) and the server; it keeps messages in a `ChatLog`, so
+a message reaches a person whether or not a page of theirs is open.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from itertools import chain, count
+
+from aiohttp import web
+
+from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef, Respond
+from bot.chat.api.content import Content
+from bot.chat.api.errors import ChatGone, ChatRefused, ChatUnavailable, MessageGone, TooLarge
+from bot.chat.api.original_links import Originals
+from bot.chat.records.chat_log import ChatLog, MemoryLog, ShownMessage
+from bot.config.addresses import is_loopback
+from bot.people.received import Received
+from bot.people.web_people import LOCAL, FixedPeople, OnlyLocal, Together, WebPeople, WebPerson
+from bot.platforms.web.address import Clients
+from bot.platforms.web.calls import Calls
+from bot.platforms.web.content import shown_of
+from bot.platforms.web.lately import Lately
+from bot.platforms.web.listener import Listener
+from bot.platforms.web.server import WebServer
+from bot.platforms.web.small import PastPictures
+from bot.platforms.web.wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
+from queueing.core.clock import SystemClock
+from queueing.core.errors import StoreError
+from queueing.core.ports import Clock
+
+_logger = logging.getLogger(__name__)
+
+OVERVIEW_EVERY_S = 1.0
+MAX_SENT = 100 * 1024 * 1024  # bytes of one message's files
+EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, never bound by default
+
+
+class Web:
+    """The web chat as a `ChatPlatform`. A chat's notation is its person's id.
+
+    With `token`, whoever has it is the person "local"; `people` are further ones, known by tokens
+    of their own. Without either, everybody who reaches the address is "local", which is allowed on
+    a loopback address only. `names` are further host names the page is reached by, such as a
+    proxy's, and `proxies` the addresses of proxies whose word on who asks is believed. `overview`
+    gives the lines of the page's live overview, from memory; `is_admin` tells whom to offer the
+    admins' commands (a user such as "web:local").
+
+    Raises `ValueError` for an address open to others without a token.
+    """
+
+    limits = ChatLimits(
+        text=100_000,
+        caption=100_000,
+        upload=MAX_SENT,
+        picture=MAX_SENT,
+        download=MAX_UPLOAD,
+        edit_every_s=0.4,
+        chat_every_s=0.05,
+        overall_per_s=200.0,
+        previews=True,
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "web",
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        token: str | None = None,
+        people: WebPeople | None = None,
+        names: Collection[str] = (),
+        proxies: Collection[str] = (),
+        files_per_hour_mb: int | None = None,
+        log: ChatLog | None = None,
+        overview: Callable[[], Sequence[ModelLine]] | None = None,
+        is_admin: Callable[[str], bool] | None = None,
+        originals: Originals | None = None,
+        past: PastPictures | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if token is None and people is None and not is_loopback(host):
+            raise ValueError(
+                f"the web chat at {host} is open to other machines: give it a token, "
+                "or let it listen on 127.0.0.1"
+            )
+        self.name = name
+        self.connected = asyncio.Event()
+        self._host = host
+        self._port = port
+        self._people = _known(token, people)
+        self._names = frozenset(word.casefold() for word in names) | {host.casefold()}
+        self._clients = Clients(proxies)
+        self._files_per_hour_mb = files_per_hour_mb
+        self._log = log or MemoryLog()
+        self._overview = overview
+        self._lines: tuple[ModelLine, ...] = ()
+        self._is_admin = is_admin
+        self._originals = originals
+        self._past = past
+        self._clock = clock or SystemClock()
+        self._lately = Lately(self._clock)
+        self._server: WebServer | None = None
+
+    @property
+    def url(self) -> str:
+        """The page's address. Port 0 is replaced by the real one once `connected` is set."""
+        host = "localhost" if self._host in EVERYWHERE else self._host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self._port}/"
+
+    # ------------------------------------------------------------ coming in
+
+    async def run(self, door: CommandHandler) -> None:
+        """Serve the page until cancelled. Raises `ChatRefused` where the address is taken."""
+        server = self._serve(door)
+        listener = Listener(server.app(), who=server.known_as, clients=self._clients)
+        try:
+            await self._listen(listener)
+            self._server = server
+            self.connected.set()
+            _logger.info("web chat: the page is at %s", self.url)
+            with door.telling_languages(self._speak):
+                await self._watch_tabs(server)
+        finally:
+            self.connected.clear()
+            self._server = None
+            await listener.close()
+
+    async def check(self) -> str:
+        """Listen on the address for a moment. Raises `ChatRefused` where it is taken."""
+        listener = Listener(web.Application())
+        try:
+            await self._listen(listener)
+        finally:
+            await listener.close()
+        return f"the page can be served at {self.url}"
+
+    def _serve(self, door: CommandHandler) -> WebServer:
+        def commands(person: WebPerson, language: str | None) -> tuple[CommandRow, ...]:
+            admin = self._is_admin is None or self._is_admin(f"{self.name}:{person.id}")
+            return command_rows(door.commands, language, admin=admin)
+
+        calls = Calls(
+            platform=self.name,
+            door=door,
+            log=self._log,
+            clock=self._clock,
+            respond=self._responder,
+            posted=self._wake,
+            received=Received(self._files_per_hour_mb, self._clock),
+        )
+        return WebServer(
+            people=self._people,
+            calls=calls,
+            lately=self._lately,
+            commands=commands,
+            overview=self._read_overview,
+            loopback=is_loopback(self._host),
+            names=self._names,
+            originals=self._originals,
+            past=self._past,
+            clients=self._clients,
+        )
+
+    async def _listen(self, listener: Listener) -> None:
+        try:
+            port = await listener.open(self._host or None, self._port)
+        except OSError as error:
+            # The library's own text names the address once more, in a tuple.
+            number = error.errno or 0
+            why = os.strerror(number) if number > 0 else str(error)
+            raise ChatRefused(f"cannot listen on {self._host}:{self._port}: {why}") from error
+        self._port = self._port or port
+
+    async def _watch_tabs(self, server: WebServer) -> None:
+        """Wake pages when the overview changes, and those whose token was taken back: they end."""
+        while True:
+            lines = self._read_overview() if server.tabs else self._lines
+            for tab in server.tabs:
+                if lines != self._lines or not tab.known():
+                    tab.wake()
+            self._lines = lines
+            await asyncio.sleep(OVERVIEW_EVERY_S)
+
+    def _read_overview(self) -> tuple[ModelLine, ...]:
+        return tuple(self._overview()) if self._overview is not None else ()
+
+    # ------------------------------------------------------------ going out
+
+    async def send(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,
+        nonce: str | None = None,
+    ) -> MessageRef:
+        """Put a message into a person's chat. With `nonce`, repeating it finds that message again."""
+        answered = reply_to.message if reply_to is not None else None
+        return await self._post(chat, content, nonce=nonce, reply_to=answered)
+
+    async def edit(self, ref: MessageRef, content: Content) -> None:
+        """Make a message show this. Idempotent."""
+        self._require(ref.chat, content)
+        with _stored():
+            old = await self._log.get(ref.chat, ref.message)
+        if old is None or old.shown is None:
+            raise MessageGone(f"message {ref.message} is not in the log")
+        shown = await _shown(ref, content, quiet=old.shown.quiet, reply_to=old.shown.reply_to)
+        with _stored():
+            if await self._log.edit(ref.chat, ref.message, shown, content.files) is None:
+                raise MessageGone(f"message {ref.message} is not in the log")
+        self._lately.keep(ref.chat, ref.message, shown.files, content.files)
+        self._wake(ref.chat)
+
+    async def delete(self, ref: MessageRef) -> None:
+        """Remove a message; fine where it is gone. Idempotent."""
+        self._require_up()
+        with _stored():
+            await self._log.delete(ref.chat, ref.message)
+        self._wake(ref.chat)
+
+    def is_group(self, chat: str) -> bool:  # noqa: ARG002 - the protocol's
+        """Return False: every person has a chat of their own."""
+        return False
+
+    async def _post(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        nonce: str | None = None,
+        reply_to: str | None = None,
+        quiet: bool = False,
+    ) -> MessageRef:
+        self._require(chat, content)
+        message = f"msg-{secrets.token_hex(10)}" if nonce is None else _nonce_id(nonce)
+        ref = MessageRef(platform=self.name, chat=chat, message=message)
+        shown = await _shown(ref, content, quiet=quiet, reply_to=reply_to)
+        with _stored():
+            there = await self._log.put(chat, message, self._clock.now(), shown, content.files)
+        if there.shown is not None and there.shown != shown:  # put before a crash; time has gone on
+            await self.edit(ref, content)
+        self._wake(chat)
+        return ref
+
+    def _responder(self, chat: str, key: str) -> Respond:
+        # Named after its call: one that is repeated after a crash finds the answer it had.
+        nonces = chain([key], (f"{key} {number}" for number in count(2)))
+
+        async def respond(content: Content, private: bool) -> MessageRef | None:
+            return await self._post(chat, content, nonce=next(nonces), quiet=private)
+
+        return respond
+
+    def _speak(self, user: str, language: str | None) -> None:
+        """Let all open pages of a person speak the language they chose."""
+        for tab in self._server.tabs if self._server is not None else ():
+            if f"{self.name}:{tab.person.id}" == user:
+                tab.speak(language)
+
+    def _wake(self, chat: str) -> None:
+        for tab in self._server.tabs if self._server is not None else ():
+            if tab.person.id == chat:
+                tab.wake()
+
+    def _require(self, chat: str, content: Content) -> None:
+        self._require_up()
+        if self._people.by_id(chat) is None:
+            raise ChatGone(f"nobody of the web chat is known as {chat!r}")
+        if sum(len(file.data) for file in content.files) > MAX_SENT:
+            raise TooLarge(f"files of more than {MAX_SENT} bytes")
+
+    def _require_up(self) -> None:
+        if self._server is None:
+            raise ChatUnavailable("the web chat's server is not running")
+
+
+def _known(token: str | None, people: WebPeople | None) -> WebPeople:
+    if token is None:
+        return people or OnlyLocal()
+    owner = FixedPeople({token: LOCAL})
+    return Together(owner, people) if people else owner
+
+
+@contextmanager
+def _stored() -> Iterator[None]:
+    # A log that cannot be written to now is a chat that does not answer: the caller tries again.
+    try:
+        yield
+    except StoreError as error:
+        raise ChatUnavailable(f"the web chat's log: {error}") from error
+
+
+async def _shown(
+    ref: MessageRef, content: Content, *, quiet: bool, reply_to: str | None
+) -> ShownMessage:
+    if not content.files:  # nothing to decode and hash: not worth a thread
+        return shown_of(ref.chat, ref.message, content, quiet=quiet, reply_to=reply_to)
+    return await asyncio.to_thread(
+        shown_of, ref.chat, ref.message, content, quiet=quiet, reply_to=reply_to
+    )
+
+
+def _nonce_id(nonce: str) -> str:
+    return f"msg-{sha256(nonce.encode()).hexdigest()[:20]}"

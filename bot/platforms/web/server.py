@@ -1,0 +1,327 @@
+"""The web chat over HTTP: the page, its WebSocket, uploads and files; who is let in.
+
+Everything that is not the bare page needs a known person; every request must name us as its
+host, and what changes something must come from our own page.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from urllib.parse import unquote
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from bot.chat.api.original_links import Originals
+from bot.people.web_people import WebPeople, WebPerson
+from bot.platforms.web import originals as web_originals
+from bot.platforms.web.address import Clients
+from bot.platforms.web.calls import Calls
+from bot.platforms.web.files import FileSender, Sendable, sendable
+from bot.platforms.web.guard import (
+    HEADERS,
+    bare_name,
+    host_allowed,
+    origin_allowed,
+)
+from bot.platforms.web.guesses import Guesses
+from bot.platforms.web.lately import Lately
+from bot.platforms.web.page import page_files
+from bot.platforms.web.small import PastPictures, Small, past_file, small_file
+from bot.platforms.web.tab import NOT_KNOWN, Tab
+from bot.platforms.web.wire import MAX_FILES, MAX_FRAME, MAX_UPLOAD, CommandRow, ModelLine
+from bot.requests.images import bare
+from queueing.core.requests import File
+
+COOKIE = "usher"
+COOKIE_S = 400 * 24 * 3600  # the longest a browser keeps one
+HEARTBEAT_S = 20.0
+CLOSE_S = 2.0  # how long a page may take to say goodbye
+UPLOAD_S = 600.0  # for the largest picture over a slow line
+MAX_TABS = 20  # open pages of one person
+TOO_MANY_TABS = 4429  # as NOT_KNOWN
+TOO_MANY_TOKENS = "Too many wrong tokens came from your address. Please try again in a minute.\n"
+NOT_OUR_NAME = (
+    "The web chat does not answer to this name. "
+    "Its operator can add it to the names it is reached by.\n"
+)
+
+
+class WebServer:
+    """The routes of one web chat. `tabs` are the open pages.
+
+    `commands` makes the rows a person is offered, by person and language. `originals` are the files
+    that signed links are for, `past` the pictures of past jobs; `clients` knows whose requests
+    these are.
+    """
+
+    def __init__(
+        self,
+        *,
+        people: WebPeople,
+        calls: Calls,
+        lately: Lately,
+        commands: Callable[[WebPerson, str | None], tuple[CommandRow, ...]],
+        overview: Callable[[], Sequence[ModelLine]],
+        loopback: bool,
+        names: Collection[str],
+        originals: Originals | None = None,
+        past: PastPictures | None = None,
+        clients: Clients | None = None,
+    ) -> None:
+        self.tabs: set[Tab] = set()
+        self._people = people
+        self._calls = calls
+        self._lately = lately
+        self._commands = commands
+        self._overview = overview
+        self._loopback = loopback
+        self._names = names
+        self._guesses = Guesses(time.monotonic)
+        self._originals = originals
+        self._past = past
+        self._small = Small()
+        self._clients = clients or Clients()
+        self._uploading: Counter[str] = Counter()  # by person
+        self._files = FileSender()
+        self._page = page_files()
+
+    def app(self) -> web.Application:
+        """Return the application that serves them."""
+
+        @web.middleware
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            # Not request.host, which makes up a name where the header is missing.
+            host = request.headers.get("Host", "")
+            if not host_allowed(host, loopback=self._loopback, names=self._names):
+                raise web.HTTPForbidden(text=NOT_OUR_NAME)
+            return await handler(request)
+
+        app = web.Application(middlewares=[guard])
+        app.on_response_prepare.append(_add_headers)
+        app.on_shutdown.append(self._close_tabs)
+        app.router.add_get("/", self._index)
+        app.router.add_get("/static/{name}", self._static)
+        app.router.add_get("/socket", self._socket)
+        app.router.add_post("/upload", self._upload)
+        app.router.add_post("/signout", self._sign_out)
+        app.router.add_get("/files/{file}", self._file)
+        app.router.add_get("/past/{job}", self._past_picture)
+        app.router.add_get(web_originals.PATH, self._original)
+        return app
+
+    # ------------------------------------------------------------ the page
+
+    async def _index(self, request: web.Request) -> web.Response:
+        # The page itself holds nothing of anybody. It is served to strangers too, because a link
+        # followed from another site comes without our SameSite=Strict cookie.
+        token = request.query.get("token")
+        if token is None:
+            return self._asset(request, "index.html")
+        response = web.Response(status=303, headers={"Location": "/"})
+        if not self._guesses.may_try(self._address(request), token):
+            raise web.HTTPTooManyRequests(text=TOO_MANY_TOKENS)
+        if self._by_token(request, token) is not None:
+            _set_cookie(request, response, token, COOKIE_S)
+        else:
+            response.headers["Location"] = "/#refused"
+        return response
+
+    async def _sign_out(self, request: web.Request) -> web.Response:
+        """Have the browser forget the token, and the pictures it keeps."""
+        _require_own_page(request)
+        response = web.Response(status=204, headers={"Clear-Site-Data": '"cache"'})
+        _set_cookie(request, response, "", 0)
+        return response
+
+    async def _static(self, request: web.Request) -> web.Response:
+        return self._asset(request, request.match_info["name"])
+
+    def _asset(self, request: web.Request, name: str) -> web.Response:
+        # Looked up among the files read at start: no path is ever made from a request.
+        if name not in self._page:
+            raise web.HTTPNotFound
+        kind, body = self._page[name]
+        tag = hashlib.sha256(body).hexdigest()[:16]
+        headers = {"Cache-Control": "no-cache", "ETag": f'"{tag}"'}
+        if any(known.value == tag for known in request.if_none_match or ()):
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+
+    # ------------------------------------------------------------ the person's own
+
+    def _person(self, request: web.Request) -> WebPerson | None:
+        return self._by_token(request, request.cookies.get(COOKIE, ""))
+
+    def _by_token(self, request: web.Request, token: str) -> WebPerson | None:
+        address = self._address(request)
+        if not self._guesses.may_try(address, token):
+            return None
+        person = self._people.by_token(token)
+        if person is not None:
+            self._guesses.right(token)
+        elif token:
+            self._guesses.wrong(address, token)
+        return person
+
+    def _address(self, request: web.Request) -> str:
+        forwarded = request.headers.getall("X-Forwarded-For", [])
+        return self._clients.of(request.remote or "", forwarded)
+
+    def known_as(self, request: web.Request) -> str | None:
+        """Return the id of the person whose cookie a request carries."""
+        person = self._person(request)
+        return person.id if person is not None else None
+
+    def _require_person(self, request: web.Request) -> WebPerson:
+        person = self._person(request)
+        if person is None:
+            raise web.HTTPUnauthorized(text="Open the link you were given to sign in.")
+        return person
+
+    async def _socket(self, request: web.Request) -> web.WebSocketResponse:
+        _require_own_page(request)
+        socket = web.WebSocketResponse(
+            timeout=CLOSE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_FRAME
+        )
+        await socket.prepare(request)
+        person = self._person(request)
+        if person is None:
+            await socket.close(code=NOT_KNOWN)
+        elif sum(tab.person == person for tab in self.tabs) >= MAX_TABS:
+            await socket.close(code=TOO_MANY_TABS)
+        else:
+            await self._serve(socket, person, request)
+        return socket
+
+    async def _serve(
+        self, socket: web.WebSocketResponse, person: WebPerson, request: web.Request
+    ) -> None:
+        chosen, language = await self._calls.language_of(person), _language(request)
+        tab = Tab(
+            socket,
+            person,
+            self._calls,
+            chosen=chosen,
+            language=language,
+            commands=self._commands(person, chosen or language),
+            signed_in=self._people.by_token("") is None,
+            known=lambda: self._person(request) == person,
+            overview=self._overview,
+        )
+        self.tabs.add(tab)
+        try:
+            await tab.run()
+        finally:
+            self.tabs.discard(tab)
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        _require_own_page(request)
+        person = self._require_person(request)
+        if not self._calls.allowed(person) or self._uploading[person.id] >= MAX_FILES:
+            raise web.HTTPTooManyRequests
+        self._uploading[person.id] += 1
+        try:
+            async with asyncio.timeout(UPLOAD_S):
+                data = await _read_body(request)
+        except TimeoutError:
+            raise web.HTTPRequestTimeout from None
+        finally:
+            self._uploading[person.id] -= 1
+        name = unquote(request.headers.get("X-File-Name", ""))
+        file = File(name=bare_name(name), mime=request.content_type, data=await bare(data))
+        return web.json_response({"id": self._calls.upload(person, file)})
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        person = self._require_person(request)
+        wanted = request.match_info["file"]
+        file = await self._kept(person, wanted) or await self._replaced(person, wanted)
+        if file is not None and "small" in request.query:
+            file = await small_file(self._small, self._calls.log, person.id, file) or file
+        return await self._own(request, person, file)
+
+    async def _past_picture(self, request: web.Request) -> web.StreamResponse:
+        person = self._require_person(request)
+        owner, said = self._calls.user(person), request.match_info["job"]
+        file = await past_file(self._small, self._past, owner, said)
+        return await self._own(request, person, file)
+
+    async def _own(
+        self, request: web.Request, person: WebPerson, file: Sendable | None
+    ) -> web.StreamResponse:
+        if file is None:
+            raise web.HTTPNotFound
+        # Asked for again each time, so that what was deleted is shown by no browser's cache.
+        headers = {"Cache-Control": "private, no-cache"}
+        return await self._files.send(request, file, whose=person.id, headers=headers)
+
+    async def _original(self, request: web.Request) -> web.StreamResponse:
+        whose = f"link {self._address(request)}"
+        return await web_originals.answer(request, self._originals, self._files, whose=whose)
+
+    async def _kept(self, person: WebPerson, file: str) -> Sendable | None:
+        log = self._calls.log
+        head = await log.file_head(person.id, file)
+        if head is None:
+            return None
+        return Sendable(
+            name=head.name,
+            mime=head.mime,
+            size=head.size,
+            tag=file,
+            piece=lambda start, length: log.file_piece(person.id, file, start, length),
+        )
+
+    async def _replaced(self, person: WebPerson, file: str) -> Sendable | None:
+        """Return a file that an edit has just replaced; never one that was deleted."""
+        lately = self._lately.find(person.id, file)
+        if lately is None or await self._calls.log.get(person.id, lately[0]) is None:
+            return None
+        return sendable(lately[1], tag=file)
+
+    async def _close_tabs(self, _app: web.Application) -> None:
+        async with asyncio.TaskGroup() as group:
+            for tab in list(self.tabs):
+                group.create_task(tab.close())
+
+
+def _set_cookie(request: web.Request, response: web.Response, token: str, age_s: int) -> None:
+    response.set_cookie(
+        COOKIE,
+        token,
+        max_age=age_s,
+        httponly=True,
+        samesite="Strict",
+        secure=request.headers.get("X-Forwarded-Proto", request.scheme) == "https",
+    )
+
+
+async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
+def _require_own_page(request: web.Request) -> None:
+    headers = request.headers
+    scheme = headers.get("X-Forwarded-Proto")
+    if not origin_allowed(headers.get("Origin"), headers.get("Host", ""), scheme):
+        raise web.HTTPForbidden(text="Only the web chat's own page may do that.")
+
+
+async def _read_body(request: web.Request) -> bytes:
+    too_large = web.HTTPRequestEntityTooLarge(max_size=MAX_UPLOAD, actual_size=MAX_UPLOAD + 1)
+    if (request.content_length or 0) > MAX_UPLOAD:
+        raise too_large
+    data = bytearray()
+    async for chunk in request.content.iter_chunked(64 * 1024):
+        data += chunk
+        if len(data) > MAX_UPLOAD:  # the announced length may be missing
+            raise too_large
+    return bytes(data)
+
+
+def _language(request: web.Request) -> str | None:
+    first = request.headers.get("Accept-Language", "").split(",")[0].split(";")[0].strip()
+    return first[:20] or None

@@ -1,0 +1,1 @@
+"""From a person's wish to the plain values of a job."""

@@ -1,0 +1,86 @@
+"""What a model reads of a conversation so far: the newest turns that fit; pure.
+
+Servers that tell their context cut once more, by their own count of tokens.
+"""
+
+from dataclasses import dataclass
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.jobs import Job
+from queueing.core.requests import Chat, ChatMessage, File
+
+CHARS_PER_TOKEN = 3.5
+ANSWER_SHARE = 0.25  # of the context, kept free for the answer
+USUAL_CHARS = 24_000  # where nobody knows how much the model keeps in mind
+IDLE_S = 1800.0  # how long a private chat goes on with its last exchange, unless it is set
+PICTURES = 4  # the newest ones; each takes about a thousand tokens
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Talk:
+    """Turns of a conversation, oldest first, and the pictures they point to."""
+
+    turns: tuple[ChatMessage, ...] = ()
+    files: tuple[File, ...] = ()
+
+
+def room_chars(model: ModelSpec | None) -> int:
+    """Return how many characters of a conversation a model can be given."""
+    tokens = None if model is None else model.options.get("context_length")
+    if not isinstance(tokens, int) or isinstance(tokens, bool):
+        return USUAL_CHARS
+    return int(tokens * CHARS_PER_TOKEN * (1 - ANSWER_SHARE))
+
+
+def remembered_by(earlier: Job | None, model: ModelSpec | None) -> str | None:
+    """Return the server that has read a conversation, if the model it goes on with read it there."""
+    if earlier is None or model is None or earlier.model != model.name:
+        return None
+    return earlier.backend or earlier.remembered_by if isinstance(earlier.request, Chat) else None
+
+
+def continued(earlier: Talk, asked: Talk, *, system: str, room: int, sees: bool) -> Talk:
+    """Return the whole to send: the system prompt, what fits of the earlier turns, the question.
+
+    The oldest turns go first, in pairs of question and answer; the system prompt and the question
+    always stay. Pictures of earlier turns come along for a model that sees, the newest ones.
+    """
+    room -= len(system) + sum(len(turn.told) for turn in asked.turns)
+    kept: list[ChatMessage] = []
+    for turn in reversed([turn for turn in earlier.turns if turn.role != "system"]):
+        room -= len(turn.told)
+        if room < 0:
+            break
+        kept.insert(0, turn)
+    while kept and kept[0].role == "assistant":
+        del kept[0]
+    before = Talk(turns=tuple(kept), files=earlier.files)
+    whole = _joined(before if sees else _blind(before), asked)
+    front = (ChatMessage(role="system", text=system),) if system else ()
+    return Talk(turns=(*front, *whole.turns), files=whole.files)
+
+
+def _joined(before: Talk, asked: Talk) -> Talk:
+    """Put two talks together with the newest pictures of both."""
+    shift = len(before.files)
+    turns = (*before.turns, *(_moved(turn, shift) for turn in asked.turns))
+    files = (*before.files, *asked.files)
+    shown = sorted({index for turn in turns for index in turn.pictures})[-PICTURES:]
+    places = {index: place for place, index in enumerate(shown)}
+    return Talk(
+        turns=tuple(
+            turn.model_copy(
+                update={"pictures": tuple(places[i] for i in turn.pictures if i in places)}
+            )
+            for turn in turns
+        ),
+        files=tuple(files[index] for index in shown),
+    )
+
+
+def _moved(turn: ChatMessage, shift: int) -> ChatMessage:
+    return turn.model_copy(update={"pictures": tuple(index + shift for index in turn.pictures)})
+
+
+def _blind(talk: Talk) -> Talk:
+    return Talk(turns=tuple(turn.model_copy(update={"pictures": ()}) for turn in talk.turns))

@@ -1,0 +1,134 @@
+"""Pictures from strangers are checked before anything decodes them; results are made to fit.
+
+Pillow runs in threads: it releases the interpreter lock, so the event loop goes on meanwhile.
+"""
+
+import asyncio
+import io
+
+from PIL import Image
+
+from backends.media import films
+from backends.media.metadata import without_metadata
+from backends.media.metadata.kinds import SENT, is_film, is_sound, mime_of
+from queueing.core.requests import File
+
+MEGAPIXELS = 40
+_QUALITIES = (92, 85, 75, 60)
+_SHRINK = 0.75
+_SMALLEST_SIDE = 64
+_UPLOAD_S = 20.0  # for a stranger's film; results wait for the same processes
+
+# The warning is an error only where warnings are; our own check is stricter.
+_BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
+
+_encoders = asyncio.Semaphore(2)
+
+
+class BadPicture(Exception):
+    """Bytes that are no picture for us; `key` and `limit` make the text for the person."""
+
+    def __init__(self, key: str, limit: int = 0) -> None:
+        super().__init__(key)
+        self.key = key
+        self.limit = limit
+
+
+async def checked(data: bytes) -> File:
+    """Return a stranger's bytes as a picture file, or raise `BadPicture`.
+
+    Only PNG, JPEG and WebP are opened, the number of pixels is read before anything is decoded,
+    and the whole picture must decode. Our own name replaces the stranger's, and what a camera or a
+    program wrote beside the pixels is gone.
+    """
+    async with _encoders:
+        return await asyncio.to_thread(_checked, data)
+
+
+async def bare(data: bytes) -> bytes:
+    """Return a stranger's file as it may be kept: without anything beside pixels, film and sound.
+
+    What cannot be read becomes an empty file, since nobody knows what is in it; other kinds of
+    files stay as they are.
+    """
+    mime = mime_of(data)
+    try:
+        if is_film(mime) or is_sound(mime):
+            return await films.cleaned(data, wall_s=_UPLOAD_S)
+        return await asyncio.to_thread(without_metadata, data)
+    except (ValueError, films.FilmError):
+        return b""
+
+
+async def fitted(file: File, limit: int) -> File | None:
+    """Return a picture in at most `limit` bytes: itself, or re-encoded; None when hopeless.
+
+    Steps down quality first, then size. Files that are no pictures come back unchanged or None.
+    """
+    if len(file.data) <= limit:
+        return file
+    if not file.mime.startswith("image/"):
+        return None
+    async with _encoders:
+        return await asyncio.to_thread(_fitted, file, limit)
+
+
+async def dimensions(file: File) -> tuple[int, int] | None:
+    """Return a picture's width and height in pixels, None for anything else."""
+    return await asyncio.to_thread(_dimensions, file)
+
+
+def _dimensions(file: File) -> tuple[int, int] | None:
+    try:
+        with Image.open(io.BytesIO(file.data), formats=SENT) as picture:
+            return picture.size
+    except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
+        return None
+
+
+def _checked(data: bytes) -> File:
+    try:
+        data = without_metadata(data)
+        with Image.open(io.BytesIO(data), formats=SENT) as picture:
+            _require_size(picture)
+            picture.load()
+            kind = str(picture.format)
+    except BadPicture:
+        raise
+    except _BOMB:
+        raise BadPicture("problem.picture_pixels", MEGAPIXELS) from None
+    except Exception:  # noqa: BLE001  as above
+        raise BadPicture("problem.not_picture") from None
+    return File(name=f"picture.{kind.lower()}", mime=f"image/{kind.lower()}", data=data)
+
+
+def _require_size(picture: Image.Image) -> None:
+    if picture.width * picture.height > MEGAPIXELS * 1_000_000:
+        raise BadPicture("problem.picture_pixels", MEGAPIXELS)
+
+
+def _fitted(file: File, limit: int) -> File | None:
+    try:
+        with Image.open(io.BytesIO(file.data), formats=SENT) as opened:
+            picture = _flat(opened)
+    except Exception:  # noqa: BLE001
+        return None  # a server's result may be as broken as a stranger's picture
+    while min(picture.size) >= _SMALLEST_SIDE:
+        for quality in _QUALITIES:
+            out = io.BytesIO()
+            picture.save(out, "JPEG", quality=quality)
+            if out.tell() <= limit:
+                stem = file.name.rpartition(".")[0] or file.name
+                return File(name=f"{stem}.jpg", mime="image/jpeg", data=out.getvalue())
+        picture = picture.resize((int(picture.width * _SHRINK), int(picture.height * _SHRINK)))
+    return None
+
+
+def _flat(opened: Image.Image) -> Image.Image:
+    """JPEG knows no transparency: lay the picture on white."""
+    if opened.mode not in {"RGBA", "LA", "PA", "P"}:
+        return opened.convert("RGB")
+    layered = opened.convert("RGBA")
+    ground = Image.new("RGB", layered.size, "white")
+    ground.paste(layered, mask=layered.getchannel("A"))
+    return ground

@@ -1,0 +1,301 @@
+"""Composes everything: the one place that knows database, queue, backends, presenter and chats.
+
+What starts first stops last: chats, then presenter, then queue; so while running jobs get their
+grace, their messages are still edited.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from backends.common.memory import NvmlProbe
+from backends.registry import connect
+from bot.chat.api.base import ChatPlatform
+from bot.chat.api.chat_settings import ChatSettingsTable
+from bot.chat.commands.context import Context, Defaults
+from bot.chat.commands.registry import COMMANDS, work
+from bot.chat.delivery.links import Links
+from bot.chat.delivery.originals import OriginalHints
+from bot.chat.delivery.presenter import Presenter
+from bot.chat.dispatch.dispatcher import Dispatcher
+from bot.chat.records.message_records import MIGRATIONS, MessageRecords
+from bot.chat.records.stored_chat_log import SqliteLog
+from bot.config.load import Config
+from bot.people.audit_log import AuditLog
+from bot.people.invites import Invites
+from bot.people.received import Received
+from bot.people.users import People
+from bot.runtime.background import discover, keep_all_up, tidy
+from bot.runtime.enhancer import Enhancer
+from bot.runtime.overview import overview
+from bot.runtime.past_pictures import ResultPictures
+from bot.runtime.platforms import Fittings, platforms
+from bot.runtime.retention import most_mb
+from queueing.core.catalog import Catalog
+from queueing.core.clock import SystemClock
+from queueing.core.ports import Backend, Clock
+from queueing.service.jobqueue import JobQueue
+from queueing.store import Database, SqliteStore, open_database
+
+log = logging.getLogger(__name__)
+
+_GRACE_S = 4.0  # for running jobs at an orderly stop
+_SETTLE_S = 1.5  # then for their last messages; what is not delivered is kept
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BotParts:
+    """A running bot's parts, for those who look inside: the demo and tests."""
+
+    queue: JobQueue
+    database: Database
+    store: SqliteStore
+    gate: Dispatcher
+    presenter: Presenter
+    enhancer: Enhancer
+    records: MessageRecords
+    chat_log: SqliteLog
+    platforms: Sequence[ChatPlatform]
+    backends: Mapping[str, Backend]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Books:
+    """What the bot itself keeps in the database."""
+
+    records: MessageRecords
+    people: People
+    audit: AuditLog
+    chat_log: SqliteLog
+    invites: Invites | None
+    links: Links
+    past: ResultPictures
+
+
+MakePlatforms = Callable[[Fittings], Sequence[ChatPlatform]]
+
+
+class App:
+    """The bot of one configuration."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        database_url: str,
+        clock: Clock,
+        make_platforms: MakePlatforms,
+        make_backend: Callable[..., Backend],
+        inline: bool,
+    ) -> None:
+        self._config = config
+        self._access = config.access()
+        self._database_url = database_url
+        self._clock = clock
+        self._make_platforms = make_platforms
+        self._make_backend = make_backend
+        self._inline = inline
+
+    async def run(self) -> None:
+        """Run until cancelled, then stop in order.
+
+        Raises `StoreError` when the database cannot be used, `BadModel` for a model that cannot
+        work, and `ChatRefused` when no chat at all lets the bot in.
+        """
+        async with self.running() as parts:
+            await parts.queue.run()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[BotParts]:
+        """Provide the parts with chats and presenter at work; the caller runs the queue."""
+        async with AsyncExitStack() as stack:
+            parts = await self._open(stack)
+            async with (
+                _beside(
+                    keep_all_up(parts.platforms, parts.gate),
+                    tidy(
+                        parts.database,
+                        parts.store,
+                        parts.chat_log,
+                        self._clock,
+                        self._config.retention,
+                    ),
+                    discover(parts.queue, parts.backends),
+                ),
+                _beside(parts.presenter.run(), parts.enhancer.run()),
+            ):
+                try:
+                    yield parts
+                finally:
+                    parts.gate.close()
+                    await parts.presenter.settle(_SETTLE_S)
+
+    async def _open(self, stack: AsyncExitStack) -> BotParts:
+        database = await open_database(
+            self._database_url,
+            migrations=(MIGRATIONS,),
+            inline=self._inline,
+            most_mb=most_mb(self._config.retention),
+        )
+        stack.push_async_callback(database.aclose)
+        store, books = SqliteStore(database), await self._read_books(database)
+        await store.prepare()
+        catalog = self._config.catalog()
+        backends = self._connect(catalog, stack)
+        queue = self._make_queue(store, catalog, backends, stack)
+        made = self._make_platforms(self._fittings(queue, books))
+        rooms = ChatSettingsTable(
+            by_key={name: room.room() for name, room in self._config.rooms.items()}
+        )
+        context = self._context(queue, books, rooms)
+        presenter = Presenter(
+            queue=queue,
+            records=books.records,
+            people=books.people,
+            platforms={platform.name: platform for platform in made},
+            clock=self._clock,
+            work=partial(work, context),
+            rooms=rooms,
+            originals=OriginalHints(books.links, on_page=self._config.chats.web is not None),
+            busy_after_s=self._config.limits.busy_after_s,
+        )
+        enhancer = Enhancer(queue, self._clock, rooms)
+        queue.subscribe(presenter.notice)
+        queue.subscribe(enhancer.notice)
+        return BotParts(
+            queue=queue,
+            database=database,
+            store=store,
+            gate=Dispatcher(context, presenter),
+            presenter=presenter,
+            enhancer=enhancer,
+            records=books.records,
+            chat_log=books.chat_log,
+            platforms=made,
+            backends=backends,
+        )
+
+    async def _read_books(self, database: Database) -> _Books:
+        web = self._config.chats.web
+        people = People(database)
+        links = await Links.read(
+            database,
+            people,
+            self._clock,
+            page=web.page() if web and web.url else None,
+            days=self._config.retention.days,
+        )
+        return _Books(
+            records=MessageRecords(database),
+            people=people,
+            audit=AuditLog(database),
+            chat_log=SqliteLog(database),
+            invites=await Invites.read(database, web.page()) if web and web.token else None,
+            links=links,
+            past=ResultPictures(database, links),
+        )
+
+    def _connect(self, catalog: Catalog, stack: AsyncExitStack) -> Mapping[str, Backend]:
+        """Return the backends, none of them asked anything yet. Raises `BadModel`."""
+        backends = {spec.name: self._make_backend(spec) for spec in catalog.backends.values()}
+        for backend in backends.values():
+            stack.push_async_callback(backend.aclose)
+        for model in catalog.models.values():
+            for name in model.backends:
+                backends[name].check(model)
+        return backends
+
+    def _make_queue(
+        self,
+        store: SqliteStore,
+        catalog: Catalog,
+        backends: Mapping[str, Backend],
+        stack: AsyncExitStack,
+    ) -> JobQueue:
+        memory = NvmlProbe()
+        stack.push_async_callback(memory.aclose)
+        return JobQueue(
+            store=store,
+            catalog=catalog,
+            backends=backends,
+            clock=self._clock,
+            rules=self._config.scheduling.rules(),
+            memory=memory,
+            runner=uuid4().hex,
+            grace_s=_GRACE_S,
+        )
+
+    def _fittings(self, queue: JobQueue, books: _Books) -> Fittings:
+        return Fittings(
+            records=books.records,
+            access=self._access,
+            clock=self._clock,
+            chat_log=books.chat_log,
+            overview=lambda: overview(queue.models()),
+            web_people=books.invites,
+            originals=books.links,
+            past=books.past,
+            files_per_hour_mb=self._config.limits.files_per_hour_mb,
+        )
+
+    def _context(self, queue: JobQueue, books: _Books, rooms: ChatSettingsTable) -> Context:
+        defaults = self._config.defaults
+        return Context(
+            queue=queue,
+            records=books.records,
+            people=books.people,
+            audit=books.audit,
+            access=self._access,
+            clock=self._clock,
+            defaults=Defaults(image=defaults.image, ask=defaults.ask),
+            commands=COMMANDS,
+            rooms=rooms,
+            styles={name: style.style() for name, style in self._config.styles.items()},
+            chat_logs={"web": books.chat_log},
+            invites=books.invites,
+            naming=self._config.chats.naming(),
+            received=Received(self._config.limits.files_per_hour_mb, self._clock),
+            idle_s=self._config.conversation.idle,
+            links=books.links,
+        )
+
+
+def build(
+    config: Config,
+    *,
+    database_url: str | None = None,
+    clock: Clock | None = None,
+    make_platforms: MakePlatforms | None = None,
+    make_backend: Callable[..., Backend] = connect,
+    inline: bool = False,
+) -> App:
+    """Return the bot of a configuration; nothing is opened or connected yet.
+
+    The overrides are for the demo and for tests: other chats, other servers, virtual time (with
+    `inline`, the database works in the calling thread).
+    """
+    return App(
+        config,
+        database_url=config.database_url if database_url is None else database_url,
+        clock=clock or SystemClock(),
+        make_platforms=make_platforms or (lambda fittings: platforms(config.chats, fittings)),
+        make_backend=make_backend,
+        inline=inline,
+    )
+
+
+@asynccontextmanager
+async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run work beside the body: a failure of it stops the body, the body's end cancels it."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(each) for each in work]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()

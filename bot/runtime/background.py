@@ -1,0 +1,87 @@
+"""What goes on beside the queue for as long as the bot runs: chats kept up, retention, discovery.
+
+Each runs until it is cancelled, and no failure of one ends another.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from bot.chat.api.base import ChatPlatform, CommandHandler
+from bot.chat.api.errors import ChatRefused
+from bot.chat.records.stored_chat_log import SqliteLog
+from bot.config.sections import RetentionConfig
+from bot.runtime.retention import let_go
+from queueing.core.errors import BackendError, StoreError
+from queueing.core.ports import Backend, Clock
+from queueing.service.jobqueue import JobQueue
+from queueing.store import Database, SqliteStore
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
+_DISCOVER_EVERY_S = 60.0
+_TIDY_EVERY_S = 3600.0
+_LOOK_EVERY_S = 30.0  # whether much has come since
+_MUCH_LEAST_MB = 64
+
+
+async def keep_all_up(platforms: Sequence[ChatPlatform], door: CommandHandler) -> None:
+    """Run every chat; raise `ChatRefused` with every reason when none of them can ever be used."""
+    if platforms:
+        refusals = await asyncio.gather(*(_keep_up(platform, door) for platform in platforms))
+        raise ChatRefused("no chat can be used: " + "; ".join(refusals))
+
+
+async def _keep_up(platform: ChatPlatform, door: CommandHandler) -> str:
+    """Keep one platform up: it may fail, the others go on. Returns why it can never be used."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            await platform.run(door)
+        except ChatRefused as refused:
+            log.error("%s is off: %s", platform.name, refused)  # noqa: TRY400  not a bug
+            return f"{platform.name}: {refused}"
+        except Exception:
+            log.exception("%s failed; it starts again in %.0f s", platform.name, pause_s)
+        await asyncio.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+async def tidy(
+    database: Database,
+    store: SqliteStore,
+    chat_log: SqliteLog,
+    clock: Clock,
+    retention: RetentionConfig,
+) -> None:
+    """Let go of what retention no longer keeps: once an hour, and as soon as much has come."""
+    much_mb = max(_MUCH_LEAST_MB, retention.size_mb // 20)
+    while True:
+        used_mb = 0
+        try:
+            await let_go(store, chat_log, retention, clock.now())
+            used_mb = await database.used_mb()
+        except Exception:
+            log.exception("retention failed; it is tried again")
+        for _ in range(int(_TIDY_EVERY_S / _LOOK_EVERY_S)):
+            await asyncio.sleep(_LOOK_EVERY_S)
+            with suppress(StoreError):  # the writer gets the error
+                if await database.used_mb() > used_mb + much_mb:
+                    break
+
+
+async def discover(queue: JobQueue, backends: Mapping[str, Backend]) -> None:
+    """Offer what servers with `discover: true` have, and what they gain later."""
+    asked = [spec.name for spec in queue.catalog.backends.values() if spec.discover]
+    while asked:
+        for name in asked:
+            known = queue.catalog.served_by(name)
+            try:
+                queue.extend(await backends[name].discover(known))
+            except BackendError as error:
+                log.info("%s: what it offers could not be asked: %s", name, error)
+            except Exception:
+                log.exception("%s: what it offers could not be read", name)
+        await asyncio.sleep(_DISCOVER_EVERY_S)

@@ -1,0 +1,156 @@
+"""Prompt enhancement: a text model improves what a person wrote for an image model.
+
+Owns the jobs it asks a text model for, from their acceptance to their end. The picture keeps its
+place and never waits longer than its hold: without an answer by then the original is drawn.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+
+from pydantic import ValidationError
+
+from bot.chat.api.chat_settings import ChatSettingsTable
+from bot.chat.api.origin import Origin
+from bot.requests.enhancement import OWNER, improved, question
+from queueing.core.errors import Refused, StoreError
+from queueing.core.events import Event, Forgotten, JobChanged
+from queueing.core.jobs import Job, JobState
+from queueing.core.ports import Admission, Clock
+from queueing.core.requests import Chat, TextToImage
+from queueing.service.jobqueue import JobQueue
+
+log = logging.getLogger(__name__)
+
+
+# ---------------------------------------------------------------- decisions
+
+
+# ---------------------------------------------------------------- the service
+
+
+class Enhancer:
+    """Asks for better prompts of held pictures and lets the pictures go."""
+
+    def __init__(self, queue: JobQueue, clock: Clock, rooms: ChatSettingsTable) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._rooms = rooms
+        self._held: asyncio.Queue[Job] = asyncio.Queue()
+        self._taken: set[int] = set()  # pictures under way: a repeated call tells of one again
+        self._ends: dict[int, asyncio.Future[None]] = {}  # by picture and by question
+
+    def notice(self, event: Event) -> None:
+        """Take up pictures that are held, and the ends of what is awaited."""
+        if isinstance(event, Forgotten):
+            for job_id in event.job_ids & self._ends.keys():
+                _resolve(self._ends[job_id])
+        if not isinstance(event, JobChanged):
+            return
+        job = event.job
+        if event.event is None and self._is_held(job) and job.id not in self._taken:
+            self._taken.add(job.id)
+            self._held.put_nowait(job)
+        elif job.state.final and job.id in self._ends:
+            _resolve(self._ends[job.id])
+
+    def _is_held(self, job: Job) -> bool:
+        waits = job.state is JobState.PENDING and job.attempt == 0
+        return waits and job.not_before > self._clock.now()
+
+    async def run(self) -> None:
+        """Serve until cancelled; begins with what an earlier run left behind."""
+        async with asyncio.TaskGroup() as tasks:
+            left = await self._queue.unacknowledged(OWNER)
+            for question in left:
+                tasks.create_task(self._guarded(self._take_up(question), question))
+            # A call that was not confirmed to its chat before a crash is handed over once more.
+            taken_up = {question.parent for question in left}
+            while True:
+                picture = await self._held.get()
+                if picture.id not in taken_up:
+                    tasks.create_task(self._guarded(self._enhance(picture), picture))
+
+    async def _guarded(self, steps: Coroutine[None, None, None], job: Job) -> None:
+        """Keep a bug away from everything else: the hold ends by itself."""
+        try:
+            await steps
+        except StoreError as error:
+            log.warning("job %d: its enhancement is given up: %s", job.id, error)
+        except Exception:
+            log.exception("job %d: its enhancement failed", job.id)
+        finally:
+            self._taken.discard(job.id)
+
+    async def _take_up(self, question: Job) -> None:
+        """Go on with a question of an earlier run, whatever has become of its picture."""
+        picture = await self._queue.get(question.parent or 0)
+        if picture is None or picture.state is not JobState.PENDING or picture.attempt:
+            await self._end(question)
+        else:
+            await self._see_through(picture, question)
+
+    async def _enhance(self, picture: Job) -> None:
+        spec = self._queue.catalog.find(picture.model)
+        request = picture.request
+        if spec is None or spec.enhance is None or not isinstance(request, TextToImage):
+            return
+        try:
+            asked = await self._queue.submit(
+                question(picture, request, spec.enhance), limits=Admission()
+            )
+        except Refused as refused:
+            log.info("job %d: its prompt stays as it is: %s", picture.id, refused)
+            await self._queue.amend(picture.id, request)
+            return
+        await self._see_through(picture, asked)
+
+    async def _see_through(self, picture: Job, asked: Job) -> None:
+        """Wait for the answer as long as the picture may be held, then let the picture go."""
+        await self._ended(picture, asked)
+        current = await self._queue.get(asked.id) or asked
+        request = picture.request
+        if current.state is JobState.COMPLETED and isinstance(request, TextToImage):
+            output = await self._queue.output(current)
+            request = self._acceptable(picture, improved(request, output.text if output else ""))
+        amended = await self._queue.amend(picture.id, request)
+        if amended is not None and request != picture.request:
+            log.info("job %d: its prompt was improved by job %d", picture.id, asked.id)
+        await self._end(current)
+
+    def _acceptable(self, picture: Job, better: TextToImage) -> TextToImage | Chat:
+        """Return the better request, or the original when its chat would have refused the better."""
+        try:
+            origin = Origin.model_validate_json(picture.reply_to)
+        except ValidationError:
+            return better
+        unwanted = self._rooms.of(origin.platform, origin.places).unwanted([better.prompt])
+        return better if unwanted is None else picture.request
+
+    async def _ended(self, picture: Job, asked: Job) -> None:
+        """Return when the question or the picture has ended, or the hold is over."""
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ends[picture.id] = self._ends[asked.id] = end
+        try:
+            async with asyncio.timeout(max(0.0, picture.not_before - self._clock.now())):
+                for job_id in (picture.id, asked.id):  # it may have ended before we listened
+                    current = await self._queue.get(job_id)
+                    if current is None or current.state.final:
+                        return
+                await end
+        except TimeoutError:
+            log.info("job %d: no better prompt in time", picture.id)
+        finally:
+            del self._ends[picture.id], self._ends[asked.id]
+
+    async def _end(self, asked: Job) -> None:
+        """End a question that nobody waits for; one whose picture was forgotten goes with it."""
+        ended = await self._queue.cancel(asked.id)
+        await self._queue.acknowledge(ended or asked)
+        if await self._queue.get(asked.parent or 0) is None:
+            await self._queue.forget(OWNER, lambda job: job.id == asked.id)
+
+
+def _resolve(end: asyncio.Future[None]) -> None:
+    if not end.done():
+        end.set_result(None)

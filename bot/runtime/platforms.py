@@ -1,0 +1,101 @@
+"""The chat platforms there are: one line each, and how each is made from its settings."""
+
+from collections.abc import Callable, Mapping
+
+from bot.chat.api.base import ChatPlatform
+from bot.chat.api.original_links import Originals
+from bot.chat.commands.registry import COMMANDS
+from bot.chat.records.chat_log import ChatLog
+from bot.chat.records.message_records import MessageRecords
+from bot.chat.texts import describe
+from bot.config.chats import ChatsConfig
+from bot.people.access import Access
+from bot.people.web_people import WebPeople
+from bot.platforms.discord.platform import Discord
+from bot.platforms.telegram.platform import Telegram
+from bot.platforms.web.platform import Web
+from bot.platforms.web.small import PastPictures
+from bot.platforms.web.wire import ModelLine
+from queueing.core.ports import Clock
+
+
+class Fittings:
+    """What platforms may need of the rest of the bot."""
+
+    def __init__(
+        self,
+        *,
+        records: MessageRecords,
+        access: Access,
+        clock: Clock,
+        chat_log: ChatLog | None,
+        overview: Callable[[], tuple[ModelLine, ...]] | None,
+        web_people: WebPeople | None = None,
+        originals: Originals | None = None,
+        past: PastPictures | None = None,
+        files_per_hour_mb: int | None = None,
+    ) -> None:
+        self.records = records
+        self.access = access
+        self.clock = clock
+        self.chat_log = chat_log
+        self.overview = overview
+        self.web_people = web_people
+        self.originals = originals
+        self.past = past
+        self.files_per_hour_mb = files_per_hour_mb
+
+
+def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
+    if chats.discord is None:
+        return None
+    token = chats.discord.token.get_secret_value()
+    return Discord(token, describe=describe, notes=fittings.records, commands=COMMANDS)
+
+
+def _telegram(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
+    if chats.telegram is None:
+        return None
+    api_url = chats.telegram.api_url
+    return Telegram(
+        chats.telegram.token.get_secret_value(),
+        base_url=f"{api_url}/bot" if api_url else None,
+        base_file_url=f"{api_url}/file/bot" if api_url else None,
+        admins=fittings.access.admin_ids("telegram"),
+        groups=fittings.access.places_of("telegram:group-admins"),
+        describe=describe,
+    )
+
+
+def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
+    if chats.web is None:
+        return None
+    token = chats.web.token
+    return Web(
+        host=chats.web.host,
+        port=chats.web.port,
+        names=chats.web.all_names(),
+        proxies=chats.web.proxies,
+        files_per_hour_mb=fittings.files_per_hour_mb,
+        token=token.get_secret_value() if token else None,
+        people=fittings.web_people,
+        log=fittings.chat_log,
+        overview=fittings.overview,
+        is_admin=fittings.access.is_admin,
+        originals=fittings.originals,
+        past=fittings.past,
+        clock=fittings.clock,
+    )
+
+
+PLATFORMS: Mapping[str, Callable[[ChatsConfig, Fittings], ChatPlatform | None]] = {
+    "discord": _discord,
+    "telegram": _telegram,
+    "web": _web,
+}
+
+
+def platforms(chats: ChatsConfig, fittings: Fittings) -> tuple[ChatPlatform, ...]:
+    """Return the platforms that are configured, none of them connected yet."""
+    made = (make(chats, fittings) for make in PLATFORMS.values())
+    return tuple(platform for platform in made if platform is not None)

@@ -1,0 +1,85 @@
+"""Settles the process before the bot opens anything: what it may take, and who may read its files.
+
+Owns nothing afterwards. Where a system does not know of something here, it stays as it was.
+"""
+
+import ctypes
+import encodings
+import importlib
+import logging
+import sys
+
+from PIL import Image
+
+from bot.platforms.web.open_files import open_files
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+FEW_FILES = 512  # open at once; with fewer, the page takes fewer visitors, and it is worth a word
+_MANY_FILES = 8192
+
+# Settings of glibc's allocator, from its malloc.h.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_LARGE = 256 * 1024  # bytes; such a block goes back to the system the moment it is freed
+_ARENAS = 2
+
+_log = logging.getLogger(__name__)
+
+
+def settle() -> None:
+    """Prepare the process; call it once, when the log is set up and before threads begin."""
+    give_memory_back()
+    allow_open_files()
+    import_what_comes_late()
+
+
+def allow_open_files() -> None:
+    """Raise the number of files that may be open to what the system allows, and say where it is low."""
+    if resource is None:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        except (OSError, ValueError) as error:
+            _log.debug("the limit of open files stays at %d: %s", soft, error)
+    if open_files() < FEW_FILES:
+        _log.warning(
+            "only %d files may be open at once, so the page takes fewer visitors:"
+            " allow more (ulimit -n, or LimitNOFILE= of the service)",
+            open_files(),
+        )
+
+
+def import_what_comes_late() -> None:
+    """Import what libraries import when they first need it, while files can surely be opened."""
+    Image.preinit()
+    for plugin in ("WebP", "Avif"):  # of the formats that are read, those that are not among these
+        importlib.import_module(f"PIL.{plugin}ImagePlugin")
+    for codec in ("utf_8", "utf_16_le", "utf_16", "utf_32", "latin_1", "cp1252", "idna", "ascii"):
+        importlib.import_module(f"{encodings.__name__}.{codec}")
+
+
+def give_memory_back() -> None:
+    """Have freed memory returned to the system.
+
+    glibc raises its idea of a large block to the largest one freed so far and keeps an arena for
+    each thread, so a busy hour with files of 25 MB would be held for good. Setting these numbers
+    also keeps them where they are.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # another C library, such as musl
+        return
+    for setting, value in (
+        (_MMAP_THRESHOLD, _LARGE),
+        (_TRIM_THRESHOLD, _LARGE),
+        (_ARENA_MAX, _ARENAS),
+    ):
+        mallopt(setting, value)

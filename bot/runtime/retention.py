@@ -1,0 +1,34 @@
+"""What is kept of delivered work, by age and by size: jobs and the web chat's messages together."""
+
+import logging
+
+from bot.chat.records.stored_chat_log import SqliteLog
+from bot.config.sections import RetentionConfig
+from queueing.core.ports import Store
+
+log = logging.getLogger(__name__)
+
+_ROOM_MB = 512
+_DAY_S = 24 * 3600.0
+
+
+def most_mb(kept: RetentionConfig) -> int:
+    """Return how large the database may become: what is kept, and what comes before it is tidied.
+
+    Beyond that it is as full as a disk: nothing is accepted, and results wait for room.
+    """
+    return kept.size_mb + kept.size_mb // 4 + _ROOM_MB
+
+
+async def let_go(store: Store, chat_log: SqliteLog, kept: RetentionConfig, now: float) -> None:
+    """Delete what is older or more than is to be kept. Idempotent; raises `StoreError`.
+
+    The page's pictures are copies of what jobs hold, so they may take half of the size; jobs have
+    all that these leave.
+    """
+    before = now - kept.days * _DAY_S
+    page_mb = await chat_log.shrink(kept.size_mb // 2)
+    gone = await store.purge(before, keep_mb=kept.size_mb - page_mb)
+    if gone:
+        log.info("retention: %d jobs deleted", gone)
+    await chat_log.expire(before)

@@ -1,0 +1,172 @@
+"""The models, hosts and backends of an installation, and looking them up by name.
+
+Built once from the configuration (and from discovery); plain values without behaviour of servers.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from queueing.core.errors import NotCapable, UnknownModel
+from queueing.core.near import near
+from queueing.core.requests import Capability
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timeouts:
+    """How long a server may be silent, in seconds; `None` for no limit.
+
+    `first_s` to the first sign of progress, `idle_s` between signs, `total_s` in all, `load_s`
+    for a load.
+    """
+
+    load_s: float = 150.0
+    first_s: float | None = 300.0
+    idle_s: float | None = 120.0
+    total_s: float | None = 1800.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelSpec:
+    """An entry of the catalog a person can name.
+
+    `backends` are the names of backends able to serve it, in order of preference. `vram_mb` is
+    what a copy takes; None means "measure it on the first load" and takes a host alone until
+    then. `enhance` names the text model that improves prompts for this one, None for nobody.
+    `load_s` and `service_s` are priors, replaced by what is learned. `options` are for the
+    backend's kind alone (a workflow file, the server's own id of the model, …).
+    """
+
+    name: str
+    backends: tuple[str, ...]
+    capabilities: frozenset[Capability]
+    aliases: tuple[str, ...] = ()
+    vram_mb: int | None = None
+    parallel: int = 1
+    load_s: float = 30.0
+    service_s: float = 15.0
+    max_attempts: int = 3
+    max_waiting: int = 500
+    preload: bool = False
+    enhance: str | None = None
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    options: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BackendSpec:
+    """An inference server on a host.
+
+    `parallel` bounds what it runs at once over all models; `serial` servers do one thing at a
+    time, loads included. `max_models` is how many models it keeps at once (1 for a plain ComfyUI
+    process), None for as many as fit. `offloads`: it can run models larger than its card, slowly,
+    with parts of them in the machine's memory. `options` are for the backend's kind alone.
+    """
+
+    name: str
+    kind: str
+    url: str = ""
+    parallel: int = 64
+    serial: bool = False
+    max_models: int | None = None
+    offloads: bool = False
+    discover: bool = False
+    options: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostSpec:
+    """A memory budget: one card, or a machine without one.
+
+    `margin` is the usable share of `vram_mb`. `gpu` names the local card for NVML (index or
+    UUID), None where the card is elsewhere or there is none.
+    """
+
+    name: str
+    vram_mb: int
+    backends: tuple[BackendSpec, ...]
+    margin: float = 0.8
+    gpu: str | None = None
+
+    @property
+    def usable_mb(self) -> int:
+        """What models may take together."""
+        return int(self.vram_mb * self.margin)
+
+
+LEAST_MISSPELT, MOST_MISSPELT = 3, 40  # letters of a word that may be a misspelt name
+
+
+class Catalog:
+    """Finds models by name or alias, and where they can run. Immutable."""
+
+    def __init__(self, models: Iterable[ModelSpec], hosts: Iterable[HostSpec]) -> None:
+        self.models: Mapping[str, ModelSpec] = {model.name: model for model in models}
+        self.hosts: Mapping[str, HostSpec] = {host.name: host for host in hosts}
+        self.backends: Mapping[str, BackendSpec] = {
+            backend.name: backend for host in self.hosts.values() for backend in host.backends
+        }
+        self.host_of: Mapping[str, str] = {
+            backend.name: host.name for host in self.hosts.values() for backend in host.backends
+        }
+        self._by_word: dict[str, ModelSpec] = {}
+        for model in self.models.values():
+            for word in (model.name, *model.aliases):
+                self._by_word.setdefault(word.casefold(), model)
+
+    def served_by(self, backend: str) -> tuple[ModelSpec, ...]:
+        """Return the models a backend is able to serve, in the configuration's order."""
+        return tuple(model for model in self.models.values() if backend in model.backends)
+
+    def find(self, word: str) -> ModelSpec | None:
+        """Return the model of that name or alias, whatever its case, or None."""
+        return self.models.get(word) or self._by_word.get(word.casefold())
+
+    def named(self, word: str) -> ModelSpec:
+        """Return the model of that name or alias; raise `UnknownModel` with those of like names."""
+        model = self.find(word)
+        if model is None:
+            raise UnknownModel(word, self.nearest(word))
+        return model
+
+    def require(self, word: str, capability: Capability) -> ModelSpec:
+        """Return the model of that name or alias if it is able; raise `Refused` otherwise."""
+        model = self.find(word)
+        if model is None:
+            raise UnknownModel(word, self.nearest(word, capability), self.able(capability))
+        if capability not in model.capabilities:
+            raise NotCapable(model.name, capability, self.able(capability))
+        return model
+
+    def able(self, capability: Capability) -> tuple[str, ...]:
+        """Return the names of all models with that capability, in the configuration's order."""
+        return tuple(m.name for m in self.models.values() if capability in m.capabilities)
+
+    def nearest(self, word: str, capability: Capability | None = None) -> tuple[str, ...]:
+        """Return up to three names a person may have meant."""
+        words = [
+            known
+            for known, model in self._by_word.items()
+            if capability is None or capability in model.capabilities
+        ]
+        close = near(word, words, most=3, alike=0.5)
+        return tuple(dict.fromkeys(self._by_word[known].name for known in close))
+
+    def misspelt(self, word: str, capability: Capability) -> str | None:
+        """Return the model of that capability whose name or alias a word is, but for a letter or two.
+
+        None for a model's own word, its plural, and words and names too short to tell.
+        """
+        word = word.casefold()
+        if not LEAST_MISSPELT <= len(word) <= MOST_MISSPELT or word in self._by_word:
+            return None
+        words = [
+            known
+            for known, model in self._by_word.items()
+            if len(known) > LEAST_MISSPELT
+            and known != word.removesuffix("s")
+            and capability in model.capabilities
+        ]
+        close = near(word, words, alike=0.75)
+        return self._by_word[close[0]].name if close else None

@@ -1,0 +1,136 @@
+"""The errors of the queue: few classes, one for each reaction of the caller.
+
+QueueError
+├─ Refused             nothing was accepted
+│  ├─ UnknownModel     no such model; carries the nearest names
+│  ├─ NotCapable       the model exists but cannot do this
+│  ├─ NoServer         no server can run the model, at least for now
+│  ├─ LimitReached     too many open jobs of this person, or the line is full
+│  └─ NotAccepting     the queue takes no new jobs (full or damaged disk)
+├─ StaleJob            somebody was faster; drop the change
+├─ StoreError          the database cannot be used; the text is for the operator
+└─ BackendError        an inference server could not do it
+   ├─ Rejected         the request is wrong for this server; fail at once
+   ├─ Unavailable      server or network; retry, and mark the backend down for a while
+   ├─ Interrupted      somebody stopped the attempt there; retry, the server is well
+   ├─ OutOfMemory      retry after an eviction
+   ├─ NotLoaded        somebody else unloaded the model; the job goes back to its place
+   └─ BadModel         configuration; stop at start with the setting's path
+"""
+
+from collections.abc import Sequence
+
+from queueing.core.problems import Problem
+
+
+class QueueError(Exception):
+    """Base of everything the queue raises on purpose.
+
+    Its text is for the log. `problem` is what the person who asked is told, None where the class
+    says enough.
+    """
+
+    def __init__(self, cause: str = "", *, problem: Problem | None = None) -> None:
+        super().__init__(cause)
+        self.problem = problem
+
+
+class Refused(QueueError):
+    """A request was not accepted; nothing was stored."""
+
+
+class UnknownModel(Refused):
+    """No model of that name or alias is in the catalog; `able` are those that would do."""
+
+    def __init__(self, name: str, nearest: Sequence[str] = (), able: Sequence[str] = ()) -> None:
+        super().__init__(f"unknown model {name!r}")
+        self.name = name
+        self.nearest = tuple(nearest)
+        self.able = tuple(able)
+
+
+class NotCapable(Refused):
+    """The named model cannot do what was asked; `able` are models that can."""
+
+    def __init__(self, model: str, capability: str, able: Sequence[str] = ()) -> None:
+        super().__init__(f"{model} cannot do {capability}")
+        self.model = model
+        self.capability = capability
+        self.able = tuple(able)
+
+
+class NoServer(Refused):
+    """No server can run the model: none is large enough, or none could load it.
+
+    `again_at` is when a load is tried again (UNIX seconds), None where it would be no use.
+    """
+
+    def __init__(self, model: str, again_at: float | None) -> None:
+        super().__init__(f"no server can run {model}")
+        self.model = model
+        self.again_at = again_at
+
+
+class LimitReached(Refused):
+    """A limit on open jobs (`scope` "owner") or on a line's depth (`scope` "line") is reached."""
+
+    def __init__(self, scope: str, limit: int) -> None:
+        super().__init__(f"limit of {limit} reached ({scope})")
+        self.scope = scope
+        self.limit = limit
+
+
+class NotAccepting(Refused):
+    """The queue accepts nothing now; `cause` is for the operator, `full_disk` for the text."""
+
+    def __init__(self, cause: str, *, full_disk: bool = False) -> None:
+        super().__init__(cause)
+        self.full_disk = full_disk
+
+
+class StaleJob(QueueError):
+    """The job changed since it was read; the caller drops its change or reads again."""
+
+
+class StoreError(QueueError):
+    """The database cannot be opened or used; the text tells the operator what to do."""
+
+
+class BackendError(QueueError):
+    """An inference server failed.
+
+    `cause` is for the operator's log; `retryable` tells whether another attempt can help.
+    """
+
+    retryable = True
+
+
+class Rejected(BackendError):
+    """The server understood the request and refuses it; trying again cannot help."""
+
+    retryable = False
+
+
+class Unavailable(BackendError):
+    """The server or the way to it failed; the job did nothing wrong.
+
+    `alone` is False where several jobs ran there when it died, so none can be blamed.
+    """
+
+
+class Interrupted(BackendError):
+    """Somebody stopped the attempt on the server itself, which is well."""
+
+
+class OutOfMemory(BackendError):
+    """The server ran out of memory; an eviction may help."""
+
+
+class NotLoaded(BackendError):
+    """The model is no longer in the server's memory; it must be loaded again."""
+
+
+class BadModel(BackendError):
+    """The model's configuration cannot work on this server; the text names the setting."""
+
+    retryable = False

@@ -1,0 +1,56 @@
+"""What the queue tells those who listen: changes that are committed, and how far work has come."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from queueing.core.jobs import Job, JobEvent
+from queueing.core.requests import Progress
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobChanged:
+    """A change of a job was committed; `event` is None for its acceptance or another request."""
+
+    job: Job
+    event: JobEvent | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progressed:
+    """A running attempt got further."""
+
+    job_id: int
+    progress: Progress
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinesMoved:
+    """Positions or reasons of the waiting jobs of `models` may have changed, and all their times.
+
+    The times of `outlooks` may have, because another line on their hosts moved; their own did not.
+    For those in `turned`, some of `models`, another kind of state has begun: another reason, or on
+    one of their hosts a load began, ended or failed, a copy left, a server went away or came back.
+    """
+
+    models: frozenset[str]
+    outlooks: frozenset[str] = frozenset()
+    turned: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Forgotten:
+    """These jobs, all ended, are about to be deleted for good: let go of them now."""
+
+    job_ids: frozenset[int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Erased:
+    """These jobs are deleted, durably."""
+
+    job_ids: frozenset[int]
+
+
+Event = JobChanged | Progressed | LinesMoved | Forgotten | Erased
+Listener = Callable[[Event], None]
+"""Called after the commit, in the event loop; must neither block nor raise."""

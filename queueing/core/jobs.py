@@ -1,0 +1,160 @@
+"""A job and its life: the state table, and nothing that acts on it.
+
+Everything that decides which change of state is legal lives in `TRANSITIONS`; `Store.apply`
+reads it, and the diagram in `docs/job-lifecycle.md` is compared with it by a test.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from queueing.core.quick import quick
+from queueing.core.requests import Capability, Chat, File, TextToImage
+
+LANES = ("vip", "normal", "relaxed")
+
+
+class JobState(StrEnum):
+    """The stored states of a job."""
+
+    PENDING = "pending"  # accepted, in its line or in its owner's back row
+    PROCESSING = "processing"  # a backend works on it; the router moved it here
+    COMPLETED = "completed"  # its output is stored; delivery is tracked separately
+    FAILED = "failed"  # ended with an error text
+    CANCELLED = "cancelled"  # ended by its owner or an admin
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing leads out of this state."""
+        return self in FINAL
+
+
+FINAL = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED})
+
+
+class JobEvent(StrEnum):
+    """What can happen to a job."""
+
+    START = "start"  # attempt + 1, sendings + 1; runner and backend noted
+    COMPLETE = "complete"  # output stored in the same transaction
+    RETRY = "retry"  # not_before set; keeps its place
+    RELEASE = "release"  # attempt - 1: an orderly stop or an eviction is not the job's fault
+    FAIL = "fail"  # short error text
+    CANCEL = "cancel"
+
+
+_PENDING = frozenset({JobState.PENDING})
+_PROCESSING = frozenset({JobState.PROCESSING})
+_OPEN = _PENDING | _PROCESSING
+
+TRANSITIONS: Mapping[JobEvent, tuple[frozenset[JobState], JobState]] = {
+    JobEvent.START: (_PENDING, JobState.PROCESSING),
+    JobEvent.COMPLETE: (_PROCESSING, JobState.COMPLETED),
+    JobEvent.RETRY: (_PROCESSING, JobState.PENDING),
+    JobEvent.RELEASE: (_PROCESSING, JobState.PENDING),
+    JobEvent.FAIL: (_OPEN, JobState.FAILED),
+    JobEvent.CANCEL: (_OPEN, JobState.CANCELLED),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewJob:
+    """A request to be accepted.
+
+    `owner` is whom limits count against ("telegram:42"). `key` makes acceptance idempotent: a
+    redelivered update finds the job it made before. `reply_to` is opaque to the queue; the bot
+    finds its chat by it. `parent` names the job an enhancement serves. `hold_s` keeps a job from
+    starting for that long after acceptance (its prompt is being enhanced); it keeps its place.
+    `remembered_by` is the backend that has read its conversation so far, None for a new one.
+    """
+
+    model: str
+    request: TextToImage | Chat
+    files: tuple[File, ...] = ()
+    owner: str
+    lane: str = "normal"
+    parent: int | None = None
+    reply_to: str = ""
+    key: str
+    hold_s: float = 0.0
+    remembered_by: str | None = None
+
+    @property
+    def needs(self) -> Capability:
+        """What a model must be able to do for the request with its files."""
+        match self.request:
+            case TextToImage(upscale=True):
+                return Capability.UPSCALE
+            case TextToImage():
+                return Capability.IMAGE_TO_IMAGE if self.files else Capability.TEXT_TO_IMAGE
+            case Chat():
+                return Capability.VISION if self.files else Capability.TEXT_TO_TEXT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """One stored request and its life; a change makes a new value.
+
+    Moments are UNIX seconds. `seq` is the place in its line, None while it waits in its owner's
+    back row. `attempt` counts the starts the job is charged for, `sendings` all of them, and never
+    goes back: no id made of it is used twice. `backend` names where the newest attempt runs or ran.
+    `suspect` marks a job that ran when its server died: it runs again alone. `remembered_by` names
+    the backend that has read its conversation so far; it may not exist any more.
+    """
+
+    id: int
+    model: str
+    request: TextToImage | Chat
+    owner: str
+    lane: str
+    parent: int | None
+    reply_to: str
+    state: JobState
+    seq: int | None
+    attempt: int
+    version: int
+    not_before: float
+    queued_at: float
+    started_at: float | None
+    finished_at: float | None
+    backend: str | None
+    suspect: bool
+    error: str | None  # the code of a `queueing.core.problems.Problem`
+    acknowledged: bool
+    sendings: int
+    remembered_by: str | None = None
+
+
+make_job = quick(Job)  # many are made: for each event, and for each forecast
+_NOTHING = TextToImage(prompt="")
+
+
+def stand_in(
+    job_id: int, model: str, queued_at: float, *, lane: str = "normal", suspect: bool = False
+) -> Job:
+    """Return a waiting job that nobody asked for: plans are tried on such, forecasts imagine them.
+
+    Its number is its place in line; 0 has none.
+    """
+    return make_job(
+        id=job_id,
+        model=model,
+        request=_NOTHING,
+        owner="",
+        lane=lane,
+        parent=None,
+        reply_to="",
+        state=JobState.PENDING,
+        seq=job_id or None,
+        attempt=0,
+        version=0,
+        not_before=0.0,
+        queued_at=queued_at,
+        started_at=None,
+        finished_at=None,
+        backend=None,
+        suspect=suspect,
+        error=None,
+        acknowledged=False,
+        sendings=0,
+    )

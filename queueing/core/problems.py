@@ -1,0 +1,99 @@
+"""Why something could not be done, as a value: what people read of it is in their own language.
+
+A job keeps it as a short code. The words are in `bot.chat.texts`.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from pydantic import ValidationError
+
+from queueing.core.requests import Record
+
+
+class What(StrEnum):
+    """What went wrong; the names of the values that come with it."""
+
+    TOLD = "told"  # text: a sentence an earlier version kept
+    BUG = "bug"
+    AWAY = "away"
+    STOPPED = "stopped"
+    MEMORY = "memory"
+    LATE = "late"
+    UNLOADED = "unloaded"
+    UNABLE = "unable"
+    LOST = "lost"
+    # What servers say of a request
+    TOO_LONG = "too_long"
+    TOO_LARGE = "too_large"
+    BLIND = "blind"
+    NO_MODEL = "no_model"
+    REFUSED = "refused"
+    SILENT = "silent"
+    ONLY_THOUGHTS = "only_thoughts"
+    MISCONFIGURED = "misconfigured"
+    STEP_FAILED = "step_failed"
+    NO_PICTURE = "no_picture"
+    KEPT_BACK = "kept_back"
+    DRAWS_ONLY = "draws_only"
+    NO_LORA = "no_lora"  # name
+    OTHER_LORAS = "other_loras"  # name, there
+    NOT_TAKEN = "not_taken"  # field
+    TAKES_NO = "takes_no"  # field
+    ONE_AT_A_TIME = "one_at_a_time"
+    NO_START = "no_start"
+    NEEDS_START = "needs_start"
+    BAD_PICTURE = "bad_picture"
+    BAD_START = "bad_start"
+    HUGE_PICTURE = "huge_picture"
+    NOTHING_TO_ENLARGE = "nothing_to_enlarge"
+    # What an admin wanted of a model or a machine
+    STAYS = "stays"
+    NO_ANSWER = "no_answer"  # backend
+    LOAD_LATE = "load_late"  # backend, seconds
+    LOAD_REFUSED = "load_refused"  # backend
+    LOAD_STOPPED = "load_stopped"  # backend
+    LOAD_SETUP = "load_setup"  # cause: as the log has it
+    FULL = "full"  # host
+    OTHER_WISH = "other_wish"
+    NOT_THERE = "not_there"  # model, host
+    NOWHERE = "nowhere"  # model
+    PAUSED = "paused"  # names
+    ALL_PAUSED = "all_paused"
+    RESUMED = "resumed"  # host
+    GONE = "gone"  # name
+    STORE = "store"
+
+
+class Problem(Record):
+    """What went wrong, with its values.
+
+    `attempts` is how often it was tried. `unloadable` names the model whose load it ended.
+    """
+
+    what: What
+    values: Mapping[str, str | int] = {}
+    attempts: int = 1
+    unloadable: str = ""
+
+    def __str__(self) -> str:
+        """Return it for the log."""
+        told = ", ".join(f"{name} {value}" for name, value in self.values.items())
+        return f"{self.what}: {told}" if told else str(self.what)
+
+    def code(self) -> str:
+        """Return the text by which `read` finds the same problem again."""
+        return self.model_dump_json(exclude_defaults=True)
+
+    @classmethod
+    def read(cls, code: str) -> "Problem":
+        """Return the problem of a code; earlier versions kept a sentence instead."""
+        try:
+            return cls.model_validate_json(code)
+        except ValidationError:
+            return cls(what=What.TOLD, values={"text": code})
+
+
+def problem(what: What, **values: str | int) -> Problem:
+    """Return a problem with its values."""
+    return Problem(what=what, values=values)

@@ -1,0 +1,134 @@
+"""What a person asks for, what goes to a backend and what comes back.
+
+Requests are validated records because they are stored as JSON and read back by later versions.
+They hold parameters only: picture bytes travel as `File`s beside them.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+SEED_MAX = 2**64 - 1  # the range of ComfyUI's seed inputs; -1 is refused there
+
+
+class Capability(StrEnum):
+    """What a model can do."""
+
+    TEXT_TO_IMAGE = "text-to-image"
+    IMAGE_TO_IMAGE = "image-to-image"
+    TEXT_TO_TEXT = "text-to-text"
+    VISION = "vision"
+    UPSCALE = "upscale"  # makes a picture larger
+
+
+class Record(BaseModel):
+    """Base of the validated, immutable records at the edges."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TextToImage(Record):
+    """Draw pictures from a prompt; `None` leaves the model's own default in force.
+
+    `width` and `height` are pixels; `strength` (0 to 1) counts only with an input picture, which
+    is the first of the job's files. With `upscale` that picture is made larger, nothing is drawn,
+    and the prompt only tells what it shows. `original` is what the person wrote, where a text
+    model has improved it and `prompt` is what came of that. `source` is the job of the same person
+    whose picture this one came from.
+    """
+
+    kind: Literal["text-to-image"] = "text-to-image"
+    prompt: str
+    negative: str | None = None
+    width: int | None = Field(default=None, ge=64, le=8192)
+    height: int | None = Field(default=None, ge=64, le=8192)
+    steps: int | None = Field(default=None, ge=1, le=200)
+    seed: int = Field(default=0, ge=0, le=SEED_MAX)
+    count: int = Field(default=1, ge=1, le=4)
+    guidance: float | None = Field(default=None, ge=0, le=100)
+    strength: float | None = Field(default=None, ge=0, le=1)
+    lora: str | None = None
+    upscale: bool = False
+    original: str | None = None
+    source: int | None = None
+
+
+class ChatMessage(Record):
+    """One turn of a conversation; `pictures` are indexes into the job's files.
+
+    `name` is who said it, where several people talk with a model.
+    """
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+    pictures: tuple[int, ...] = ()
+    name: str | None = None
+
+    @property
+    def told(self) -> str:
+        """What a model reads: the words, after their speaker's name where there is one."""
+        return self.text if self.name is None else f"{self.name}: {self.text}"
+
+
+class Chat(Record):
+    """Answer the last message of a conversation."""
+
+    kind: Literal["chat"] = "chat"
+    messages: tuple[ChatMessage, ...] = Field(min_length=1)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1)
+
+
+Request = Annotated[TextToImage | Chat, Field(discriminator="kind")]
+REQUESTS: TypeAdapter[TextToImage | Chat] = TypeAdapter(Request)  # reads a request back from JSON
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A named piece of bytes: a picture from a person, or a result."""
+
+    name: str
+    mime: str
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """One attempt at one request, as a backend gets it.
+
+    `key` is a canonical UUID derived from database, job and attempt: the server's id for the
+    attempt is known before it is sent and after any crash.
+    """
+
+    key: str
+    request: TextToImage | Chat
+    files: tuple[File, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Output:
+    """All a person can be given: a text, files, or both.
+
+    `missing` is the code of a `queueing.core.problems.Problem`: why some files are not among them.
+    """
+
+    text: str = ""
+    files: tuple[File, ...] = ()
+    missing: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """How far a running attempt is; never stored.
+
+    `text` is the whole answer so far, not the newest piece; `preview` a small picture. `ahead` counts
+    what others have put into the server's own queue before it; it has not begun then.
+    """
+
+    fraction: float | None = None
+    step: tuple[int, int] | None = None
+    text: str | None = None
+    preview: File | None = None
+    ahead: int | None = None

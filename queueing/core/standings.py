@@ -1,0 +1,104 @@
+"""Where jobs, models, servers and hosts stand, as people see it: the records of `queueing.service.status`."""
+
+from dataclasses import dataclass
+
+from queueing.core.jobs import Job
+from queueing.core.world import Reason, Residency
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trouble:
+    """A model that a backend could not load as it is, and when that is tried again.
+
+    `cause` is for the operator.
+    """
+
+    backend: str
+    cause: str
+    again_at: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """Where a job stands, for the person who waits.
+
+    `shown` is "pending", "needs-loading", "ready" or a stored state's value. `position` is one
+    more than the requests of its model that will start first; None unless it waits, and where that
+    cannot be said: `back_row` says that it has no place in line yet. `overtaken` counts those of
+    them that stand in other lanes, because a lane's share goes before: only they may come later
+    and raise a position.
+
+    `starts_at` and `done_at` are the expected moments of its start and its end (UNIX seconds), each
+    with the moments between which it will probably be. None where nothing can honestly be said;
+    none has passed. `done_spread_s` is how far the end may be off.
+    """
+
+    job: Job
+    shown: str
+    position: int | None = None
+    overtaken: int = 0
+    back_row: bool = False
+    reason: Reason | None = None
+    starts_at: float | None = None
+    starts_from: float | None = None
+    starts_until: float | None = None
+    done_at: float | None = None
+    done_from: float | None = None
+    done_until: float | None = None
+    done_spread_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CopyStatus:
+    """A copy of a model as people see it."""
+
+    backend: str
+    host: str
+    residency: Residency
+    pinned: bool
+    running: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelStatus:
+    """A model as people see it: where it is, its line, its usual time and why its line waits.
+
+    `vram_mb` is what a copy takes, as configured or as seen since; None until its first load.
+    `troubles` say where it could not be loaded.
+    """
+
+    name: str
+    waiting: int
+    running: int
+    copies: tuple[CopyStatus, ...]
+    reason: Reason | None
+    service_s: float
+    next_done_at: float | None  # when a job accepted now would be done
+    vram_mb: int | None
+    paused: bool
+    troubles: tuple[Trouble, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BackendStatus:
+    """A backend as people see it; `url` and `error`, the last failure's text, are for operators."""
+
+    name: str
+    host: str
+    kind: str
+    url: str
+    up: bool
+    since: float
+    description: str
+    error: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostStatus:
+    """A host as people see it: its memory, what the bot's models take of it, and whether it is paused."""
+
+    name: str
+    vram_mb: int
+    usable_mb: int
+    used_mb: int
+    paused: bool

@@ -1,0 +1,240 @@
+"""What `plan()` sees and what it answers: plain frozen values, without behaviour.
+
+The router builds a `World` from the store and the fleet, `plan()` answers with a `Plan`, and the
+router carries it out. Durations are seconds, moments UNIX seconds, memory MB.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import inf
+
+from queueing.core.jobs import Job
+
+
+class Residency(StrEnum):
+    """The small lifecycle of a copy: absent, loading, ready, unloading, absent."""
+
+    LOADING = "loading"
+    READY = "ready"
+    UNLOADING = "unloading"
+
+
+class Blocked(StrEnum):
+    """Why a model does not move; each has one sentence in `reasons.py` and in the texts."""
+
+    IN_LINE = "in-line"  # its copies are busy with jobs ahead
+    LOADING = "loading"  # being loaded, until `until`
+    OTHERS_FIRST = "others-first"  # `ahead` requests for `other` start on the host before it
+    ROOM_BUSY = "room-busy"  # what `other` runs there ends first, and then it is loaded
+    LOADER_BUSY = "loader-busy"  # the host loads `other` first, until `until`
+    RESERVED = "reserved"  # the host is reserved for `other`, which waits longer
+    GATED = "gated"  # ready, but `other` has waited longer and is let in first
+    NO_ROOM = "no-room"  # other programs hold the memory it needs
+    PINNED = "pinned"  # an admin keeps `other` in the memory it needs
+    OFFLINE = "offline"  # no host that has it is up, since `since`
+    LOAD_PAUSE = "load-pause"  # its last load failed; tried again at `until`
+    RETRY_PAUSE = "retry-pause"  # every waiting job pauses after a failed attempt until `until`
+    ENHANCING = "enhancing"  # a text model improves the prompts of its waiting jobs
+    PAUSED = "paused"  # by an admin
+    SUSPECT = "suspect"  # it runs alone, after `other` has ended
+    STARTING = "starting"  # it starts now
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """Why the waiting jobs of a model wait. `host` and `other` name a host and another model.
+
+    `ahead` counts the requests for `other` that start first, at least; `turn_at` is when the first
+    job that waits is expected to start, or the one whose reason it is, None where that is open.
+    """
+
+    why: Blocked
+    model: str
+    host: str | None = None
+    other: str | None = None
+    ahead: int | None = None
+    since: float | None = None
+    until: float | None = None
+    turn_at: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Copy:
+    """A model in (or on its way into or out of) a backend's memory.
+
+    `ready_at` is when it became ready, or is expected to. `running` counts the jobs it runs,
+    `ends_at` are their expected ends where known (estimates only; no decision about safety rests
+    on them). `pinned` copies are evicted only by an admin.
+    """
+
+    model: str
+    backend: str
+    residency: Residency
+    ready_at: float
+    vram_mb: int
+    running: int = 0
+    pinned: bool = False
+    ends_at: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BackendView:
+    """A backend as the planner sees it.
+
+    `busy` counts everything that occupies it: running jobs and, on a serial one, its load.
+    `max_models` bounds how many models it keeps at once (1 for a plain ComfyUI process); those that
+    take no memory do not count.
+    """
+
+    name: str
+    host: str
+    up: bool = True
+    since: float = 0.0
+    serial: bool = False
+    parallel: int = 64
+    busy: int = 0
+    max_models: int | None = None
+    unloads_together: bool = False
+    can_unload: bool = True
+    paused: bool = False
+    alone: bool = False  # a suspect job runs here: nothing else may start
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostView:
+    """A memory budget. `usable_mb` has the margin and other programs' memory taken off."""
+
+    name: str
+    usable_mb: int
+    budget_mb: int  # the margin taken off only: what it could offer with other programs gone
+    paused: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """The startable head of one lane of a model, and how many wait with it."""
+
+    lane: str
+    count: int
+    heads: tuple[Job, ...]
+    oldest_at: float
+    next_start_at: float | None = None
+    held: bool = False  # a job that may not start yet waits for its prompt, not after a failure
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The arrivals in one lane of a model: how many a second, and how many usually come together."""
+
+    per_s: float
+    together: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelView:
+    """A model as the planner sees it; only models that wait or have copies need be present.
+
+    `load_s` and `service_s` are learned or prior, by backend name with "" for the default.
+    `rate_per_s` is the arrival rate λ, `flows` its parts by lane; without them all who come
+    are taken to join the longest lane. `left_at` is its last eviction anywhere (0 for never),
+    `load_after` the end of the pause after failed loads.
+    """
+
+    name: str
+    vram_mb: int
+    backends: tuple[str, ...]
+    parallel: int = 1
+    load_s: Mapping[str, float] = field(default_factory=dict)
+    service_s: Mapping[str, float] = field(default_factory=dict)
+    rate_per_s: float = 0.0
+    flows: Mapping[str, Flow] = field(default_factory=dict)
+    left_at: float = 0.0
+    load_after: float = 0.0
+    paused: bool = False
+    waiting: tuple[Waiting, ...] = ()
+    wanted_by_admin: tuple[str, ...] = ()  # backends an admin asked to preload it on
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evict:
+    """Unload this idle copy."""
+
+    model: str
+    backend: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reservation:
+    """A host kept for a model that is overdue (rule R4); `due` orders them."""
+
+    host: str
+    backend: str
+    model: str
+    due: float
+    victims: tuple[Evict, ...]  # the copies that must leave
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rules:
+    """The planner's settings; the defaults are the study's."""
+
+    patience: float = 4.0  # κ of the age gate
+    age_limit_s: float = 120.0
+    gate: bool = True  # R4
+    replicate: bool = True  # R5
+    replicate_ratio: float = 3.0
+    lane_weights: Mapping[str, int] = field(
+        default_factory=lambda: {"vip": 4, "normal": 2, "relaxed": 1}
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class World:
+    """One snapshot of everything the decision depends on.
+
+    `watched_s` is for how long arrivals have been counted: what their rates rest on.
+    """
+
+    now: float
+    models: Mapping[str, ModelView]
+    hosts: Mapping[str, HostView]
+    backends: Mapping[str, BackendView]
+    copies: tuple[Copy, ...]
+    reservations: tuple[Reservation, ...] = ()  # of the last plan
+    lane_spent: Mapping[tuple[str, str], int] = field(default_factory=dict)  # of the last plan
+    rules: Rules = field(default_factory=Rules)
+    watched_s: float = inf
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """Start this job on this backend now."""
+
+    job: Job
+    backend: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """Load this model on this backend now, after these copies of its host have left."""
+
+    model: str
+    backend: str
+    evict: tuple[Evict, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What happens now, and why the rest waits.
+
+    `look_at` is the next moment at which time alone can change the answer, None for never.
+    """
+
+    starts: tuple[Start, ...] = ()
+    loads: tuple[Load, ...] = ()
+    evictions: tuple[Evict, ...] = ()  # without a load: memory pressure
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
+    reservations: tuple[Reservation, ...] = ()
+    lane_spent: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by model and lane
+    look_at: float | None = None

@@ -1,0 +1,133 @@
+"""Sending: how an attempt reaches its server, and how its output comes back.
+
+Owns the attempt's key, by which its server knows it after any crash; changes no job.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from uuid import uuid5
+
+from queueing.core.errors import BackendError, Unavailable
+from queueing.core.jobs import Job
+from queueing.core.ports import Backend, Clock, Fetch, Recorded, Report, Store
+from queueing.core.requests import File, Output, Progress, Work
+from queueing.engine.fleet import Fleet
+from queueing.planning.retry import pause_s
+
+log = logging.getLogger(__name__)
+
+FETCH_TRIES = 5
+ABANDON_S = 5.0  # long enough to ask whether a server still works on a cancelled job
+RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it finished meanwhile
+
+Attempted = Callable[[Report], Awaitable[Fetch]]
+"""An attempt that only lacks the receiver of its progress."""
+
+
+class Lost(Exception):
+    """The server knows nothing of an attempt that was sent before a crash."""
+
+
+class Sending:
+    """Speaks to servers about attempts."""
+
+    def __init__(
+        self, *, store: Store, fleet: Fleet, backends: Mapping[str, Backend], clock: Clock
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._backends = backends
+        self._clock = clock
+
+    async def send(self, job: Job, backend: str, report: Report, recorded: Recorded) -> Fetch:
+        """Have a backend run a job, as it is once its start is `recorded`.
+
+        Returns when the server is done with it. All is made ready while the start is written down.
+        """
+        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
+        files = await self._store.inputs(job)
+        if job.suspect:
+            await recorded()
+        fetch = await self._found_before(job, files, backend, report)
+        return fetch or await server.run(spec, self._work(job, files), report, recorded)
+
+    async def take_up(self, job: Job, backend: str, report: Report) -> Fetch:
+        """Go on with an attempt that was sent before a crash; return when its server is done.
+
+        Raises `Lost` when the server knows nothing of it, else as `send`. A server that is away
+        is asked again for `RESUME_PATIENCE_S`.
+        """
+        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
+        files = await self._store.inputs(job)
+        give_up_at = self._clock.now() + RESUME_PATIENCE_S
+        while True:
+            try:
+                fetch = await server.resume(spec, self._work(job, files), report)
+            except Unavailable as error:
+                self._fleet.vitals.down(backend, str(error))
+                if self._clock.now() >= give_up_at:
+                    raise
+                await asyncio.sleep(2.0)
+            else:
+                fetch = fetch or await self._found_before(job, files, backend, report)
+                if fetch is None:
+                    raise Lost
+                return fetch
+
+    async def _found_before(
+        self, job: Job, files: tuple[File, ...], backend: str, report: Report
+    ) -> Fetch | None:
+        """Go on with the attempt before the newest one, where that is of use.
+
+        Perhaps only the connection broke under a suspect, and the server is at it still or has
+        long finished.
+        """
+        if not job.suspect:
+            return None
+        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
+        try:
+            return await server.resume(spec, self._work(job, files, ago=1), report)
+        except BackendError as error:  # has been answered for
+            log.info("job %d: its attempt before is of no use: %s", job.id, error)
+            return None
+
+    async def fetch(self, fetch: Fetch, job: Job) -> Output:
+        """Bring the output; a broken connection is no reason to generate it again."""
+        for tries in range(1, FETCH_TRIES):
+            try:
+                return await fetch()
+            except Unavailable as error:
+                log.warning("job %d: fetching its output failed: %s", job.id, error)
+                await asyncio.sleep(pause_s(tries))
+        return await fetch()
+
+    async def abandon(self, job: Job) -> None:
+        """Stop what a server may still do for a job that was cancelled as the last run ended.
+
+        Takes `ABANDON_S` at most and never fails. Idempotent.
+        """
+        spec = self._fleet.catalog.models.get(job.model)
+        if spec is None or job.backend is None or job.backend not in self._fleet.serving(spec):
+            return
+        try:
+            work = self._work(job, await self._store.inputs(job))
+            async with asyncio.timeout(ABANDON_S):  # to give up on an attempt is to stop it
+                await self._backends[job.backend].resume(spec, work, _unheard)
+        except TimeoutError:
+            log.info("job %d was cancelled: stopped on %s", job.id, job.backend)
+        except Exception as error:  # noqa: BLE001 - a courtesy to the server; nobody waits for it
+            log.info("job %d was cancelled: %s: %s", job.id, job.backend, error)
+
+    def leave(self) -> frozenset[str]:
+        """Have servers go on with what runs, once nobody waits for it; return those that do."""
+        return frozenset(name for name, server in self._backends.items() if server.leave())
+
+    def _work(self, job: Job, files: tuple[File, ...], *, ago: int = 0) -> Work:
+        """Return the attempt at a job that was sent last, or so many before it."""
+        key = uuid5(self._store.database_id, f"{job.id}:{job.sendings - ago}")
+        return Work(key=str(key), request=job.request, files=files)
+
+
+def _unheard(_progress: Progress) -> None:
+    """Take progress that nobody waits for."""

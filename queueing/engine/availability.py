@@ -1,0 +1,70 @@
+"""At hand: whether a model can serve without anybody waiting for a load that is not theirs.
+
+Looks at the fleet and changes nothing.
+"""
+
+from collections.abc import Collection
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.world import Residency
+from queueing.engine.durations import Times
+from queueing.engine.fleet import Fleet
+
+
+def is_at_hand(
+    fleet: Fleet,
+    times: Times,
+    spec: ModelSpec,
+    *,
+    beside: ModelSpec,
+    wanted: Collection[str],
+    within_s: float,
+    now: float,
+) -> bool:
+    """Return whether a model can answer a question asked for the sake of a job of `beside`.
+
+    It can when it is in memory or on its way there, or when it fits without evicting anything:
+    beside all copies of a host and beside every model that still has to be loaded there, `beside`
+    and the `wanted` ones included. A host has one loader, so where one of those waits for it our
+    load must also be over `within_s` seconds.
+    """
+    if fleet.paused.stops_model(spec.name):
+        return False
+    up = [name for name in fleet.serving(spec) if _is_open(fleet, name)]
+    copies = [copy for copy in fleet.copies_of(spec.name) if copy.backend in up]
+    if any(copy.residency is not Residency.UNLOADING for copy in copies):
+        return True
+    if copies or fleet.setbacks.of(spec.name).until > now:
+        return False  # it is leaving, or pauses after a failed load
+    awaited = [fleet.catalog.models[name] for name in {*wanted, beside.name} - {spec.name}]
+    awaited = [model for model in awaited if not fleet.copies_of(model.name)]
+    return any(
+        _fits(fleet, spec, name, awaited, is_quick=times.load_s(spec.name, name) <= within_s)
+        for name in up
+    )
+
+
+def _is_open(fleet: Fleet, backend: str) -> bool:
+    host = fleet.catalog.host_of[backend]
+    return fleet.vitals.of(backend).up and not fleet.paused.stops_host(host)
+
+
+def _fits(
+    fleet: Fleet, spec: ModelSpec, backend: str, awaited: Collection[ModelSpec], *, is_quick: bool
+) -> bool:
+    server = fleet.catalog.backends[backend]
+    host = fleet.catalog.host_of[backend]
+    here = fleet.copies_on(host)
+    if server.max_models is not None and server.max_models <= sum(
+        copy.backend == backend and copy.vram_mb > 0 for copy in here
+    ):
+        return False
+    coming = [
+        model
+        for model in awaited
+        if any(fleet.catalog.host_of[name] == host for name in fleet.serving(model))
+    ]
+    if coming and not is_quick:
+        return False
+    taken_mb = sum(copy.vram_mb for copy in here) + sum(map(fleet.vram_mb, coming))
+    return taken_mb + fleet.vram_mb(spec) <= fleet.usable_mb(host)

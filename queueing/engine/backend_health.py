@@ -1,0 +1,107 @@
+"""BackendHealth: which servers can be used, since when, and what they said last.
+
+Memory only; told by the health watch and by whoever meets a server that fails. Each going and
+coming back is logged once.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from queueing.core.catalog import BackendSpec
+from queueing.core.ports import Clock, ServerInfo
+
+log = logging.getLogger(__name__)
+
+WEDGE_PAUSE_S = 60.0  # how long a server that never ran its work stays out, at first
+LONGEST_WEDGE_PAUSE_S = 1800.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HealthRecord:
+    """Whether a backend can be used, since when, and what it said last.
+
+    `error` is None before the first look and while it is up. `wedged_until` is set while it
+    answers but was seen not to run what it accepted; `wedges` counts how often in a row.
+    """
+
+    up: bool = False
+    since: float = 0.0
+    description: str = ""
+    error: str | None = None
+    wedges: int = 0
+    wedged_until: float | None = None
+
+
+class BackendHealth:
+    """Keeps the health of every backend; calls `changed` when one goes or comes back."""
+
+    def __init__(
+        self, backends: Iterable[BackendSpec], clock: Clock, changed: Callable[[], None]
+    ) -> None:
+        self.went_down: Callable[[str], None] = lambda _backend: None
+        self._clock = clock
+        self._changed = changed
+        self._names = {
+            spec.name: f"{spec.name} ({spec.url})" if spec.url else spec.name for spec in backends
+        }
+        self._health = {name: HealthRecord(since=clock.now()) for name in self._names}
+
+    def of(self, backend: str) -> HealthRecord:
+        """Return how a backend is."""
+        return self._health[backend]
+
+    def up(self, backend: str, info: ServerInfo) -> None:
+        """Note that a backend answered; one that is wedged stays out until its pause is over."""
+        now, health = self._clock.now(), self._health[backend]
+        if health.wedged_until is not None and now < health.wedged_until:
+            return
+        self._health[backend] = HealthRecord(
+            up=True,
+            since=health.since if health.up else now,
+            description=info.description,
+            wedges=health.wedges,
+        )
+        if not health.up:
+            if health.error is not None:
+                log.info("%s is back: %s", self._names[backend], info.description)
+            self._changed()
+
+    def down(self, backend: str, error: str) -> None:
+        """Note that a backend does not answer; a restart also ends its being wedged."""
+        health = self._health[backend]
+        if health.up or health.error is None:  # or it was never up, which nobody knows yet
+            log.warning("%s is down: %s", self._names[backend], error)
+        self._health[backend] = replace(
+            health,
+            up=False,
+            since=self._clock.now() if health.up else health.since,
+            error=error,
+            wedged_until=None,
+        )
+        if health.up:
+            self._changed()
+            self.went_down(backend)
+
+    def wedged(self, backend: str, error: str) -> None:
+        """Note that a backend answers but never ran what it accepted.
+
+        Its answers prove nothing then, so it comes back after a restart, or for a trial after a
+        pause that doubles each time.
+        """
+        now, health = self._clock.now(), self._health[backend]
+        pause_s = min(WEDGE_PAUSE_S * 2 ** min(health.wedges, 16), LONGEST_WEDGE_PAUSE_S)
+        self._health[backend] = replace(
+            health,
+            up=False,
+            since=now if health.up else health.since,
+            error=error,
+            wedges=health.wedges + 1,
+            wedged_until=now + pause_s,
+        )
+        self._changed()
+        self.went_down(backend)
+
+    def worked(self, backend: str) -> None:
+        """Note that a backend finished a job: it is not wedged."""
+        self._health[backend] = replace(self._health[backend], wedges=0)

@@ -1,0 +1,91 @@
+"""Times: what has been learned about durations and arrivals here, as the others ask for it.
+
+Keeps the estimates and the rows the store has not got yet; never waits and never writes itself.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.jobs import Job
+from queueing.core.ports import Clock, Learned
+from queueing.engine.fleet import Fleet
+from queueing.planning.estimates import Durations, Rates, Usual, size_class
+
+_Tables = tuple[Mapping[str, float], Mapping[str, float]]  # load and service times by backend
+
+
+class Times:
+    """Learned durations by model and backend; the configured ones stand in until then."""
+
+    def __init__(self, fleet: Fleet, clock: Clock) -> None:
+        self._fleet = fleet
+        self._clock = clock
+        self.durations = Durations()
+        self.rates = Rates()
+        self._unsaved: dict[tuple[str, str, str, str], Learned] = {}
+        self._worked_out: dict[str, tuple[Sequence[str], _Tables]] = {}  # by model: backends, times
+
+    def restore(self, learned: Sequence[Learned]) -> None:
+        """Begin with what an earlier run learned."""
+        self.durations = Durations(learned)
+        self._worked_out.clear()
+
+    def take_unsaved(self) -> list[Learned]:
+        """Return what was learned since the last call, for the store."""
+        rows = list(self._unsaved.values())
+        self._unsaved.clear()
+        return rows
+
+    # ------------------------------------------------------------ asking
+
+    def load_s(self, model: str, backend: str) -> float:
+        """Return how long a load of a model usually takes there."""
+        spec = self._fleet.catalog.models[model]
+        return self.durations.load(spec, self._host(backend)).median_s
+
+    def service(self, job: Job, backend: str) -> Usual:
+        """Return how long this job will take there."""
+        spec = self._fleet.catalog.models[job.model]
+        return self.durations.service(spec, self._host(backend), size_class(job.request))
+
+    def tables(self, spec: ModelSpec, backends: Sequence[str]) -> _Tables:
+        """Return the load and service times of a model's usual jobs by backend, "" for any.
+
+        Worked out again only after something was learned: every step asks for all of them.
+        """
+        asked, tables = self._worked_out.get(spec.name, ((), None))
+        if tables is None or asked != backends:
+            hosts = {name: self._host(name) for name in ("", *backends)}
+            loads = {n: self.durations.load(spec, host).median_s for n, host in hosts.items()}
+            services = {
+                n: self.durations.typical_service(spec, host).mean_s for n, host in hosts.items()
+            }
+            tables = loads, services
+            self._worked_out[spec.name] = backends, tables
+        return tables
+
+    # ------------------------------------------------------------ learning
+
+    def arrived(self, job: Job) -> None:
+        """Learn from an accepted job how often its model is asked for."""
+        self.rates.arrived(job.model, self._clock.now(), job.lane)
+
+    def job_ended(self, job: Job, backend: str) -> None:
+        """Learn from a job the server is done with."""
+        if job.started_at is not None:
+            seconds = self._clock.now() - job.started_at
+            size = size_class(job.request)
+            self._keep(
+                self.durations.observe_service(job.model, self._host(backend), size, seconds)
+            )
+
+    def loaded(self, model: str, backend: str, seconds: float) -> None:
+        """Learn from a load."""
+        self._keep(self.durations.observe_load(model, self._host(backend), seconds))
+
+    def _keep(self, row: Learned) -> None:
+        self._worked_out.pop(row.model, None)
+        self._unsaved[row.kind, row.model, row.host, row.size] = row
+
+    def _host(self, backend: str) -> str:
+        return self._fleet.catalog.host_of.get(backend, "")

@@ -1,0 +1,337 @@
+"""Fleet: what is in which memory and what runs where.
+
+Memory only, changed by the loader, the processor and the health watch; the router reads it as
+part of a `World`. It never speaks to a server or to the store.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from queueing.core.catalog import Catalog, ModelSpec
+from queueing.core.jobs import Job
+from queueing.core.paused import Paused
+from queueing.core.ports import Backend, Clock
+from queueing.core.world import Copy, Residency
+from queueing.engine.backend_health import BackendHealth
+from queueing.engine.load_failures import LoadFailures
+from queueing.planning.memory_budget import Budget
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slot:
+    """A job's place on a backend, from before its start is written until the server is done."""
+
+    job: Job
+    backend: str
+    ends_at: float
+    held: bool = False  # by what others have put into the server's own queue
+
+
+class Fleet:
+    """Keeps copies, running jobs, health and free memory; calls `changed` after every change."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        backends: Mapping[str, Backend],
+        clock: Clock,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.catalog = catalog
+        self.vitals = BackendHealth(catalog.backends.values(), clock, changed)
+        self.setbacks = LoadFailures(clock, changed)
+        self.paused = Paused()
+        self.pins: set[tuple[str, str]] = set()  # (model, backend) an admin wants kept loaded
+        self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change
+        self.copies_changed = False  # since the router last wrote them down
+        self._backends = backends
+        self._clock = clock
+        self._changed = changed
+        self._copies: dict[tuple[str, str], Copy] = {}
+        self._found: set[tuple[str, str]] = set()
+        self._view: tuple[Copy, ...] | None = None  # `copies`, until something changes
+        self._draining: set[tuple[str, str]] = set()
+        self._slots: dict[int, Slot] = {}
+        self._left_at: dict[str, float] = {}
+        self.budget = Budget()
+        self._weightless: dict[str, bool] = {}  # models that take no memory anywhere
+
+    # ------------------------------------------------------------ copies
+
+    @property
+    def copies(self) -> tuple[Copy, ...]:
+        """All copies, with what they run now."""
+        if self._view is None:
+            ends: dict[tuple[str, str], list[float]] = {}
+            for slot in self._slots.values():
+                ends.setdefault((slot.job.model, slot.backend), []).append(slot.ends_at)
+            self._view = tuple(
+                self._shown(copy, ends.get(key, ()), pinned=key in self.pins)
+                for key, copy in self._copies.items()
+            )
+        return self._view
+
+    @staticmethod
+    def _shown(copy: Copy, ends: Sequence[float], *, pinned: bool) -> Copy:
+        if not ends and not pinned:
+            return copy
+        return replace(copy, running=len(ends), pinned=pinned, ends_at=tuple(ends))
+
+    def copy(self, model: str, backend: str) -> Copy | None:
+        """Return the copy of a model on a backend, or None."""
+        return next((c for c in self.copies if (c.model, c.backend) == (model, backend)), None)
+
+    def copies_of(self, model: str) -> tuple[Copy, ...]:
+        """Return the copies of a model anywhere."""
+        return tuple(copy for copy in self.copies if copy.model == model)
+
+    def copies_on(self, host: str) -> tuple[Copy, ...]:
+        """Return the copies of any model in the memory of a host."""
+        host_of = self.catalog.host_of
+        return tuple([copy for copy in self.copies if host_of[copy.backend] == host])
+
+    def idle_copies(self, host: str, *, pinned: bool = False) -> tuple[Copy, ...]:
+        """Return the ready copies of a host that run nothing and may be unloaded.
+
+        Those an admin keeps loaded only with `pinned`.
+        """
+        return tuple(
+            copy
+            for copy in self.copies_on(host)
+            if copy.residency is Residency.READY
+            and self.may_leave(copy)
+            and (pinned or not any(other.pinned for other in self.leaving_with(copy)))
+            and self._backends[copy.backend].can_unload
+        )
+
+    def leaving_with(self, copy: Copy) -> tuple[Copy, ...]:
+        """Return the copies one unload frees: this one, or all of a server that frees all."""
+        if not self._backends[copy.backend].unloads_together:
+            return (copy,)
+        return tuple(
+            other
+            for other in self.copies
+            if other.backend == copy.backend
+            and (other.model == copy.model or other.residency is not Residency.LOADING)
+            and (other.vram_mb or other.model == copy.model)
+        )
+
+    def may_leave(self, copy: Copy) -> bool:
+        """Return whether an unload of this copy would disturb neither a job nor a load."""
+        if not self._backends[copy.backend].unloads_together:
+            return not copy.running
+        return not any(
+            other.running or (other.residency is Residency.LOADING and other.model != copy.model)
+            for other in self.copies
+            if other.backend == copy.backend
+        )
+
+    def loading(self, spec: ModelSpec, backend: str, *, expected_s: float) -> None:
+        """Note that a load begins; its memory counts from now on."""
+        self._put(spec, backend, Residency.LOADING, ready_at=self._clock.now() + expected_s)
+
+    def ready(self, spec: ModelSpec, backend: str) -> None:
+        """Note that a copy is usable: loaded now."""
+        self.setbacks.worked(spec.name)
+        self._put(spec, backend, Residency.READY, ready_at=self._clock.now())
+
+    def found(self, spec: ModelSpec, backend: str) -> None:
+        """Note that a copy is in a server's memory, or was there as an earlier run ended."""
+        self.ready(spec, backend)
+        self._found.add((spec.name, backend))
+
+    def leaving(self, model: str, backend: str) -> None:
+        """Note that a copy is being unloaded; nothing starts on it, its memory still counts."""
+        copy = self._copies.get((model, backend))
+        if copy is not None:
+            self._copies[model, backend] = replace(copy, residency=Residency.UNLOADING)
+            self._copies_moved(backend)
+
+    def drain(self, model: str, backend: str) -> None:
+        """Start nothing more on a busy copy; it is `drained` once it runs nothing."""
+        self._draining.add((model, backend))
+        self.leaving(model, backend)
+
+    def take_drained(self) -> tuple[Copy, ...]:
+        """Return the drained copies that can be unloaded now, each once."""
+        drained = tuple(
+            copy
+            for copy in self.copies
+            if (copy.model, copy.backend) in self._draining and self.may_leave(copy)
+        )
+        self._draining -= {(copy.model, copy.backend) for copy in drained}
+        return drained
+
+    def forget_idle(self, backend: str) -> None:
+        """Note that what a server held idle is lost: it has been away for too long."""
+        for copy in self.copies:
+            if copy.backend == backend and copy.residency is Residency.READY and not copy.running:
+                self.gone(copy.model, backend)
+
+    def gone(self, model: str, backend: str) -> None:
+        """Note that a copy is in memory no longer. Idempotent."""
+        copy = self._copies.pop((model, backend), None)
+        if copy is not None:
+            if copy.residency is not Residency.LOADING:
+                self._left_at[model] = self._clock.now()
+            self._copies_moved(backend)
+
+    def _put(self, spec: ModelSpec, backend: str, residency: Residency, *, ready_at: float) -> None:
+        self._found.discard((spec.name, backend))
+        self._copies[spec.name, backend] = Copy(
+            model=spec.name,
+            backend=backend,
+            residency=residency,
+            ready_at=ready_at,
+            vram_mb=self.vram_mb(spec),
+        )
+        self._copies_moved(backend)
+
+    def _copies_moved(self, backend: str) -> None:
+        self._view = None
+        self.epochs[backend] += 1
+        self.copies_changed = True
+        self._changed()
+
+    def pin(self, model: str, backend: str) -> None:
+        """Keep a model loaded there, and load it if it is not."""
+        self.pins.add((model, backend))
+        self._copies_moved(backend)
+
+    def unpin(self, model: str, backend: str) -> None:
+        """Let a model go when its memory is wanted. Idempotent."""
+        self.pins.discard((model, backend))
+        self._copies_moved(backend)
+
+    def pause(self, paused: Paused) -> None:
+        """Start and load nothing any more of what is paused, and all the rest again."""
+        self.paused = paused
+        self._changed()
+
+    # ------------------------------------------------------------ running jobs
+
+    def occupy(self, job: Job, backend: str, ends_at: float) -> None:
+        """Give a job a slot on a backend until it is vacated; `ends_at` is expected only."""
+        self._slots[job.id] = Slot(job=job, backend=backend, ends_at=ends_at)
+        self._view = None
+        self._changed()
+
+    def expect(self, job_id: int, ends_at: float) -> None:
+        """Correct when a running job is expected to end, as its own progress tells."""
+        slot = self._slots.get(job_id)
+        if slot is not None:
+            self._slots[job_id] = replace(slot, ends_at=ends_at, held=False)
+            self._view = None
+
+    def hold(self, job_id: int) -> None:
+        """Note that a job waits in its server's own queue: nobody knows for how long."""
+        slot = self._slots.get(job_id)
+        if slot is not None:
+            self._slots[job_id] = replace(slot, held=True)
+            self._view = None
+
+    def last_to_end(self, host: str, *, apart_from: str) -> str | None:
+        """Return of the other models that run on a host the one whose jobs end last."""
+        running = [
+            (slot.ends_at, slot.job.model)
+            for slot in self._slots.values()
+            if self.catalog.host_of[slot.backend] == host and slot.job.model != apart_from
+        ]
+        return max(running)[1] if running else None
+
+    def vacate(self, job_id: int) -> None:
+        """Free a job's slot. Idempotent."""
+        if self._slots.pop(job_id, None) is not None:
+            self._view = None
+            self._changed()
+
+    @property
+    def slots(self) -> Mapping[int, Slot]:
+        """The slots that are taken, by job id."""
+        return self._slots
+
+    def running_on(self, backend: str) -> tuple[Job, ...]:
+        """Return the jobs that occupy slots of a backend."""
+        return tuple(slot.job for slot in self._slots.values() if slot.backend == backend)
+
+    # ------------------------------------------------------------ who can serve what
+
+    def lost(self, model: str, backend: str) -> None:
+        """Note that a server says it does not hold a copy we thought ready.
+
+        It is unloaded all the same, because it may be half loaded.
+        """
+        copy = self._copies.get((model, backend))
+        if copy is not None and copy.residency is Residency.READY:
+            self.drain(model, backend)
+            if (model, backend) not in self._found:  # else no load of this run has failed
+                self.setbacks.lost(model, copy.ready_at)
+
+    def unmet_pins(self) -> list[tuple[str, str]]:
+        """Return the pins (model, backend) of which there is no copy, in order."""
+        return sorted(self.pins - self._copies.keys()) if self.pins else []
+
+    def serving(self, spec: ModelSpec) -> tuple[str, ...]:
+        """Return the backends that can serve a model, in the configuration's order."""
+        is_able = self.setbacks.is_able
+        known = self._backends
+        return tuple([b for b in spec.backends if b in known and is_able(spec.name, b)])
+
+    def can_ever_serve(self, spec: ModelSpec) -> bool:
+        """Return whether any configured host could run a model, were it empty and up.
+
+        A server that offloads can run one larger than its card.
+        """
+        return any(
+            self.catalog.backends[name].offloads
+            or (spec.vram_mb or 0) <= self.catalog.hosts[self.catalog.host_of[name]].usable_mb
+            for name in self.serving(spec)
+        )
+
+    def left_at(self, model: str) -> float:
+        """Return when a model was last evicted anywhere, 0 for never."""
+        return self._left_at.get(model, 0.0)
+
+    # ------------------------------------------------------------ memory
+
+    def quiet(self, host: str, *, but: str = "") -> bool:
+        """Return whether nothing runs, loads or unloads on a host, one model's load apart."""
+        return all(
+            copy.residency is Residency.READY and not copy.running
+            for copy in self.copies_on(host)
+            if copy.model != but
+        )
+
+    def measured(self, host: str, total_mb: int, free_mb: int) -> None:
+        """Take a measurement of a host's card into account."""
+        ours_mb = sum(copy.vram_mb for copy in self.copies_on(host))
+        # What is configured may be a part of the card: the rest is there for other programs.
+        theirs_mb = max(0, total_mb - self.catalog.hosts[host].vram_mb)
+        used_mb, quiet = max(0, total_mb - free_mb - theirs_mb), self.quiet(host)
+        if self.budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
+            self._changed()
+
+    def usable_mb(self, host: str) -> int:
+        """Return what models may take together on a host now."""
+        return self.budget.usable_mb(self.catalog.hosts[host])
+
+    def vram_mb(self, spec: ModelSpec) -> int:
+        """Return what a copy takes; one of unknown size takes a whole host until it is measured."""
+        known_mb = self.known_vram_mb(spec)
+        if known_mb is not None:
+            return known_mb
+        hosts = (self.catalog.hosts[self.catalog.host_of[name]] for name in self.serving(spec))
+        return self.budget.vram_mb(spec, hosts)
+
+    def known_vram_mb(self, spec: ModelSpec) -> int | None:
+        """Return what a copy takes, None until it is measured."""
+        return 0 if self._is_weightless(spec) else self.budget.known_mb(spec)
+
+    def _is_weightless(self, spec: ModelSpec) -> bool:
+        known = self._weightless.get(spec.name)
+        if known is None:
+            servers = [self._backends[name] for name in spec.backends if name in self._backends]
+            known = bool(servers) and all(server.weightless(spec) for server in servers)
+            self._weightless[spec.name] = known
+        return known

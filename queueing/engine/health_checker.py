@@ -1,0 +1,193 @@
+"""Health: asks every server regularly whether it answers, what it holds and what memory is free."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from queueing.core.errors import BackendError
+from queueing.core.ports import Backend, Clock, MemoryProbe, ServerInfo
+from queueing.core.world import Residency
+from queueing.engine.fleet import Fleet
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 10.0
+ANSWER_S = 5.0  # a server that needs longer to say who it is counts as not answering
+FIRST_DOWN_S = 1.0
+LONGEST_DOWN_S = 4.0  # people who wait for it read that it is away: not for long after its return
+FORGET_S = 30.0
+
+
+class Health:
+    """Keeps the fleet's knowledge of servers and cards fresh, one task per backend."""
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        backends: Mapping[str, Backend],
+        memory: MemoryProbe | None,
+        clock: Clock,
+    ) -> None:
+        self._fleet = fleet
+        self._backends = backends
+        self._memory = memory
+        self._clock = clock
+        self.first_looked = asyncio.Event()  # every server has been asked once
+        self._noted: dict[str, frozenset[str]] = {}
+        self._attended: dict[str, asyncio.Task[None]] = {}  # wedged servers' ends
+        self._again = {name: asyncio.Event() for name in backends}
+        fleet.vitals.went_down = lambda name: self._again[name].set()
+
+    async def first_look(self, noted: Mapping[str, frozenset[str]]) -> None:
+        """Look at every server once, all at the same time, before anything is planned.
+
+        `noted` are the models by backend that the last run left there.
+        """
+        self._noted = dict(noted)
+        async with asyncio.TaskGroup() as looks:
+            for name in self._backends:
+                looks.create_task(self.look(name))
+        self.first_looked.set()
+
+    async def watch(self, name: str) -> None:
+        """Look at one server for ever; while it is down soon at first, then less often."""
+        pause_s = EVERY_S
+        try:
+            while True:
+                if await self._woken(name, pause_s):
+                    pause_s = FIRST_DOWN_S
+                    await self._attend(name)
+                    await asyncio.sleep(pause_s)
+                await self.look(name)
+                await self._attend(name)
+                health = self._fleet.vitals.of(name)
+                pause_s = EVERY_S if health.up else min(pause_s * 2, LONGEST_DOWN_S)
+                if health.wedged_until is not None:
+                    pause_s = FIRST_DOWN_S  # a proxy may hide all of a restart but a moment
+        finally:
+            await self._leave(name)
+
+    async def _woken(self, name: str, pause_s: float) -> bool:
+        """Rest, but not longer than until the server is seen to go down; tell which it was."""
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._again[name].wait()
+        except TimeoutError:
+            return False
+        self._again[name].clear()
+        return True
+
+    # ------------------------------------------------------------ restarts between two looks
+
+    async def _attend(self, name: str) -> None:
+        """Have a task wait for the end of a server's process while it is wedged, and only then."""
+        if self._fleet.vitals.of(name).wedged_until is None:
+            await self._leave(name)
+        elif name not in self._attended:
+            self._attended[name] = asyncio.create_task(self._until_gone(name))
+
+    async def _leave(self, name: str) -> None:
+        task = self._attended.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _until_gone(self, name: str) -> None:
+        try:
+            await self._backends[name].gone()
+        except Exception:
+            log.exception("waiting for the end of %s failed; its pause goes on", name)
+            return
+        log.info("%s has gone away", name)
+        self._fleet.vitals.down(name, "it has gone away")
+        self._again[name].set()
+
+    # ------------------------------------------------------------ looks
+
+    async def look(self, name: str) -> None:
+        """Ask one server how it is and note the answer; never raises but `CancelledError`."""
+        server = self._backends[name]
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                info = await server.probe()
+            # Before it counts as up: a server that died and is back holds none of its models, and a
+            # job started there would seem to have lost its model to somebody else.
+            await self._compare(name, server)
+            self._fleet.vitals.up(name, info)
+        except (BackendError, TimeoutError) as error:
+            cause = str(error) or "it does not answer in time"
+            self._missed(name, cause)
+        except Exception as error:
+            log.exception("looking at %s failed", name)
+            self._missed(name, repr(error))
+        else:
+            await self._weigh(name, info)
+
+    def _missed(self, name: str, cause: str) -> None:
+        self._fleet.vitals.down(name, cause)
+        if self._clock.now() - self._fleet.vitals.of(name).since >= FORGET_S:
+            # A server that is gone holds nothing: its card's other servers may have the memory.
+            self._fleet.forget_idle(name)
+
+    # ------------------------------------------------------------ copies
+
+    async def _compare(self, name: str, server: Backend) -> None:
+        """Notice models that somebody else loaded or evicted, or that a restart left or lost."""
+        specs = [spec for spec in self._fleet.catalog.models.values() if name in spec.backends]
+        epoch = self._fleet.epochs[name]
+        async with asyncio.timeout(ANSWER_S):
+            loaded = await server.loaded(specs)
+        noted = self._noted.pop(name, frozenset())
+        if loaded is None:  # it cannot tell: what we noted before a restart is likely still there
+            for spec in specs:
+                if spec.name in noted and self._fleet.copy(spec.name, name) is None:
+                    self._fleet.found(spec, name)
+            return
+        if epoch != self._fleet.epochs[name]:
+            return  # copies moved meanwhile and the answer is old
+        here = {copy.model: copy for copy in self._fleet.copies if copy.backend == name}
+        for copy in here.values():
+            idle = copy.residency is Residency.READY and not copy.running
+            if idle and copy.model not in loaded:
+                log.info("%s is no longer loaded on %s", copy.model, name)
+                self._fleet.gone(copy.model, name)
+        for spec in specs:
+            if spec.name in loaded and spec.name not in here:
+                log.info("%s is loaded on %s already", spec.name, name)
+                self._fleet.found(spec, name)
+
+    # ------------------------------------------------------------ memory
+
+    async def _weigh(self, name: str, info: ServerInfo) -> None:
+        host = self._fleet.catalog.host_of[name]
+        measured = await self._card(host)
+        if measured is None and info.total_mb is not None and info.free_mb is not None:
+            measured = (info.total_mb, info.free_mb)
+        if measured is not None:
+            self._fleet.measured(host, *measured)
+
+    async def _card(self, host: str) -> tuple[int, int] | None:
+        if self._memory is None:
+            return None
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await self._memory.free_mb(self._fleet.catalog.hosts[host])
+        except Exception as error:  # noqa: BLE001 - a sick driver must not stop the queue
+            log.warning("memory of %s cannot be measured: %r", host, error)
+            return None
+
+    async def free_mb(self, host: str) -> int | None:
+        """Return the free memory of a host in MB now, None where nothing can measure it."""
+        measured = await self._card(host)
+        if measured is not None:
+            return measured[1]
+        for spec in self._fleet.catalog.hosts[host].backends:
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    info = await self._backends[spec.name].probe()
+            except (BackendError, TimeoutError):
+                continue
+            if info.free_mb is not None:
+                return info.free_mb
+        return None

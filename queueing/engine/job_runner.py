@@ -1,0 +1,328 @@
+"""Processor: run one job on a backend and write down what became of it.
+
+It never decides what runs where; it is told by the router, and by recovery after a restart.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, KeysView
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import NotLoaded, OutOfMemory, StaleJob, StoreError, Unavailable
+from queueing.core.events import JobChanged, Progressed
+from queueing.core.jobs import Job, JobEvent
+from queueing.core.ports import Clock, Fetch, Report, Store
+from queueing.core.problems import What, problem
+from queueing.core.requests import Progress
+from queueing.core.world import Start
+from queueing.engine.attempt_timeouts import NeverBegan, watched
+from queueing.engine.attempts import Attempted, Lost, Sending
+from queueing.engine.fleet import Fleet
+from queueing.engine.outcomes import Outcomes
+from queueing.planning.progress_eta import ProgressEta
+from queueing.planning.retry import FIRST_PAUSE_S, Fail, after_failure
+
+log = logging.getLogger(__name__)
+
+LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
+GIVE_WAY_S = 0.25  # of a result that is to be fetched to what starts in its stead
+LOST = problem(What.LOST)
+
+
+@dataclass(slots=True, eq=False)
+class _Attempt:
+    """An attempt under way: `finished` by its server, `crowded` when that went away."""
+
+    task: asyncio.Task[None]
+    backend: str | None = None  # where it runs; None for one that only gives its job back
+    finished: bool = False  # only its output is still to be fetched and stored
+    crowded: bool = False  # others ran, or it was finished, when their server went away
+    stored: bool = False  # its output is; the slot was free before
+
+
+class _Heard:
+    """Receives an attempt's progress, which begins when there is somebody to take it."""
+
+    def __init__(self) -> None:
+        self._report: Report | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        if self._report is not None:
+            self._report(progress)
+
+    async def by(self, report: Report, sent: asyncio.Task[Fetch]) -> Fetch:
+        """Report to somebody from now on and return what is sent; given up, it is given up."""
+        self._report = report
+        return await sent
+
+
+class Processor:
+    """Runs attempts, each in a task of its own, and owns their changes of state."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        fleet: Fleet,
+        clock: Clock,
+        sending: Sending,
+        outcomes: Outcomes,
+        publish: Callable[[JobChanged | Progressed], None],
+        relieve: Callable[[str], Awaitable[None]],
+        ended: Callable[[Job, str], None],
+        wake: Callable[[], None],
+        runner: str,
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._clock = clock
+        self._sending = sending
+        self._outcomes = outcomes
+        self._publish = publish
+        self._relieve = relieve
+        self._ended = ended
+        self._wake = wake
+        self._runner = runner
+        self._attempts: dict[int, _Attempt] = {}
+        self._ended_now: list[asyncio.Future[None]] = []  # done when the next starts are written
+        self._left = frozenset[str]()  # servers that go on with what runs while we are away
+
+    # ------------------------------------------------------------ the way in
+
+    def begin(self, start: Start, ends_at: float, work: asyncio.TaskGroup) -> asyncio.Future[None]:
+        """Occupy the slot now and run the job in a task of its own.
+
+        The future is done when the store has noted the start, or somebody was faster; it carries
+        the `StoreError` when the store failed and the job therefore did not start.
+        """
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._fleet.occupy(start.job, start.backend, ends_at)
+        task = self._spawn(start.job, lambda: self._process(start, started), work, start.backend)
+        task.add_done_callback(lambda _task: _resolve(started))
+        return started
+
+    def recover(self, job: Job, work: asyncio.TaskGroup) -> None:
+        """Go on with a job that was running when the last run ended.
+
+        It occupies its slot while the server is asked and watched.
+        """
+        spec, backend = self._fleet.catalog.models.get(job.model), job.backend
+        if spec is None or backend is None or backend not in self._fleet.serving(spec):
+            self._spawn(job, lambda: self._lost(job), work)
+            return
+        self._fleet.found(spec, backend)
+        self._fleet.occupy(job, backend, self._clock.now() + spec.service_s)
+        attempt = partial(self._sending.take_up, job, backend)
+        self._spawn(job, lambda: self._run(job, backend, attempt), work, backend)
+
+    def cancel(self, job_id: int) -> None:
+        """Stop the work on a job whose end is already written down. Idempotent."""
+        attempt = self._attempts.get(job_id)
+        if attempt is not None:
+            attempt.task.cancel()
+
+    @property
+    def under_way(self) -> KeysView[int]:
+        """The jobs an attempt at which is under way, from its start to its stored end."""
+        return self._attempts.keys()
+
+    def take_ended(self) -> list[asyncio.Future[None]]:
+        """Return what ended attempts wait for, each once: that the next starts are on their way."""
+        ended, self._ended_now = self._ended_now, []
+        return ended
+
+    async def stop(self, grace_s: float) -> None:
+        """Give running jobs that long to end; then leave the rest to their servers.
+
+        Where a server cannot be asked for them later they are stopped, and return to their place.
+        """
+        tasks = [attempt.task for attempt in self._attempts.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+        self._left = self._sending.leave()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _spawn(
+        self,
+        job: Job,
+        steps: Callable[[], Awaitable[None]],
+        work: asyncio.TaskGroup,
+        backend: str | None = None,
+    ) -> asyncio.Task[None]:
+        task = work.create_task(self._guarded(job, steps), name=f"job {job.id}")
+        attempt = _Attempt(task, backend)
+        self._attempts[job.id] = attempt
+        # As a callback, because a task cancelled before its first step never enters its body.
+        attempt.task.add_done_callback(lambda _task: self._leave(job.id))
+        return attempt.task
+
+    def _leave(self, job_id: int) -> None:
+        attempt = self._attempts.pop(job_id)
+        self._fleet.vacate(job_id)
+        if not attempt.stored:
+            self._wake()
+
+    async def _guarded(self, job: Job, steps: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await steps()
+        except asyncio.CancelledError:
+            # What the server has finished, or goes on with, stays in state processing: the next
+            # run fetches it or watches it again.
+            attempt = self._attempts[job.id]
+            if not attempt.finished and attempt.backend not in self._left:
+                await self._outcomes.give_back(job, JobEvent.RELEASE)
+            raise
+        except Exception:
+            log.exception("job %d: stopped by a bug", job.id)
+            await self._outcomes.give_back(job, JobEvent.FAIL, problem=problem(What.BUG))
+
+    # ------------------------------------------------------------ the steps of an attempt
+
+    async def _process(self, start: Start, started: asyncio.Future[None]) -> None:
+        """Write the start down and, meanwhile, make ready what is sent the moment it is."""
+        recorded = asyncio.get_running_loop().create_future()
+        heard = _Heard()
+        after = replace(start.job, sendings=start.job.sendings + 1)
+        send = self._sending.send(after, start.backend, heard, lambda: asyncio.shield(recorded))
+        sent = asyncio.create_task(send, name=f"sending of job {start.job.id}")
+        try:
+            job = await self._start(start, started)
+            if job is not None:
+                recorded.set_result(None)
+                _resolve(started)
+                self._publish(JobChanged(job=job, event=JobEvent.START))
+                await self._run(job, start.backend, lambda report: heard.by(report, sent))
+        finally:
+            recorded.cancel()
+            sent.cancel()
+            await asyncio.wait([sent])
+            if not sent.cancelled():
+                sent.exception()  # told already, or of no use to anybody
+
+    async def _start(self, start: Start, started: asyncio.Future[None]) -> Job | None:
+        """Write a start down; return None when somebody was faster or the store failed."""
+        try:
+            return await self._store.apply(
+                start.job,
+                JobEvent.START,
+                self._clock.now(),
+                runner=self._runner,
+                backend=start.backend,
+                suspect=start.job.suspect,
+            )
+        except StaleJob:
+            return None
+        except StoreError as error:
+            if not started.done():
+                started.set_exception(error)
+            return None
+
+    async def _run(self, job: Job, backend: str, attempt: Attempted) -> None:
+        spec = self._fleet.catalog.models[job.model]
+        try:
+            pace = ProgressEta(self._fleet.slots[job.id].ends_at, self._clock.now())
+            fetch = await watched(attempt, spec.timeouts, lambda p: self._progressed(job, pace, p))
+            # The server is done with it: the slot is free, and fetching overlaps the next job.
+            self._fleet.vacate(job.id)
+            self._attempts[job.id].finished = True
+            self._fleet.vitals.worked(backend)
+            self._ended(job, backend)
+            await self._give_way()
+            output = await self._sending.fetch(fetch, job)
+        except Lost:
+            await self._lost(job)
+        except StoreError as error:
+            # Its inputs could not be read, so nothing was sent: not the job's fault.
+            log.warning("job %d: %s", job.id, error)
+            await self._outcomes.conclude(
+                job, JobEvent.RELEASE, not_before=self._clock.now() + FIRST_PAUSE_S
+            )
+        except Exception as error:  # noqa: BLE001 - every failure of an attempt is the job's outcome
+            await self._failed(job, spec, backend, error)
+        else:
+            await self._outcomes.conclude(job, JobEvent.COMPLETE, output=output)
+            self._attempts[job.id].stored = True
+
+    async def _give_way(self) -> None:
+        """Let what starts in the free slot go first: until it is sent its server does nothing."""
+        written = asyncio.get_running_loop().create_future()
+        self._ended_now.append(written)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GIVE_WAY_S):
+                await written
+
+    def _progressed(self, job: Job, pace: ProgressEta, progress: Progress) -> None:
+        ends_at = pace.heard(progress, self._clock.now())
+        if progress.ahead:
+            self._fleet.hold(job.id)
+        elif ends_at:
+            self._fleet.expect(job.id, ends_at)
+        self._publish(Progressed(job_id=job.id, progress=progress))
+
+    # ------------------------------------------------------------ outcomes
+
+    async def _failed(self, job: Job, spec: ModelSpec, backend: str, error: Exception) -> None:
+        alone = self._notice(job, backend, error)
+        outcome = after_failure(
+            job,
+            error,
+            spec,
+            self._clock.now(),
+            alone=alone,
+            lost_in_a_row=self._fleet.setbacks.of(job.model).count,
+        )
+        self._fleet.vacate(job.id)
+        if isinstance(error, OutOfMemory):
+            await self._relieve(self._fleet.catalog.host_of[backend])
+        log.warning("job %d on %s: %s: %s", job.id, backend, type(error).__name__, error)
+        if isinstance(outcome, Fail):
+            await self._outcomes.conclude(job, JobEvent.FAIL, problem=outcome.problem)
+            return
+        await self._outcomes.conclude(
+            job,
+            JobEvent.RETRY if outcome.charged else JobEvent.RELEASE,
+            not_before=outcome.not_before,
+            suspect=outcome.suspect,
+        )
+
+    def _notice(self, job: Job, backend: str, error: Exception) -> bool:
+        """Tell the fleet what an error says of its server; return whether the job ran alone."""
+        match error:
+            case Unavailable():
+                others = [j.id for j in self._fleet.running_on(backend) if j.id != job.id]
+                alone = not others and not self._attempts[job.id].crowded
+                # Who was finished there, and loses the result with the server, did not end it.
+                for other in (*others, *self._fetching_from(backend, but=job.id)):
+                    self._attempts[other].crowded = True
+                self._fleet.vitals.down(backend, str(error))
+                return alone
+            case NotLoaded():
+                self._fleet.lost(job.model, backend)
+            case NeverBegan():
+                self._fleet.vitals.wedged(backend, str(error))
+        return True
+
+    def _fetching_from(self, backend: str, *, but: int) -> list[int]:
+        return [
+            job_id
+            for job_id, attempt in self._attempts.items()
+            if attempt.finished and attempt.backend == backend and job_id != but
+        ]
+
+    async def _lost(self, job: Job) -> None:
+        """Return a job whose attempt ended with our last run: not its fault, so not charged."""
+        if job.sendings >= LOST_MOST:
+            await self._outcomes.conclude(job, JobEvent.FAIL, problem=LOST)
+        else:
+            await self._outcomes.conclude(job, JobEvent.RELEASE, not_before=self._clock.now())
+
+
+def _resolve(started: asyncio.Future[None]) -> None:
+    if not started.done():
+        started.set_result(None)

@@ -1,0 +1,84 @@
+"""LoadFailures: loads that failed, how long they pause, and what cannot be loaded where."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from queueing.core.ports import Clock
+from queueing.core.standings import Trouble
+from queueing.planning.retry import pause_s
+
+MENDING_S = 600.0  # how long a model that cannot work on a backend is not tried there again
+LASTING_S = 30.0  # a copy that leaves sooner by itself was no good load
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailureStreak:
+    """The failed loads of a model in a row, and when it may be tried again.
+
+    `good_at` is set by a load that worked; the row ends only if its copy then lasts a while.
+    """
+
+    count: int = 0
+    until: float = 0.0
+    good_at: float | None = None
+
+
+_NONE = FailureStreak()
+
+
+class LoadFailures:
+    """Keeps failures in memory; calls `changed` when one is added."""
+
+    def __init__(self, clock: Clock, changed: Callable[[], None]) -> None:
+        self._clock = clock
+        self._changed = changed
+        self._failures: dict[str, FailureStreak] = {}
+        self._unable: dict[tuple[str, str], Trouble] = {}
+
+    def of(self, model: str) -> FailureStreak:
+        """Return the failed loads of a model in a row."""
+        return self._failures.get(model, _NONE)
+
+    def failed(self, model: str) -> int:
+        """Note a failed load and begin its pause; return how many failed in a row."""
+        now, past = self._clock.now(), self.of(model)
+        lasted = past.good_at is not None and now - past.good_at >= LASTING_S
+        count = 1 if lasted else past.count + 1
+        self._failures[model] = FailureStreak(count=count, until=now + pause_s(count))
+        self._changed()
+        return count
+
+    def worked(self, model: str) -> None:
+        """Note a load that worked."""
+        if model in self._failures:
+            self._failures[model] = replace(self._failures[model], good_at=self._clock.now())
+
+    def lost(self, model: str, ready_at: float) -> None:
+        """Note that a copy left by itself; right after its load that counts as a failed one.
+
+        The pause keeps two owners of one card from loading in turns for ever.
+        """
+        if self._clock.now() - ready_at < LASTING_S:
+            self.failed(model)
+
+    def unable(self, model: str, backend: str, cause: str) -> None:
+        """Note that a backend cannot serve a model as it is; somebody may mend it meanwhile."""
+        again_at = self._clock.now() + MENDING_S
+        self._unable[model, backend] = Trouble(backend=backend, cause=cause, again_at=again_at)
+        self._changed()
+
+    def troubles(self, model: str) -> tuple[Trouble, ...]:
+        """Return where a model cannot be served now."""
+        now = self._clock.now()
+        return tuple(
+            trouble
+            for (name, _), trouble in self._unable.items()
+            if name == model and trouble.again_at > now
+        )
+
+    def is_able(self, model: str, backend: str) -> bool:
+        """Return whether a backend may still be able to serve a model."""
+        if not self._unable:
+            return True  # nearly always, and asked for every model at every step
+        trouble = self._unable.get((model, backend))
+        return trouble is None or trouble.again_at <= self._clock.now()

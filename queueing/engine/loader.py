@@ -1,0 +1,253 @@
+"""Loader: bring models into memory and out of it, and note what happened in the fleet.
+
+It never decides what is loaded where; the router and an admin do.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import BackendError, OutOfMemory, Refused, StoreError, Unavailable
+from queueing.core.ports import Backend
+from queueing.core.problems import Problem
+from queueing.core.world import Copy, Evict, Load
+from queueing.engine.fleet import Fleet
+from queueing.planning.retry import given_up
+
+log = logging.getLogger(__name__)
+
+UNLOAD_S = 60.0  # a server that needs longer to unload is taken for unreachable
+ROOM_S = 30.0  # how long freed memory may take to show: drivers report it late
+ROOM_POLL_S = 0.5
+STORE_PAUSE_S = 5.0
+
+Measure = Callable[[str], Awaitable[int | None]]
+"""Returns the free memory of a host in MB now, None where it cannot be measured."""
+
+
+class Loader:
+    """Carries out loads and unloads, each in a task of its own."""
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        backends: Mapping[str, Backend],
+        measure: Measure,
+        fail_waiting: Callable[[str, Problem], Awaitable[None]],
+        loaded: Callable[[str, str, float], None],
+        write_down: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._fleet = fleet
+        self._backends = backends
+        self._measure = measure
+        self._fail_waiting = fail_waiting
+        self._loaded = loaded
+        self._write_down = write_down
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+        self._waiters: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
+
+    # ------------------------------------------------------------ loading
+
+    def begin(self, load: Load, expected_s: float, work: asyncio.TaskGroup) -> None:
+        """Take the memory into account now and load in a task of its own."""
+        for victim in load.evict:
+            self._fleet.leaving(victim.model, victim.backend)
+        spec = self._fleet.catalog.models[load.model]
+        self._fleet.loading(spec, load.backend, expected_s=expected_s)
+        self._spawn(self._load(spec, load), f"load {load.model} on {load.backend}", work)
+
+    def stop(self) -> None:
+        """Stop loads and unloads that are under way, and begin none from now on."""
+        self._stopped = True
+        for task in self._tasks:
+            task.cancel()
+
+    def _spawn(
+        self, steps: Coroutine[None, None, None], name: str, work: asyncio.TaskGroup
+    ) -> None:
+        task = work.create_task(_guarded(steps, name), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def outcome(self, model: str, backend: str) -> None:
+        """Wait for the next load of a model there to end. Raises `BackendError` when it failed."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault((model, backend), []).append(future)
+        await future
+
+    def give_up(self, model: str, backend: str, error: Refused) -> None:
+        """Let those who wait for a load know that it is no longer wanted."""
+        self._settle(model, backend, error)
+
+    async def _load(self, spec: ModelSpec, load: Load) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            await self._noted()
+            await self._leave(load.evict)
+            await self._bring(spec, load.backend)
+        except asyncio.CancelledError:
+            self._fleet.gone(spec.name, load.backend)
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a load raises, it has failed
+            await self._failed(spec, load.backend, error)
+        else:
+            seconds = loop.time() - began
+            log.info("loaded %s on %s in %.1f s", spec.name, load.backend, seconds)
+            self._fleet.ready(spec, load.backend)
+            self._loaded(spec.name, load.backend, seconds)
+            self._settle(spec.name, load.backend, None)
+
+    async def _noted(self) -> None:
+        """Write the load down before it begins: after a crash its memory may be taken unseen."""
+        while True:
+            try:
+                return await self._write_down()
+            except StoreError as error:
+                log.warning("a load waits for the database: %s", error)
+                await asyncio.sleep(STORE_PAUSE_S)
+
+    async def _bring(self, spec: ModelSpec, backend: str) -> None:
+        try:
+            await self._attempt(spec, backend)
+        except OutOfMemory as error:
+            log.warning("loading %s on %s: %s; emptying the card", spec.name, backend, error)
+            await self.relieve(self._fleet.catalog.host_of[backend])
+            await self._attempt(spec, backend)
+
+    async def _attempt(self, spec: ModelSpec, backend: str) -> None:
+        host = self._fleet.catalog.host_of[backend]
+        before_mb = await self._room(
+            host, min(self._fleet.vram_mb(spec), self._fleet.usable_mb(host))
+        )
+        async with asyncio.timeout(spec.timeouts.load_s):
+            await self._backends[backend].load(spec)
+        await self._learn_size(spec, host, before_mb)
+
+    async def _learn_size(self, spec: ModelSpec, host: str, before_mb: int | None) -> None:
+        """Correct the model's size by what its load took, if nothing else moved meanwhile."""
+        if before_mb is None or not self._fleet.quiet(host, but=spec.name):
+            return
+        after_mb = await self._measure(host)
+        if after_mb is not None and before_mb > after_mb:
+            self._fleet.budget.learn(spec.name, before_mb - after_mb)
+
+    async def _room(self, host: str, need_mb: int) -> int | None:
+        """Wait until the memory is really free and return it; None where nothing measures it."""
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + ROOM_S
+        while (free_mb := await self._measure(host)) is not None and free_mb < need_mb:
+            if loop.time() >= give_up_at:
+                raise OutOfMemory(f"{need_mb} MB needed on {host}, {free_mb} MB free")
+            await asyncio.sleep(ROOM_POLL_S)
+        return free_mb
+
+    # ------------------------------------------------------------ failed loads
+
+    async def _failed(self, spec: ModelSpec, backend: str, error: Exception) -> None:
+        if isinstance(error, BackendError | TimeoutError):
+            log.warning(
+                "loading %s on %s failed: %s: %s", spec.name, backend, type(error).__name__, error
+            )
+        else:
+            log.error("loading %s on %s failed", spec.name, backend, exc_info=error)
+        await self._clear(spec, backend)
+        if isinstance(error, Unavailable):
+            self._fleet.vitals.down(backend, str(error))
+        if isinstance(error, BackendError) and not error.retryable:
+            self._fleet.setbacks.unable(spec.name, backend, str(error))
+        failures = self._fleet.setbacks.failed(spec.name)
+        self._settle(spec.name, backend, error)
+        hopeless = not self._fleet.serving(spec)
+        if hopeless or (failures >= spec.max_attempts and not self._fleet.copies_of(spec.name)):
+            why = given_up(error, failures).model_copy(update={"unloadable": spec.name})
+            await self._fail_waiting(spec.name, why)
+
+    async def _clear(self, spec: ModelSpec, backend: str) -> None:
+        """Unload what a failed load may have left: the server may even finish it later."""
+        copy = self._fleet.copy(spec.name, backend)
+        if copy is not None and self._fleet.may_leave(copy):
+            await self.leave(Evict(model=spec.name, backend=backend))
+        else:
+            self._fleet.gone(spec.name, backend)
+
+    def _settle(self, model: str, backend: str, error: Exception | None) -> None:
+        for waiter in self._waiters.pop((model, backend), []):
+            if waiter.done():
+                continue
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
+
+    # ------------------------------------------------------------ unloading
+
+    def begin_leaving(self, victims: Sequence[Evict], work: asyncio.TaskGroup) -> None:
+        """Mark idle copies as leaving now and unload them in a task of its own."""
+        for victim in victims:
+            self._fleet.leaving(victim.model, victim.backend)
+        self._spawn(self._leave(victims), "unload", work)
+
+    async def relieve(self, host: str) -> None:
+        """Unload every idle copy of a host that is not pinned."""
+        await self._leave_at_once(self._fleet.idle_copies(host))
+
+    async def empty(self, host: str) -> None:
+        """Unload every idle copy of a host, pinned ones as well; nothing must start there."""
+        await self._leave_at_once(self._fleet.idle_copies(host, pinned=True))
+
+    async def _leave_at_once(self, idle: Sequence[Copy]) -> None:
+        victims = [Evict(model=copy.model, backend=copy.backend) for copy in idle]
+        for victim in victims:  # all at once: none may be given work while the first ones leave
+            self._fleet.leaving(victim.model, victim.backend)
+        await self._leave(victims)
+
+    async def _leave(self, victims: Sequence[Evict]) -> None:
+        for victim in victims:
+            await self.leave(victim)
+
+    async def leave(self, victim: Evict) -> None:
+        """Unload an idle copy, and what its server frees with it. Idempotent.
+
+        Never fails: a server that cannot unload is noted as down. Does nothing once stopped: what seems
+        idle then may be running on, for the next start to find.
+        """
+        if self._stopped:
+            return
+        self._fleet.leaving(victim.model, victim.backend)
+        copy = self._fleet.copy(victim.model, victim.backend)
+        together = () if copy is None else self._fleet.leaving_with(copy)
+        for other in together:
+            self._fleet.leaving(other.model, other.backend)
+        try:
+            if copy is not None:
+                await self._unload(victim)
+        finally:
+            for other in together:
+                self._fleet.gone(other.model, other.backend)
+
+    async def _unload(self, victim: Evict) -> None:
+        server = self._backends[victim.backend]
+        if not server.can_unload:
+            return
+        try:
+            async with asyncio.timeout(UNLOAD_S):
+                await server.unload(self._fleet.catalog.models[victim.model])
+        except (BackendError, TimeoutError) as error:
+            log.warning("unloading %s on %s failed: %s", victim.model, victim.backend, error)
+            self._fleet.vitals.down(victim.backend, str(error) or "it does not unload in time")
+        except Exception:
+            log.exception("unloading %s on %s failed", victim.model, victim.backend)
+        else:
+            log.info("unloaded %s on %s", victim.model, victim.backend)
+
+
+async def _guarded(steps: Coroutine[None, None, None], name: str) -> None:
+    """Keep a bug from taking everything else down with it."""
+    try:
+        await steps
+    except Exception:
+        log.exception("%s: stopped by a bug", name)

@@ -1,0 +1,106 @@
+"""Outcomes: writes down what became of jobs, and tells about it once that is durable."""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+
+from queueing.core.errors import StaleJob, StoreError
+from queueing.core.events import JobChanged
+from queueing.core.jobs import Job, JobEvent, JobState
+from queueing.core.ports import Clock, Store
+from queueing.core.problems import Problem
+from queueing.core.requests import Output
+from queueing.planning.retry import pause_s
+
+log = logging.getLogger(__name__)
+
+LONGEST_STORE_PAUSE_S = 30.0
+
+
+class Outcomes:
+    """The processor's and the loader's way to the store."""
+
+    def __init__(
+        self, *, store: Store, clock: Clock, publish: Callable[[JobChanged], None]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._publish = publish
+
+    async def conclude(
+        self,
+        job: Job,
+        event: JobEvent,
+        *,
+        not_before: float = 0.0,
+        problem: Problem | None = None,
+        output: Output | None = None,
+        suspect: bool = False,
+    ) -> None:
+        """Write an outcome down, as often as it takes: a full disk must not lose finished work.
+
+        Does nothing when somebody was faster.
+        """
+        for failures in itertools.count(1):
+            try:
+                changed = await self._store.apply(
+                    job,
+                    event,
+                    self._clock.now(),
+                    not_before=not_before,
+                    error=_code(problem),
+                    output=output,
+                    suspect=suspect,
+                )
+            except StaleJob:
+                log.info("job %d: somebody was faster than its %s", job.id, event.value)
+                return
+            except StoreError as failure:
+                log.warning("job %d: its %s is not stored yet: %s", job.id, event.value, failure)
+                await asyncio.sleep(min(pause_s(failures), LONGEST_STORE_PAUSE_S))
+            else:
+                self._publish(JobChanged(job=changed, event=event))
+                return
+
+    async def give_back(self, job: Job, event: JobEvent, *, problem: Problem | None = None) -> None:
+        """Return or end a job that was interrupted, unless its end is written down already.
+
+        Tries once only: what a failing database leaves in state processing is recovered at the
+        next start.
+        """
+        now = self._clock.now()
+        try:
+            current = await self._store.get(job.id)
+            if current is None or current.state is not JobState.PROCESSING:
+                return
+            changed = await self._store.apply(
+                current,
+                event,
+                now,
+                not_before=now,
+                error=_code(problem),
+                suspect=current.suspect,
+            )
+        except (StaleJob, StoreError) as failure:
+            log.warning("job %d: could not be given back: %s", job.id, failure)
+        except Exception:
+            log.exception("job %d: could not be given back", job.id)
+        else:
+            self._publish(JobChanged(job=changed, event=event))
+
+    async def fail_waiting(self, model: str, problem: Problem) -> None:
+        """Fail every waiting job of a model."""
+        try:
+            jobs = await self._store.open_jobs()
+        except StoreError as failure:
+            log.warning("waiting jobs of %s could not be failed: %s", model, failure)
+            return
+        waiting = [job for job in jobs if job.model == model and job.state is JobState.PENDING]
+        await asyncio.gather(
+            *(self.conclude(job, JobEvent.FAIL, problem=problem) for job in waiting)
+        )
+
+
+def _code(problem: Problem | None) -> str | None:
+    return None if problem is None else problem.code()

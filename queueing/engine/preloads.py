@@ -1,0 +1,157 @@
+"""Preloads: an admin's wishes about what is kept in memory and what leaves it."""
+
+import asyncio
+from collections.abc import Sequence
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import (
+    BackendError,
+    BadModel,
+    OutOfMemory,
+    Refused,
+    Unavailable,
+)
+from queueing.core.problems import What, problem
+from queueing.core.world import Evict, Reason, Residency
+from queueing.engine.fleet import Fleet
+from queueing.engine.loader import Loader
+from queueing.engine.scheduler import Router
+from queueing.engine.snapshots import Snapshots
+from queueing.planning import preload_waits_for
+
+
+class Preloads:
+    """Pins and unpins models; the router loads what is pinned and not there."""
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        loader: Loader,
+        router: Router,
+        snapshots: Snapshots,
+        looked: asyncio.Event,
+    ) -> None:
+        self._fleet = fleet
+        self._loader = loader
+        self._router = router
+        self._snapshots = snapshots
+        self._looked = looked
+
+    async def waits_for(self, model: str, host: str | None) -> Reason | None:
+        """Return what keeps a preload from beginning now; None where nothing does, or it is there.
+
+        Right after the start, before the servers have been asked, nothing is known of it. Raises
+        `Refused` as `preload` does, and `StoreError`.
+        """
+        spec = self._fleet.catalog.named(model)
+        if not self._looked.is_set():
+            return None
+        backend = self._place_for(spec, host)
+        copy = self._fleet.copy(spec.name, backend)
+        if copy is not None and copy.residency is not Residency.UNLOADING:
+            return None
+        world = await self._snapshots.with_preload(self._router.plan, spec.name, backend)
+        return preload_waits_for(world, spec.name)
+
+    async def preload(self, model: str, host: str | None) -> str:
+        """Pin a model, wait until it is loaded and return its backend.
+
+        Raises `Refused` when it cannot be there or is unloaded meanwhile, `BackendError` when its
+        load failed; it is not pinned then, and the problem is what an admin is told. Right after the
+        start it waits until the servers have been asked who they are. A cancelled caller leaves the
+        pin. Idempotent.
+        """
+        spec = self._fleet.catalog.named(model)
+        await self._looked.wait()
+        backend = self._place_for(spec, host)
+        if not self._fleet.vitals.of(backend).up:
+            why = problem(What.NO_ANSWER, backend=backend)
+            raise Unavailable(f"{backend} does not answer", problem=why)
+        self._fleet.pin(spec.name, backend)
+        copy = self._fleet.copy(spec.name, backend)
+        if copy is None or copy.residency is not Residency.READY:
+            try:
+                await self._loader.outcome(spec.name, backend)
+            except Refused:
+                raise  # another admin's wish came in between, and it is not pinned any more
+            except Exception as error:
+                self._fleet.unpin(spec.name, backend)
+                host = self._fleet.catalog.host_of[backend]
+                raise _failure(spec, backend, host, error) from error
+        return backend
+
+    async def unload(self, model: str, host: str | None) -> Sequence[str]:
+        """Unpin a model and unload it; return the backends it leaves. Raises `Refused`.
+
+        Idle copies have left by then, busy ones start nothing more and leave when they are idle.
+        Right after the start it waits until the servers have been asked what they hold.
+        """
+        spec = self._fleet.catalog.named(model)
+        await self._looked.wait()
+        leaving = []
+        for backend in self._places(spec, host):
+            self._fleet.unpin(spec.name, backend)
+            self._loader.give_up(spec.name, backend, _refused(What.OTHER_WISH))
+            copy = self._fleet.copy(spec.name, backend)
+            if copy is None or copy.residency is not Residency.READY:
+                continue
+            leaving.append(backend)
+            if self._fleet.may_leave(copy):
+                await self._loader.leave(Evict(model=spec.name, backend=backend))
+            else:
+                self._fleet.drain(spec.name, backend)
+        return leaving
+
+    def _places(self, spec: ModelSpec, host: str | None) -> list[str]:
+        host_of = self._fleet.catalog.host_of
+        places = [b for b in self._fleet.serving(spec) if host in {None, host_of[b]}]
+        if not places:
+            if host is None:
+                raise _refused(What.NOWHERE, model=spec.name)
+            raise _refused(What.NOT_THERE, model=spec.name, host=host)
+        return places
+
+    def _place_for(self, spec: ModelSpec, host: str | None) -> str:
+        """Return where to preload: where it is already, else the first backend that is up."""
+        places = self._running(spec, self._places(spec, host))
+        here = {copy.backend for copy in self._fleet.copies_of(spec.name)}
+        up = [name for name in places if self._fleet.vitals.of(name).up]
+        return next((name for name in places if name in here), (up or places)[0])
+
+    def _running(self, spec: ModelSpec, places: list[str]) -> list[str]:
+        """Return those places where something may be loaded. Raises `Refused` for none."""
+        paused, host_of = self._fleet.paused, self._fleet.catalog.host_of
+        if paused.stops_model(spec.name):
+            if paused.everything:
+                raise _refused(What.ALL_PAUSED)
+            raise _refused(What.PAUSED, names=spec.name)
+        running = [name for name in places if not paused.stops_host(host_of[name])]
+        if not running:
+            hosts = dict.fromkeys(host_of[name] for name in places)
+            raise _refused(What.PAUSED, names=", ".join(hosts))
+        return running
+
+
+def _refused(what: What, **values: str) -> Refused:
+    why = problem(what, **values)
+    return Refused(str(why), problem=why)
+
+
+def _failure(spec: ModelSpec, backend: str, host: str, error: Exception) -> BackendError:
+    """Return a failed load with what an admin is told of it; the log has the cause already."""
+    cause = str(error).partition("\n")[0]
+    match error:
+        case TimeoutError():
+            late = problem(What.LOAD_LATE, backend=backend, seconds=f"{spec.timeouts.load_s:g}")
+            return Unavailable(f"{backend} did not load it in time", problem=late)
+        case OutOfMemory():
+            return OutOfMemory(cause, problem=problem(What.FULL, host=host))
+        case Unavailable():
+            return Unavailable(cause, problem=problem(What.LOAD_STOPPED, backend=backend))
+        case BadModel():
+            return BadModel(cause, problem=problem(What.LOAD_SETUP, cause=cause))
+        case BackendError():
+            return BackendError(cause, problem=problem(What.LOAD_REFUSED, backend=backend))
+        case _:
+            return BackendError(cause, problem=problem(What.BUG))

@@ -1,0 +1,228 @@
+"""Router: the one loop that looks at the world, asks `plan()` and carries out the answer.
+
+Level-triggered: every wake-up means "look again", so a lost signal costs no more than a tick. It
+decides nothing itself.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from queueing.core.errors import StoreError
+from queueing.core.events import LinesMoved
+from queueing.core.ports import Clock, Store
+from queueing.core.world import Blocked, Evict, Plan, Reason, Waiting, World
+from queueing.engine.checkpoint import Ledger
+from queueing.engine.durations import Times
+from queueing.engine.fleet import Fleet
+from queueing.engine.job_runner import Processor
+from queueing.engine.loader import Loader
+from queueing.engine.snapshots import Snapshots
+from queueing.planning import plan
+from queueing.planning.affected_lines import news
+from queueing.planning.reasons import sentence
+from queueing.planning.retry import pause_s
+
+log = logging.getLogger(__name__)
+
+TICK_S = 5.0
+
+
+class Router:
+    """Runs steps until cancelled; keeps the last plan for those who ask why something waits."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        fleet: Fleet,
+        loader: Loader,
+        processor: Processor,
+        times: Times,
+        ledger: Ledger,
+        snapshots: Snapshots,
+        clock: Clock,
+        publish: Callable[[LinesMoved], None],
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._loader = loader
+        self._processor = processor
+        self._times = times
+        self._ledger = ledger
+        self._snapshots = snapshots
+        self._clock = clock
+        self._publish = publish
+        self._awake = asyncio.Event()
+        self._moved: set[str] = set()
+        self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
+        self.plan = Plan()
+        self.world: World | None = None
+        self._seen: World | None = None  # by the last step, as it was
+
+    def wake(self) -> None:
+        """Look again soon. Cheap and idempotent."""
+        self._awake.set()
+
+    def moved(self, model: str) -> None:
+        """Tell listeners with the next step that positions in this model's line changed."""
+        self._moved.add(model)
+        self._awake.set()
+
+    def started(self, model: str) -> None:
+        """Tell listeners with this step that a job of it has begun, which asks for no other step."""
+        self._moved.add(model)
+
+    def ended(self) -> None:
+        """Look again if a job's end let one of a back row into a line; its slot was free before."""
+        entered = self._store.take_entered()
+        if entered:
+            self._moved |= entered
+            self._awake.set()
+
+    def waiting(self, model: str) -> int:
+        """Return how many jobs of a model had a place in line at the last step."""
+        view = self.world.models.get(model) if self.world else None
+        return sum(lane.count for lane in view.waiting) if view else 0
+
+    async def run(self, work: asyncio.TaskGroup) -> None:
+        """Take step after step; jobs and loads become tasks of `work`."""
+        failures = 0
+        while True:
+            self._awake.clear()
+            try:
+                await self._step(work)
+            except StoreError as error:
+                failures += 1
+                log.warning("the database cannot be used: %s", error)
+                await asyncio.sleep(pause_s(failures))
+            except Exception:
+                failures += 1
+                log.exception("a step of the router failed")
+                await asyncio.sleep(pause_s(failures))
+            else:
+                failures = 0
+                await self._rest()
+
+    async def _rest(self) -> None:
+        look_at = self.plan.look_at
+        rest_s = TICK_S if look_at is None else min(TICK_S, look_at - self._clock.now())
+        if rest_s > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(rest_s):
+                    await self._awake.wait()
+
+    async def snapshot(self) -> World:
+        """Return the world as it is now. Raises `StoreError`."""
+        return await self._snapshots.take(self.plan)
+
+    async def _step(self, work: asyncio.TaskGroup) -> None:
+        ended = self._processor.take_ended()
+        try:
+            await self._decide(work)
+        finally:
+            for each in ended:
+                if not each.done():
+                    each.set_result(None)
+
+    async def _decide(self, work: asyncio.TaskGroup) -> None:
+        before, seen, world = self.plan, self._seen, await self.snapshot()
+        self.world, self.plan = world, plan(world)
+        self._seen = world
+        woken = self._awake.is_set()
+        self._carry_out_moves(work)
+        pending = self._begin_starts(work)
+        if not woken:  # a plan is made with what it does itself in mind
+            self._awake.clear()
+        for outcome in await asyncio.gather(*pending, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        self._note_starts(world)
+        await self._ledger.write()
+        self._tell(before.reasons, seen, world)
+
+    def _carry_out_moves(self, work: asyncio.TaskGroup) -> None:
+        drained = [Evict(model=c.model, backend=c.backend) for c in self._fleet.take_drained()]
+        if leaving := (*self.plan.evictions, *drained):
+            self._loader.begin_leaving(leaving, work)
+        for load in self.plan.loads:
+            victims = ", ".join(victim.model for victim in load.evict) or "nothing"
+            log.info("loading %s on %s, evicting %s", load.model, load.backend, victims)
+            self._loader.begin(load, self._times.load_s(load.model, load.backend), work)
+
+    def _begin_starts(self, work: asyncio.TaskGroup) -> list[asyncio.Future[None]]:
+        """Begin every start at once, so that the store can commit them together."""
+        now = self._clock.now()
+        return [
+            self._processor.begin(
+                start, now + self._times.service(start.job, start.backend).median_s, work
+            )
+            for start in self.plan.starts
+        ]
+
+    def _note_starts(self, world: World) -> None:
+        """Take what has begun out of the world that is shown, until the next look.
+
+        A line that began all it showed is looked at again at once: it may go on.
+        """
+        begun = Counter((start.job.model, start.job.lane) for start in self.plan.starts)
+        models = dict(world.models)
+        for name in {model for model, _ in begun}:
+            waiting = [_without(w, begun[name, w.lane]) for w in models[name].waiting]
+            models[name] = replace(
+                models[name], waiting=tuple(line for line in waiting if line.count)
+            )
+            if any(line.count and not line.heads for line in waiting):
+                self._awake.set()
+        self.world = replace(world, models=models)
+        self.plan = replace(
+            self.plan,
+            reasons={
+                model: reason
+                for model, reason in self.plan.reasons.items()
+                if reason.why is not Blocked.STARTING
+            },
+        )
+
+    def _tell(self, before: Mapping[str, Reason], seen: World | None, world: World) -> None:
+        reasons = self.plan.reasons
+        changed = {
+            model
+            for model in before.keys() | reasons.keys()
+            if before.get(model) is not reasons.get(model)
+            and _gist(before.get(model)) != _gist(reasons.get(model))
+        }
+        moved = self._moved | changed | self._store.take_entered()
+        self._moved = set()
+        self._log_reasons()
+        told = news(seen, world, moved, changed)
+        if told is not None:
+            self._publish(told)
+
+    def _log_reasons(self) -> None:
+        """Log why a model begins to wait, once for each reason and not at every look.
+
+        What starts at once does not wait. A line that goes on job by job changes between that and
+        its reason with every start, so the reason is remembered until nobody waits any more.
+        """
+        reasons = self.plan.reasons
+        for model in self._logged.keys() - reasons.keys():
+            del self._logged[model]
+        for model, reason in reasons.items():
+            gist = _gist(reason)
+            if reason.why is not Blocked.STARTING and self._logged.get(model) != gist:
+                self._logged[model] = gist
+                log.info("%s waits: %s", model, sentence(reason))
+
+
+def _without(line: Waiting, begun: int) -> Waiting:
+    """Return a line without its first so many heads."""
+    return replace(line, count=line.count - begun, heads=line.heads[begun:]) if begun else line
+
+
+def _gist(reason: Reason | None) -> tuple[Blocked, str | None, str | None] | None:
+    """Return what makes a reason another one; its moments only tick on."""
+    return None if reason is None else (reason.why, reason.host, reason.other)

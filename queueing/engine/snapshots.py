@@ -1,0 +1,197 @@
+"""Snapshots: the world as the planner sees it, built from the store, the fleet and what was learned.
+
+Looks and remembers what has not changed; changes nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from queueing.core.jobs import Job
+from queueing.core.ports import Backend, Clock, Line, Store
+from queueing.core.world import (
+    BackendView,
+    HostView,
+    ModelView,
+    Plan,
+    Residency,
+    Rules,
+    Waiting,
+    World,
+)
+from queueing.engine.durations import Times
+from queueing.engine.fleet import Fleet
+from queueing.engine.job_runner import Processor
+
+HEADS_PER_LINE = 8  # starts of one line in one step; the next step follows at once
+
+
+class Snapshots:
+    """Takes snapshots; the router and the forecast ask for them, thousands of times an hour."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        fleet: Fleet,
+        backends: Mapping[str, Backend],
+        processor: Processor,
+        times: Times,
+        clock: Clock,
+        rules: Rules,
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._backends = backends
+        self._processor = processor
+        self._times = times
+        self._clock = clock
+        self._rules = rules
+        # By line: what it was, the jobs at its head, and what was made of it.
+        self._shown: dict[tuple[str, str], tuple[Line, list[int], Waiting]] = {}
+
+    async def take(self, last: Plan) -> World:
+        """Return the world as it is now, after the last plan. Raises `StoreError`."""
+        now = self._clock.now()
+        lines = await self._store.lines(now, per_line=HEADS_PER_LINE)
+        return self._world(now, lines, last)
+
+    async def with_preload(self, last: Plan, model: str, backend: str) -> World:
+        """Return the world as it would be if an admin wanted a model there."""
+        world = await self.take(last)
+        known = world.models.get(model)
+        waiting = known.waiting if known is not None else ()
+        wanted = self._model(model, world.now, waiting, [(model, backend)])
+        return replace(world, models={**world.models, model: wanted})
+
+    def _world(self, now: float, lines: Sequence[Line], last: Plan) -> World:
+        waiting: dict[str, list[Waiting]] = {}
+        for line in lines:
+            if line.model in self._fleet.catalog.models:
+                waiting.setdefault(line.model, []).append(self._waiting(line))
+        unmet = self._fleet.unmet_pins()
+        return World(
+            now=now,
+            models={
+                name: self._model(name, now, tuple(waiting.get(name, ())), unmet)
+                for name in self._in_play(waiting)
+            },
+            hosts=self._hosts(),
+            backends=self._backend_views(),
+            copies=self._fleet.copies,
+            reservations=last.reservations,
+            lane_spent=last.lane_spent,
+            rules=self._rules,
+            watched_s=self._times.rates.watched_s(now),
+        )
+
+    # ------------------------------------------------------------ models
+
+    def _in_play(self, waiting: Iterable[str]) -> Iterable[str]:
+        """Return the models that wait, have copies or are pinned, each once."""
+        copies = (copy.model for copy in self._fleet.copies)
+        return dict.fromkeys((*waiting, *copies, *sorted(m for m, _ in self._fleet.pins)))
+
+    def _model(
+        self,
+        name: str,
+        now: float,
+        waiting: tuple[Waiting, ...],
+        unmet: Sequence[tuple[str, str]],
+    ) -> ModelView:
+        spec = self._fleet.catalog.models[name]
+        backends = self._fleet.serving(spec)
+        loads_s, services_s = self._times.tables(spec, backends)
+        paused = self._fleet.paused.stops_model(name)
+        flows = self._times.rates.by_lane(name, now)
+        return ModelView(
+            name=name,
+            vram_mb=self._fleet.vram_mb(spec),
+            backends=backends,
+            parallel=spec.parallel,
+            load_s=loads_s,
+            service_s=services_s,
+            rate_per_s=sum(flow.per_s for flow in flows.values()),
+            flows=flows,
+            left_at=self._fleet.left_at(name),
+            load_after=self._fleet.setbacks.of(name).until,
+            paused=paused,
+            waiting=waiting,
+            wanted_by_admin=() if paused else tuple([b for m, b in unmet if m == name]),
+        )
+
+    def _waiting(self, line: Line) -> Waiting:
+        """Return a line as the planner sees it.
+
+        A head whose last attempt is still being wound up ends the list: it may have come back to
+        its place a moment ago, so it must neither start twice nor be passed.
+        """
+        under_way = self._processor.under_way
+        key = line.model, line.lane
+        shown = self._shown.get(key)
+        if shown is not None and shown[0] is line and under_way.isdisjoint(shown[1]):
+            return shown[2]
+        ids = [job.id for job in line.heads]
+        if under_way.isdisjoint(ids):
+            waiting = self._with_heads(line, line.heads)
+            self._shown[key] = line, ids, waiting
+            return waiting
+        heads = takewhile(lambda job: job.id not in under_way, line.heads)
+        return self._with_heads(line, tuple(heads))
+
+    @staticmethod
+    def _with_heads(line: Line, heads: tuple[Job, ...]) -> Waiting:
+        return Waiting(
+            lane=line.lane,
+            count=line.waiting,
+            heads=heads,
+            oldest_at=line.first_queued_at,
+            next_start_at=line.next_start_at,
+            held=line.held,
+        )
+
+    # ------------------------------------------------------------ hosts and backends
+
+    def _hosts(self) -> dict[str, HostView]:
+        return {
+            host.name: HostView(
+                name=host.name,
+                usable_mb=self._fleet.usable_mb(host.name),
+                budget_mb=host.usable_mb,
+                paused=self._fleet.paused.stops_host(host.name),
+            )
+            for host in self._fleet.catalog.hosts.values()
+        }
+
+    def _backend_views(self) -> dict[str, BackendView]:
+        running: defaultdict[str, list[Job]] = defaultdict(list)
+        for slot in self._fleet.slots.values():
+            running[slot.backend].append(slot.job)
+        return {name: self._backend(name, running[name]) for name in self._backends}
+
+    def _backend(self, name: str, running: Sequence[Job]) -> BackendView:
+        catalog, adapter = self._fleet.catalog, self._backends[name]
+        spec, health, host = (
+            catalog.backends[name],
+            self._fleet.vitals.of(name),
+            catalog.host_of[name],
+        )
+        moving = spec.serial and any(
+            copy.backend == name and copy.residency is not Residency.READY
+            for copy in self._fleet.copies
+        )
+        return BackendView(
+            name=name,
+            host=host,
+            up=health.up,
+            since=health.since,
+            serial=spec.serial,
+            parallel=spec.parallel,
+            busy=len(running) + moving,
+            max_models=spec.max_models,
+            unloads_together=adapter.unloads_together,
+            can_unload=adapter.can_unload,
+            paused=self._fleet.paused.stops_host(host),
+            alone=any(job.suspect for job in running),
+        )

@@ -1,0 +1,51 @@
+"""News: which waiting lines a look at the world concerns, beside those that moved themselves; pure."""
+
+from collections.abc import Collection, Iterable
+from collections.abc import Set as AbstractSet
+
+from queueing.core.events import LinesMoved
+from queueing.core.world import World
+
+
+def news(
+    before: World | None, now: World, moved: Collection[str], turned: Collection[str]
+) -> LinesMoved | None:
+    """Return what to report after a look, None for nothing.
+
+    `moved` are the lines whose places or reasons changed, `turned` those with another reason.
+    """
+    changed = _changed_hosts(before, now)
+    turned = {*turned, *_waiting_on(now, changed)}
+    models = frozenset(moved) | turned
+    hosts = changed.union(*(_hosts_of(now, model) for model in models)) if models else changed
+    outlooks = frozenset(_waiting_on(now, hosts)) - models
+    if not models and not outlooks:
+        return None
+    return LinesMoved(models=models, outlooks=outlooks, turned=frozenset(turned))
+
+
+def _changed_hosts(before: World | None, now: World) -> set[str]:
+    """Return the hosts where a load began, ended or failed, a copy left, or a server came or went."""
+    if before is None:
+        return set()
+    states = _states(before) ^ _states(now)
+    return {now.backends[name].host for name, _, _ in states if name in now.backends}
+
+
+def _states(world: World) -> set[tuple[str, str, str]]:
+    """Return the state of all copies and servers, by server."""
+    copies = {(copy.backend, copy.model, copy.residency.value) for copy in world.copies}
+    return copies | {(view.name, "", str(view.up)) for view in world.backends.values()}
+
+
+def _hosts_of(world: World, model: str) -> set[str]:
+    view = world.models.get(model)
+    names = () if view is None else view.backends
+    return {world.backends[name].host for name in names if name in world.backends}
+
+
+def _waiting_on(world: World, hosts: AbstractSet[str]) -> Iterable[str]:
+    """Yield the models that wait and could run on one of these hosts."""
+    for name, view in world.models.items():
+        if view.waiting and not hosts.isdisjoint(_hosts_of(world, name)):
+            yield name

@@ -1,0 +1,169 @@
+"""Forecast: when will each waiting job be done, found by running the planner forward.
+
+Pure and bounded: it looks only as far ahead as it is asked, some thousand starts or five hundred
+decisions (fewer among many models) at most, and continues longer lines as they share the cards.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, sqrt
+
+from queueing.core.jobs import Job
+from queueing.core.world import World
+from queueing.planning.extrapolation import Key, Share, shares
+from queueing.planning.precedence import Precedence, precedence
+from queueing.planning.simulated_queue import SimulatedQueue, Started
+from queueing.planning.simulation import Future, Service, typical_s
+
+MOST_STARTS = 3000
+MORE_SHARE = 0.1  # of a line: how many more may have come to it than such a forecast expected
+AGE_SHARE = 0.05  # of the wait ahead: how old a forecast may be that tells its end
+NEWS_SHARE = 0.01  # the same where something has happened since that it did not expect
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expected:
+    """When a job is expected to start and to end, and how far each may be off."""
+
+    start_at: float
+    start_spread_s: float
+    done_at: float
+    spread_s: float
+
+
+class Forecast:
+    """The expected course of one world.
+
+    Questions may come in any order; each costs only what no earlier question has found out.
+    """
+
+    def __init__(self, world: World, service: Service, *, most_starts: int = MOST_STARTS) -> None:
+        self._origin = world
+        self._service = service
+        self._future = Future(world, service, most_starts=most_starts)
+
+    @property
+    def far(self) -> bool:
+        """Whether it has looked so far ahead that another such look would cost much."""
+        return self._future.far
+
+    def knows(self, job: Job) -> bool:
+        """Tell whether it has seen the job's line."""
+        return (job.model, job.lane) in self._future.lines
+
+    def still_tells(self, job: Job, position: int, now: float, *, news: bool) -> bool:
+        """Tell whether it is young enough for a job at that position now.
+
+        What lies far ahead moves little within a twentieth of the way there. Where there is `news`,
+        or many more have come to the line than was expected, only a forecast that looks far
+        ahead tells still, for a hundredth of the way.
+        """
+        line = self._future.lines.get((job.model, job.lane))
+        if line is None:
+            return False
+        news = news or line.begun(now) + position > line.count(now) * (1 + MORE_SHARE)
+        if news and not self.far:
+            return False
+        expected = self.of(job, position, now)
+        share = NEWS_SHARE if news else AGE_SHARE
+        return expected is not None and (
+            now - self._origin.now <= share * (expected.start_at - now)
+        )
+
+    def of(self, job: Job, position: int, now: float | None = None) -> Expected | None:
+        """Return when a waiting job will be done; None where nothing can honestly be said.
+
+        `position` counts from 1 in the job's model and lane, at the forecast's own moment or at
+        `now`, when those expected to have started are ahead no longer. Places behind those who will
+        have come by `now` follow at the line's pace: perhaps nobody else is expected. What independent
+        jobs ahead add to the spread grows with their root.
+        """
+        line = self._future.lines.get((job.model, job.lane))
+        if line is None or self._stands(line):
+            return None
+        unexpected = 0
+        if now is not None:
+            position += line.begun(now)
+            unexpected = max(0, position - max(1, line.count(now)))
+            position -= unexpected
+        while len(line.starts) < position and not self._future.over:
+            self._future.step()
+        started = self._start_of(line, position)
+        if started is None:
+            return None
+        if unexpected and line.starts:
+            # Those expected before it may not have begun yet, and it can begin no sooner than now.
+            since = max(started.at, self._origin.now if now is None else now)
+            started = Started(since + unexpected * self._pace_s(line), started.backend)
+        usual = self._service(job, started.backend)
+        ahead = max(0.0, started.at - self._origin.now) / max(usual.mean_s, 0.001)
+        return Expected(
+            start_at=started.at,
+            start_spread_s=usual.spread_s * sqrt(ahead),
+            done_at=started.at + usual.mean_s,
+            spread_s=usual.spread_s * sqrt(1 + ahead),
+        )
+
+    def precedence(self, model: str, now: float) -> Precedence | None:
+        """Return what comes before a model's next start; None where that cannot be said."""
+        if any(self._stands(line) for line in self._future.of_model(model)):
+            return None
+        return precedence(self._future, self._origin, model, now)
+
+    def stands(self, job: Job) -> bool:
+        """Tell whether it was made in the moment in which a job of this one's line started."""
+        line = self._future.lines.get((job.model, job.lane))
+        return line is not None and self._stands(line)
+
+    @staticmethod
+    def _stands(line: SimulatedQueue) -> bool:
+        """Whether a line's head is being started at this moment, so that its place is not known.
+
+        To look ahead all the same would only follow the other lines as far as is allowed.
+        """
+        view = line.view
+        return bool(view.count) and not view.heads and view.next_start_at is None
+
+    def _start_of(self, line: SimulatedQueue, position: int) -> Started | None:
+        known = line.starts
+        if position <= len(known):
+            return known[position - 1]
+        if not self._future.cut_short:
+            return None  # nothing that is known will ever start it
+        backend = known[-1].backend if known else self._origin.models[line.model].backends[0]
+        share = self._tail.get((line.model, line.view.lane))
+        at = inf if share is None else share.start_at(position)
+        return None if at == inf else Started(at, backend)
+
+    @cached_property
+    def _tail(self) -> Mapping[Key, Share]:
+        """How all lines that are not paused go on from where it was cut short."""
+        return shares(
+            {
+                key: line
+                for key, line in self._future.lines.items()
+                if not self._origin.models[line.model].paused
+            },
+            since=self._origin.now,
+            now=self._future.now,
+            service_s=self._usual_s,
+            most_slots=self._most_slots,
+        )
+
+    def _usual_s(self, line: SimulatedQueue) -> float:
+        backend = line.starts[-1].backend if line.starts else ""
+        return typical_s(self._origin.models[line.model], backend)
+
+    def _most_slots(self, line: SimulatedQueue) -> int:
+        model = self._origin.models[line.model]
+        return model.parallel * len(model.backends)
+
+    def _pace_s(self, line: SimulatedQueue) -> float:
+        """Return the seconds from one start of a line to the next, as far as it was seen."""
+        starts = line.starts
+        if len(starts) > 4:
+            half = len(starts) // 2
+            return (starts[-1].at - starts[half].at) / max(1, len(starts) - 1 - half)
+        usual_s = typical_s(self._origin.models[line.model], starts[-1].backend)
+        return usual_s / max(1, self._future.slots(line.model))

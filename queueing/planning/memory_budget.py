@@ -1,0 +1,74 @@
+"""Budget: how much memory models may take on each host, and how much each model takes.
+
+Memory only; told by measurements, and never measures itself.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from queueing.core.catalog import HostSpec, ModelSpec
+
+
+class Budget:
+    """Keeps what other programs hold and what loads were seen to take, in MB."""
+
+    def __init__(self) -> None:
+        self._other_mb: dict[str, int] = {}  # by host
+        self._learned_mb: dict[str, int] = {}  # by model
+        self._restored: set[str] = set()  # models not measured since the start
+        self._unsaved: set[str] = set()
+
+    def measured(self, host: str, *, used_mb: int, ours_mb: int, quiet: bool) -> bool:
+        """Take a measurement into account; tell whether it changed anything.
+
+        What a running job takes for itself for a while is ours as well, so other programs can be
+        seen to grow only while the host is `quiet`.
+        """
+        other = max(0, used_mb - ours_mb)
+        before = self._other_mb.get(host, 0)
+        if other == before or (other > before and not quiet):
+            return False
+        self._other_mb[host] = other
+        return True
+
+    def usable_mb(self, host: HostSpec) -> int:
+        """Return what models may take together now.
+
+        Half of the margin is there for desktops and the servers' own overhead; what other
+        programs hold beyond that shrinks the budget.
+        """
+        tolerated = (host.vram_mb - host.usable_mb) // 2
+        return max(0, host.usable_mb - max(0, self._other_mb.get(host.name, 0) - tolerated))
+
+    def restore(self, sizes: Mapping[str, int]) -> None:
+        """Begin with what earlier runs saw models take."""
+        self._learned_mb = dict(sizes)
+        self._restored = set(sizes)
+
+    def learn(self, model: str, vram_mb: int) -> None:
+        """Correct what a model is believed to take, upwards only.
+
+        The first measurement of a run replaces what earlier runs saw: the operator may have put a
+        smaller model behind the name since.
+        """
+        believed = 0 if model in self._restored else self._learned_mb.get(model, 0)
+        self._restored.discard(model)
+        self._learned_mb[model] = max(vram_mb, believed)
+        self._unsaved.add(model)
+
+    def take_unsaved(self) -> Mapping[str, int]:
+        """Return the sizes learned since the last call, for the store."""
+        sizes = {model: self._learned_mb[model] for model in sorted(self._unsaved)}
+        self._unsaved.clear()
+        return sizes
+
+    def known_mb(self, model: ModelSpec) -> int | None:
+        """Return what a copy takes as configured or learned; None until it is measured."""
+        learned_mb = self._learned_mb.get(model.name, 0)
+        return (learned_mb or None) if model.vram_mb is None else max(model.vram_mb, learned_mb)
+
+    def vram_mb(self, model: ModelSpec, hosts: Iterable[HostSpec]) -> int:
+        """Return what a copy takes; one of unknown size takes a whole host until it is measured."""
+        known_mb = self.known_mb(model)
+        if known_mb is not None:
+            return known_mb
+        return max((host.usable_mb for host in hosts), default=0)

@@ -1,0 +1,81 @@
+"""Precedence: what starts before a model's turn on the host where that will be; pure."""
+
+from dataclasses import dataclass
+
+from queueing.core.world import World
+from queueing.planning.simulated_queue import SimulatedQueue, Started
+from queueing.planning.simulation import Future
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Precedence:
+    """When and where a model has its turn, and what starts there before.
+
+    `ahead` waiting jobs of `other` do, the model whose next job is the first of all. Without any,
+    `ahead` is 0 and only what runs there ends before; None where others may begin there all the
+    same: those who are to come yet, or who are expected to begin on another host.
+    """
+
+    turn_at: float
+    host: str
+    other: str | None = None
+    ahead: int | None = 0
+
+
+def precedence(future: Future, world: World, model: str, now: float) -> Precedence | None:
+    """Return what comes before the model's next start after `now`; None where there is no telling."""
+    turn = _turn(future, model, now)
+    if turn is None:
+        return None
+    host = world.backends[turn.backend].host
+    lines = [line for line in future.lines.values() if line.model != model]
+    known = [(at, line.model) for line in lines for at in _before(line, world, turn, now)]
+    if known:
+        _, first = min(known)
+        ahead = sum(name == first for _, name in known)
+        return Precedence(turn_at=turn.at, host=host, other=first, ahead=ahead)
+    names = {copy.model for copy in world.copies if world.backends[copy.backend].host == host}
+    perhaps = any(
+        _there(line, world, turn, now) or (line.model in names and _may_begin(line, turn, now))
+        for line in lines
+    )
+    return Precedence(turn_at=turn.at, host=host, ahead=None if perhaps else 0)
+
+
+def _turn(future: Future, model: str, now: float) -> Started | None:
+    lines = [line for line in future.of_model(model) if line.view.count]
+    while not (found := [start for line in lines if (start := _next(line, now)) is not None]):
+        if future.over:
+            return None
+        future.step()
+    return min(found, key=lambda start: start.at)
+
+
+def _next(line: SimulatedQueue, now: float) -> Started | None:
+    begun = line.begun(now)
+    return line.starts[begun] if begun < min(len(line.starts), line.view.count) else None
+
+
+def _before(line: SimulatedQueue, world: World, turn: Started, now: float) -> list[float]:
+    """Return when jobs that wait in a line now start on the turn's host before it.
+
+    A line of which nothing could start now may still pause then, so it is not counted on.
+    """
+    waiting = line.view.count - line.begun(now) if line.view.heads else 0
+    return _there(line, world, turn, now)[: max(0, waiting)]
+
+
+def _may_begin(line: SimulatedQueue, turn: Started, now: float) -> bool:
+    """Whether a job of a line begins anywhere before the turn, or may because one just does."""
+    paused = line.view.count > 0 and not line.view.heads
+    return paused or line.begun(turn.at) > line.begun(now)
+
+
+def _there(line: SimulatedQueue, world: World, turn: Started, now: float) -> list[float]:
+    """Return when jobs of a line start on the turn's host before it."""
+    host = world.backends[turn.backend].host
+    return [
+        start.at
+        for start in line.starts[line.begun(now) : line.begun(turn.at)]
+        if world.backends[start.backend].host == host
+    ]

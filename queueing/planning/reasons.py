@@ -1,0 +1,153 @@
+"""One English sentence for each reason why a model's jobs wait.
+
+Log, chat and `/queue` print this text; other languages live with the texts of the bot. Moments stay
+moments: each of those who show a sentence has a clock of its own.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from queueing.core.world import Blocked, Reason
+
+Words = tuple[str | float, ...]
+"""A sentence in pieces: text, and moments (UNIX seconds) where it names one."""
+
+
+def words(reason: Reason) -> Words:
+    """Return the reason as one sentence without a full stop, for the person who waits."""
+    return tuple(piece for piece in _WORDS[reason.why](reason) if piece != "")
+
+
+def sentence(reason: Reason) -> str:
+    """Return the sentence for the log, with its moments in this machine's time."""
+    return "".join(_clock(p) if isinstance(p, float) else p for p in words(reason))
+
+
+def _clock(moment: float) -> str:
+    """Return the hour in the machine's zone, with its offset: logs travel."""
+    local = datetime.fromtimestamp(moment).astimezone()
+    return local.strftime("%H:%M:%S%z")
+
+
+def _in_line(reason: Reason) -> Words:
+    return (f"behind others in {reason.model}",)
+
+
+def _loading(reason: Reason) -> Words:
+    return (f"loading {reason.model}{_on(reason)}", *_until(reason))
+
+
+def _others_first(reason: Reason) -> Words:
+    go = "request for {} goes first" if reason.ahead == 1 else "requests for {} go first"
+    count = "" if reason.ahead is None else f"{reason.ahead} "
+    said = f"{count}{go.format(_other(reason))}{_on(reason)}"
+    if reason.turn_at is None:
+        return (said,)
+    return (f"{said}; your turn is at about ", reason.turn_at)
+
+
+def _room_busy(reason: Reason) -> Words:
+    if reason.other is None:
+        return (f"waiting for room{_on(reason)}",)
+    if reason.ahead == 0:
+        return (f"{reason.other} is busy{_on(reason)} until its running job ends",)
+    return (f"{reason.other} is busy{_on(reason)}",)
+
+
+def _loader_busy(reason: Reason) -> Words:
+    if reason.other is None:
+        return (f"something else is loading{_on(reason)}",)
+    return (f"{reason.other} is being loaded{_on(reason)} first", *_until(reason))
+
+
+def _reserved(reason: Reason) -> Words:
+    return (f"{_host(reason)} is kept for {_other(reason)}, which has waited longer",)
+
+
+def _gated(reason: Reason) -> Words:
+    return (f"{_other(reason)} has waited longer and gets its turn{_on(reason)} first",)
+
+
+def _no_room(reason: Reason) -> Words:
+    return (f"other programs hold the memory {reason.model} needs{_on(reason)}",)
+
+
+def _pinned(reason: Reason) -> Words:
+    return (f"an admin keeps {_other(reason)} in the memory{_on(reason)}",)
+
+
+def _offline(reason: Reason) -> Words:
+    if reason.host is None:
+        return (f"no machine has {reason.model}",)
+    nowhere = f", no other machine has {reason.model}"
+    if not reason.since:
+        return (f"{reason.host} is offline{nowhere}",)
+    return (f"{reason.host} has been offline since ", reason.since, nowhere)
+
+
+def _load_pause(reason: Reason) -> Words:
+    return (f"loading {reason.model} failed, next try", *_at(reason))
+
+
+def _retry_pause(reason: Reason) -> Words:
+    return ("pausing after a failed attempt, next try", *_at(reason))
+
+
+def _enhancing(_reason: Reason) -> Words:
+    return ("a text model improves the prompt first",)
+
+
+def _paused(reason: Reason) -> Words:
+    return (
+        "paused by an admin" if reason.host is None else f"{reason.host} is paused by an admin",
+    )
+
+
+def _suspect(reason: Reason) -> Words:
+    if reason.other is None or reason.other == reason.model:
+        return ("its server died before, so one job runs alone first",)
+    return (f"{reason.other} runs alone{_on(reason)} first, because its server died before",)
+
+
+def _starting(_reason: Reason) -> Words:
+    return ("starting now",)
+
+
+_WORDS: dict[Blocked, Callable[[Reason], Words]] = {
+    Blocked.IN_LINE: _in_line,
+    Blocked.LOADING: _loading,
+    Blocked.OTHERS_FIRST: _others_first,
+    Blocked.ROOM_BUSY: _room_busy,
+    Blocked.LOADER_BUSY: _loader_busy,
+    Blocked.RESERVED: _reserved,
+    Blocked.GATED: _gated,
+    Blocked.NO_ROOM: _no_room,
+    Blocked.PINNED: _pinned,
+    Blocked.OFFLINE: _offline,
+    Blocked.LOAD_PAUSE: _load_pause,
+    Blocked.RETRY_PAUSE: _retry_pause,
+    Blocked.ENHANCING: _enhancing,
+    Blocked.PAUSED: _paused,
+    Blocked.SUSPECT: _suspect,
+    Blocked.STARTING: _starting,
+}
+
+
+def _on(reason: Reason) -> str:
+    return f" on {reason.host}" if reason.host else ""
+
+
+def _host(reason: Reason) -> str:
+    return reason.host or "its machine"
+
+
+def _other(reason: Reason) -> str:
+    return reason.other or "another model"
+
+
+def _until(reason: Reason) -> Words:
+    return () if reason.until is None else (", until about ", reason.until)
+
+
+def _at(reason: Reason) -> Words:
+    return (" soon",) if reason.until is None else (" at ", reason.until)

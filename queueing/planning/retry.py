@@ -1,0 +1,108 @@
+"""What happens to a job after a failed attempt; pure."""
+
+from dataclasses import dataclass
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import (
+    BackendError,
+    Interrupted,
+    NotLoaded,
+    OutOfMemory,
+    QueueError,
+    StoreError,
+    Unavailable,
+    UnknownModel,
+)
+from queueing.core.jobs import Job
+from queueing.core.problems import Problem, What, problem
+
+FIRST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 120.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retry:
+    """The job goes back to its place and may start again from `not_before` (UNIX seconds).
+
+    A failure that is not `charged` does not count as one of the job's attempts. A `suspect` may
+    have stopped its server and runs alone from now on.
+    """
+
+    not_before: float
+    charged: bool = True
+    suspect: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fail:
+    """The job has failed for good."""
+
+    problem: Problem
+
+
+def after_failure(
+    job: Job,
+    error: Exception,
+    spec: ModelSpec,
+    now: float,
+    *,
+    alone: bool = True,
+    lost_in_a_row: int = 0,
+) -> Retry | Fail:
+    """Decide what becomes of a job in state processing whose attempt raised `error`.
+
+    `alone` is False when other jobs ran on the server as it became unavailable: then none of them
+    can be blamed, so none is charged, and each runs alone the next time. `lost_in_a_row` counts
+    how often the model failed to load, or was unloaded by somebody else right after.
+    """
+    # 1. Not the job's doing: back to its place, and the attempt is given back.
+    if isinstance(error, NotLoaded) and lost_in_a_row < spec.max_attempts:
+        return Retry(not_before=now, charged=False, suspect=job.suspect)
+    if isinstance(error, Unavailable) and not alone:
+        return Retry(not_before=now, charged=False, suspect=True)
+    # 2. A bug, a request the server will never take, or a model that never stays.
+    if not _another_attempt_may_help(error):
+        return Fail(problem=problem_of(error))
+    # 3. Another attempt may help, as long as one is left.
+    if job.attempt >= spec.max_attempts:
+        return Fail(problem=given_up(error, job.attempt))
+    return Retry(
+        not_before=now + pause_s(job.attempt),
+        suspect=job.suspect or isinstance(error, Unavailable),
+    )
+
+
+def _another_attempt_may_help(error: Exception) -> bool:
+    if isinstance(error, BackendError):
+        return error.retryable and not isinstance(error, NotLoaded)
+    return isinstance(error, TimeoutError)
+
+
+def pause_s(failures: int) -> float:
+    """Return how long to wait after that many failures: 5, 10, 20 … 120 seconds."""
+    return float(min(FIRST_PAUSE_S * 2 ** min(failures - 1, 16), LONGEST_PAUSE_S))
+
+
+def given_up(error: Exception, attempts: int) -> Problem:
+    """Return why a job failed after that many attempts."""
+    return problem_of(error).model_copy(update={"attempts": attempts})
+
+
+_KINDS: tuple[tuple[type[Exception], What], ...] = (
+    (TimeoutError, What.LATE),
+    (OutOfMemory, What.MEMORY),
+    (Unavailable, What.AWAY),
+    (Interrupted, What.STOPPED),
+    (NotLoaded, What.UNLOADED),
+    (BackendError, What.UNABLE),
+    (StoreError, What.STORE),
+)
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return what a person is told of an error."""
+    if isinstance(error, QueueError) and error.problem is not None:
+        return error.problem
+    if isinstance(error, UnknownModel):
+        return problem(What.GONE, name=error.name)
+    return problem(next((what for kind, what in _KINDS if isinstance(error, kind)), What.BUG))

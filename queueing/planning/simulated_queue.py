@@ -1,0 +1,117 @@
+"""One line of a forecast: the jobs before they start, those still to come, and the known starts.
+
+Pure bookkeeping; decides nothing.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from math import expm1, inf, log1p
+
+from queueing.core.jobs import Job, stand_in
+from queueing.core.world import Flow, ModelView, Waiting
+from queueing.planning.lanes import rank
+
+RUSH_S = 240.0  # within this time a rate of arrivals is expected to fall to a third
+LEAST_RUSH_S = 1.0
+RUSH_SHARE = 4.0  # of the time arrivals have been watched: what has just begun says little
+STEADY = 2.0  # so many who come together are a rush; a stream of fewer is expected to last
+LASTING_RUSHES = 5.0  # as many times as long as a rush
+LASTING_SHARE = 0.5  # of the time for which a line has not been served to its end
+
+NOBODY = Flow(0.0)
+_ROUNDING = 1e-5  # of an arrival: UNIX seconds are no finer, and who comes now has come
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A start that will come: when, and on which backend."""
+
+    at: float
+    backend: str
+
+
+@dataclass(slots=True)
+class SimulatedQueue:
+    """The future of one line: its jobs before they start, and the starts that are known.
+
+    Further jobs come at the rate of the present, less and less of them the further ahead: who asks
+    does so in a rush more often than in a lull, and no rush lasts. Only where the line has long been
+    growing are they expected for longer, by half the time its oldest job has waited.
+    """
+
+    model: str
+    view: Waiting
+    now: float  # of the forecast's beginning
+    rate_per_s: float  # of further arrivals
+    rush_s: float = RUSH_S  # within which that falls to a third
+    lull_s: float = 0.0  # before the first of them
+    starts: list[Started] = field(default_factory=list)
+
+    def count(self, moment: float) -> int:
+        """Return how many will have come by then, started ones included."""
+        subsided = -expm1(min(0.0, self.now + self.lull_s - moment) / self.rush_s)
+        return self.view.count + int(self.rate_per_s * self.rush_s * subsided + _ROUNDING)
+
+    def begun(self, moment: float) -> int:
+        """Return how many of the known starts will have happened before then."""
+        return bisect_left(self.starts, moment, key=lambda start: start.at)
+
+    def next_arrival_at(self) -> float:
+        """Return when the first job behind those that have started comes; it may be past."""
+        return self._arrives_at(len(self.starts))
+
+    def _arrives_at(self, index: int) -> float:
+        most = self.rate_per_s * self.rush_s
+        ahead = index - self.view.count + 1
+        if ahead >= most:
+            return inf
+        return self.now + self.lull_s - self.rush_s * log1p(-ahead / most)
+
+    def job(self, index: int) -> Job:
+        """Return the job at that place; beyond the known heads one that stands in for it."""
+        heads = self.view.heads
+        if index < len(heads):
+            return heads[index]
+        if index >= self.view.count:
+            return self._stand_in(self._arrives_at(index))
+        first_at = heads[-1].queued_at if heads else self.view.oldest_at
+        share = (index + 1 - len(heads)) / max(1, self.view.count - len(heads))
+        return self._stand_in(first_at + share * (self.now - first_at))
+
+    def _stand_in(self, queued_at: float) -> Job:
+        """Return a job that takes the place of one the snapshot does not name."""
+        return stand_in(0, self.model, queued_at, lane=self.view.lane)
+
+
+def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[SimulatedQueue]:
+    """Return the lines of a model: of the lanes in which somebody waits or is expected."""
+    flows = dict(model.flows)
+    views = {view.lane: view for view in model.waiting}
+    if not flows:
+        most = max(model.waiting, key=lambda view: view.count, default=None)
+        flows = {"normal" if most is None else most.lane: Flow(model.rate_per_s)}
+    for lane in flows.keys() - views.keys():
+        views[lane] = Waiting(lane=lane, count=0, heads=(), oldest_at=now)
+    longest = max(views.values(), key=lambda view: view.count)
+    lasting_s = LASTING_SHARE * min(now - longest.oldest_at, watched_s)
+    rush_s = max(LEAST_RUSH_S, min(max(RUSH_S, lasting_s), RUSH_SHARE * watched_s))
+    several = len(flows) > 1
+    return [
+        _line(model.name, views[lane], now, flows.get(lane, NOBODY), rush_s, several=several)
+        for lane in sorted(views, key=rank)
+    ]
+
+
+def _line(
+    model: str, view: Waiting, now: float, flow: Flow, rush_s: float, *, several: bool
+) -> SimulatedQueue:
+    """Return one line; where there are several, those who come to one make others wait.
+
+    Then it matters who comes together: such a rush is as much rarer, and a steady stream lasts.
+    """
+    if not several:
+        return SimulatedQueue(model, view, now, flow.per_s, rush_s)
+    if flow.together < STEADY:
+        rush_s *= LASTING_RUSHES
+    lull_s = (flow.together - 1) / 2 / flow.per_s if flow.per_s > 0 else 0.0
+    return SimulatedQueue(model, view, now, flow.per_s, rush_s, lull_s)

@@ -1,0 +1,230 @@
+"""Making room on a host: what must leave so that a model fits, and what that costs (rule R3).
+
+Answers questions about a board and changes nothing. Asked often, so it neither logs nor explains.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from queueing.core.world import ModelView, Residency
+from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState, Opening
+
+OTHER_COPY_SHARE = 0.25  # what an eviction costs where another copy of the model stays
+
+May = Callable[[CopyState], bool]
+"""Whether a copy may leave, in the eyes of whoever asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A way to make a model fit on a backend: the copies that must leave, and their price."""
+
+    backend: BackendState
+    victims: tuple[CopyState, ...]
+    cost: float  # expected seconds of waiting for reloads, per second
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Copies that leave together."""
+
+    copies: tuple[CopyState, ...]
+    mb: int
+    cost: float
+
+
+def candidates(board: Board, model: ModelState) -> list[BackendState]:
+    """Return the usable backends the model may be loaded on, in its order of preference.
+
+    A model larger than a host may take it alone where its server can offload (one that cannot was
+    refused at start), but only when it fits on none of its hosts.
+    """
+    if model.candidates is None:
+        vram_mb = model.view.vram_mb
+        backends = [board.backends[name] for name in model.view.backends if name in board.backends]
+        fitting = [b for b in backends if vram_mb <= b.host.view.budget_mb] or backends
+        model.candidates = [backend for backend in fitting if backend.usable]
+    return model.candidates
+
+
+def openings(board: Board) -> list[Opening]:
+    """Return the backends with a free loader that are not reserved, in their order.
+
+    Where all cards are full few or none of them have room, and most models cost no search at all.
+    """
+    if board.openings is None:
+        board.openings = [
+            _opening(board, backend)
+            for backend in board.backends.values()
+            if backend.usable
+            and backend.host.loading is None
+            and backend.host.reservation is None
+            and not backend.occupied
+        ]
+    return board.openings
+
+
+def places_for(board: Board, model: ModelState) -> list[BackendState]:
+    """Return the openings that may have room for the model."""
+    return [opening.backend for opening in openings(board) if opening.takes(model.view)]
+
+
+def _opening(board: Board, backend: BackendState) -> Opening:
+    host = backend.host
+    spare = spare_mb(board, host)
+    return Opening(backend, host.view.usable_mb - host.used_mb + spare, spare >= host.used_mb)
+
+
+def spare_mb(board: Board, host: HostState) -> int:
+    """Return what could leave the host at once: a bound to save the search where it is hopeless."""
+    if host.spare_mb is None:
+        host.spare_mb = sum(
+            copy.view.vram_mb
+            for copy in host.copies
+            if is_idle(copy) and not (is_awaited(board, copy) and copy.gate is None)
+        )
+    return host.spare_mb
+
+
+def lacking_mb(host: HostState, model: ModelView) -> int:
+    """Return how much must leave the host before the model fits; not positive when it fits now."""
+    if model.vram_mb >= host.view.budget_mb:
+        return host.used_mb  # it takes the host alone, whatever other programs hold
+    return model.vram_mb - (host.view.usable_mb - host.used_mb)
+
+
+def is_idle(copy: CopyState) -> bool:
+    """Tell whether a copy could leave now without disturbing work."""
+    return (
+        copy.residency is Residency.READY
+        and copy.running == 0
+        and copy.backend.view.up
+        and not copy.backend.occupied
+    )
+
+
+def is_awaited(board: Board, copy: CopyState) -> bool:
+    """Tell whether a waiting job needs this copy now, or before it could be loaded again."""
+    back_by = board.now + copy.model.load_s(copy.view.backend)
+    return any(
+        lane.head is not None
+        or (lane.view.next_start_at is not None and lane.view.next_start_at <= back_by)
+        for lane in copy.model.lanes
+        if lane.left > 0 and not copy.model.view.paused
+    )
+
+
+def is_done_with(board: Board, copy: CopyState) -> bool:
+    """Tell whether a gated copy runs nothing and has nothing left that its gate admits."""
+    gate = copy.gate
+    return gate is not None and not any(
+        lane.head is not None and gate.admits(lane.head, board.now) for lane in copy.model.lanes
+    )
+
+
+def may_leave_now(board: Board, model: ModelState) -> May:
+    """Return which copies the model may displace now: idle ones nobody waits for, or its victims."""
+
+    def may(copy: CopyState) -> bool:
+        if not is_idle(copy):
+            return False
+        if not is_awaited(board, copy):
+            return True
+        return (
+            copy.gate is not None
+            and copy.gate.model == model.view.name
+            and (is_done_with(board, copy))
+        )
+
+    return may
+
+
+def make_room(model: ModelState, backend: BackendState, may: May) -> Space | None:
+    """Return the cheapest way to fit the model on a backend among the copies that may leave.
+
+    None when there is none: too little may leave, or the model is there already.
+    """
+    if any(copy.model is model for copy in backend.copies):
+        return None  # it is there, or still on its way out
+    host = backend.host
+    units = _units(host, backend, may)
+    chosen = _displaced(backend, units) if model.view.vram_mb else []
+    if chosen is None:
+        return None
+    missing = lacking_mb(host, model.view) - sum(unit.mb for unit in chosen)
+    if missing > 0:
+        more = _cheapest([unit for unit in units if unit not in chosen], missing)
+        if more is None:
+            return None
+        chosen += more
+    victims = tuple(copy for unit in chosen for copy in unit.copies)
+    return Space(backend, victims, sum(unit.cost for unit in chosen))
+
+
+def reload_cost(copy: CopyState) -> float:
+    """Return what missing this copy costs: arrivals a second times the load each may wait for."""
+    cost = copy.model.view.rate_per_s * copy.model.load_s(copy.view.backend)
+    elsewhere = any(other is not copy and other.serves for other in copy.model.copies)
+    return cost * OTHER_COPY_SHARE if elsewhere else cost
+
+
+def _units(host: HostState, target: BackendState, may: May) -> list[_Unit]:
+    """Group the copies of a host that may leave into what leaves together."""
+    units = []
+    for backend in host.backends:
+        weighing = [copy for copy in backend.copies if copy.view.vram_mb]
+        free = [copy for copy in weighing if may(copy) and _can_go(copy, target)]
+        if not backend.view.unloads_together:
+            units += [_Unit((copy,), copy.view.vram_mb, reload_cost(copy)) for copy in free]
+        elif free and len(free) == len(weighing):  # one that must stay keeps all
+            mb = sum(copy.view.vram_mb for copy in free)
+            units.append(_Unit(tuple(free), mb, sum(reload_cost(copy) for copy in free)))
+    return units
+
+
+def _can_go(copy: CopyState, target: BackendState) -> bool:
+    """Tell whether a copy can be made to leave at all.
+
+    A server that cannot unload over HTTP still drops its model when it loads another one, if it
+    keeps a fixed number of them.
+    """
+    swaps = copy.backend is target and target.view.max_models is not None
+    return not copy.view.pinned and (copy.backend.view.can_unload or swaps)
+
+
+def _displaced(backend: BackendState, units: Sequence[_Unit]) -> list[_Unit] | None:
+    """Return what the backend's own bound on models pushes out; None when that must not leave."""
+    bound = backend.view.max_models
+    there = sum(copy.view.vram_mb > 0 for copy in backend.copies)
+    excess = 0 if bound is None else there + 1 - bound
+    chosen: list[_Unit] = []
+    own = [unit for unit in units if unit.copies[0].backend is backend]
+    for unit in sorted(own, key=lambda unit: unit.cost):
+        if excess <= 0:
+            break
+        chosen.append(unit)
+        excess -= len(unit.copies)
+    return chosen if excess <= 0 else None
+
+
+def _cheapest(units: Sequence[_Unit], missing_mb: int) -> list[_Unit] | None:
+    """Return units of at least that size at the least cost: by cost per MB, then without waste."""
+    by_density = sorted(units, key=lambda unit: (unit.cost / max(unit.mb, 1), -unit.mb))
+    chosen: list[_Unit] = []
+    surplus = -missing_mb
+    for unit in by_density:
+        if surplus >= 0:
+            break
+        chosen.append(unit)
+        surplus += unit.mb
+    if surplus < 0:
+        return None
+    for unit in sorted(chosen, key=lambda unit: -unit.cost):
+        if surplus >= unit.mb:
+            chosen.remove(unit)
+            surplus -= unit.mb
+    alone = [unit for unit in units if unit.mb >= missing_mb]
+    best = min(alone, key=lambda unit: unit.cost, default=None)
+    if best is not None and best.cost < sum(unit.cost for unit in chosen):
+        return [best]
+    return chosen

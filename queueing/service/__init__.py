@@ -1,0 +1,1 @@
+"""What the outside may ask of the queue: accept, cancel, look, administer."""

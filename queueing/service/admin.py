@@ -1,0 +1,171 @@
+"""Control: an admin's hands on the queue: pauses, drained hosts, cleared lines, jobs moved forward.
+
+Every change is durable before it takes effect. It decides nothing the admin has not said.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from queueing.core.catalog import Catalog
+from queueing.core.errors import Refused, StaleJob, Unavailable
+from queueing.core.events import JobChanged
+from queueing.core.jobs import Job, JobEvent, JobState
+from queueing.core.paused import Paused
+from queueing.core.ports import Clock, Store
+from queueing.core.problems import What, problem
+from queueing.engine.fleet import Fleet
+from queueing.engine.loader import Loader
+
+log = logging.getLogger(__name__)
+
+
+class Control:
+    """Carries out what admins ask for; `look` must be called after every change of the fleet."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        fleet: Fleet,
+        loader: Loader,
+        clock: Clock,
+        publish: Callable[[JobChanged], None],
+        moved: Callable[[str], None],
+        looked: asyncio.Event,
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._loader = loader
+        self._clock = clock
+        self._publish = publish
+        self._moved = moved
+        self._looked = looked
+        self._changing = asyncio.Lock()
+        self._fleet_changed = asyncio.Event()
+
+    def look(self) -> None:
+        """Look again whether a host that is being drained is empty. Cheap."""
+        self._fleet_changed.set()
+
+    # ------------------------------------------------------------ pauses
+
+    async def pause(self, *, model: str | None, host: str | None) -> Paused:
+        """Start and load nothing more of a model, on a host, or (with neither) at all.
+
+        What runs goes on to its end. Returns all that is paused then. Raises `Refused`,
+        `StoreError`. Idempotent.
+        """
+        name = self._known(model, host)
+        return await self._change(lambda paused: paused.adding(model=name, host=host))
+
+    async def resume(self, *, model: str | None, host: str | None) -> Paused:
+        """Lift the pause of a model or a host, or (with neither) every pause there is.
+
+        A model's own pause is lifted even while everything is paused; it stays stopped then.
+        Returns what is still paused. Raises `Refused`, `StoreError`. Idempotent.
+        """
+        name = self._known(model, host)
+        return await self._change(lambda paused: paused.without(model=name, host=host))
+
+    def _known(self, model: str | None, host: str | None) -> str | None:
+        """Return the model's name in the catalog."""
+        catalog = self._fleet.catalog
+        if host is not None:
+            _require_host(catalog, host)
+        return None if model is None else catalog.named(model).name
+
+    async def _change(self, change: Callable[[Paused], Paused]) -> Paused:
+        async with self._changing:  # from the store, not the fleet: that knows nothing at first
+            paused = change(await self._store.paused())
+            await self._store.note_paused(paused)
+            self._fleet.pause(paused)
+        log.info("paused: %s", _words(paused))
+        return paused
+
+    # ------------------------------------------------------------ giving a card back
+
+    async def drain(self, host: str) -> None:
+        """Pause a host, wait until what runs there has ended, and unload every copy.
+
+        Returns when its memory is free as far as its servers say; pinned models leave as well
+        and come back after `resume`. Raises `Refused` when there is no such host or it was
+        resumed meanwhile, `Unavailable` when a server does not answer or cannot unload; the host
+        stays paused then. After a crash in between the host is paused, but not empty: ask again.
+        """
+        await self.pause(model=None, host=host)
+        await self._looked.wait()
+        while not self._is_still(host):
+            if host not in self._fleet.paused.hosts:
+                why = problem(What.RESUMED, host=host)
+                raise Refused(f"{host} was resumed before it was empty", problem=why)
+            self._fleet_changed.clear()
+            await self._fleet_changed.wait()
+        await self._loader.empty(host)
+        self._check_empty(host)
+        log.info("%s is drained", host)
+
+    def _is_still(self, host: str) -> bool:
+        busy = {slot.backend for slot in self._fleet.slots.values()}
+        servers = {spec.name for spec in self._fleet.catalog.hosts[host].backends}
+        return self._fleet.quiet(host) and not busy & servers
+
+    def _check_empty(self, host: str) -> None:
+        left = self._fleet.copies_on(host)
+        if left:
+            names = ", ".join(f"{copy.model} on {copy.backend}" for copy in left)
+            raise Unavailable(f"{names} must be unloaded by hand: the server takes no such order")
+        silent = [
+            spec.name
+            for spec in self._fleet.catalog.hosts[host].backends
+            if not self._fleet.vitals.of(spec.name).up
+        ]
+        if silent:
+            raise Unavailable(f"{', '.join(silent)} does not answer and may still hold memory")
+
+    # ------------------------------------------------------------ lines
+
+    async def clear(self, model: str) -> list[Job]:
+        """Cancel every job of a model that waits, back rows included; running ones go on.
+
+        Returns the cancelled jobs, oldest first. Raises `Refused`, `StoreError`.
+        """
+        name = self._fleet.catalog.named(model).name
+        waiting = [job for job in await self._store.open_jobs() if job.model == name]
+        # The youngest first: so no job of a back row is let in only to be cancelled there.
+        withdrawn = await asyncio.gather(*(self._withdraw(job) for job in reversed(waiting)))
+        return [job for job in reversed(withdrawn) if job is not None]
+
+    async def _withdraw(self, job: Job | None) -> Job | None:
+        """Cancel a job unless it has started or ended meanwhile."""
+        while job is not None and job.state is JobState.PENDING:
+            try:
+                cancelled = await self._store.apply(job, JobEvent.CANCEL, self._clock.now())
+            except StaleJob:
+                job = await self._store.get(job.id)
+                continue
+            self._publish(JobChanged(job=cancelled, event=JobEvent.CANCEL))
+            return cancelled
+        return None
+
+    async def move_first(self, job_id: int) -> Job | None:
+        """Give a waiting job the first place of its line; its lane is kept.
+
+        The positions of the jobs it passes rise by one. None when it waits no longer, or never
+        was. Raises `StoreError`. Idempotent.
+        """
+        job = await self._store.move_first(job_id)
+        if job is not None:
+            log.info("job %d: moved to the front of its line", job_id)
+            self._moved(job.model)
+        return job
+
+
+def _require_host(catalog: Catalog, host: str) -> None:
+    if host not in catalog.hosts:
+        raise Refused(f"there is no host {host}", problem=problem(What.GONE, name=host))
+
+
+def _words(paused: Paused) -> str:
+    names = sorted(paused.models) + sorted(paused.hosts)
+    return ", ".join(["everything"] * paused.everything + names) or "nothing"

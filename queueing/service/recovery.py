@@ -1,0 +1,65 @@
+"""Recovery: what a new run takes up from the last one, however that ended.
+
+Runs once, before anything is planned; it starts no job that was not running already.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+
+from queueing.core.ports import Store
+from queueing.engine.fleet import Fleet
+from queueing.service.assembly import QueueParts
+
+log = logging.getLogger(__name__)
+
+
+async def recover(store: Store, parts: QueueParts, work: asyncio.TaskGroup) -> None:
+    """Bring back pauses, what was learned, pins, running jobs and what is known to be in memory.
+
+    Waiting jobs need nothing: the store has their places. Raises `StoreError`.
+    """
+    fleet = parts.fleet
+    fleet.pause(await store.paused())
+    parts.times.restore(await store.learned())
+    fleet.budget.restore(await store.sizes())
+    noted = await _noted_copies(store, fleet)
+    _pin_configured(fleet)
+    for job in await store.processing():
+        log.info("job %d was running on %s; asking there for it", job.id, job.backend)
+        parts.processor.recover(job, work)
+    for job in await store.abandoned():
+        work.create_task(parts.sending.abandon(job), name=f"abandoned job {job.id}")
+    await parts.health.first_look(noted)
+    _clear_half_loads(fleet, noted)
+
+
+async def _noted_copies(store: Store, fleet: Fleet) -> Mapping[str, frozenset[str]]:
+    """Pin again what was pinned; return the copies of the last run, models by backend."""
+    noted: defaultdict[str, set[str]] = defaultdict(set)
+    for model, backend, pinned in await store.residency():
+        spec = fleet.catalog.models.get(model)
+        if spec is not None and backend in fleet.serving(spec):
+            noted[backend].add(model)
+            if pinned:
+                fleet.pin(model, backend)
+    return {backend: frozenset(models) for backend, models in noted.items()}
+
+
+def _clear_half_loads(fleet: Fleet, noted: Mapping[str, frozenset[str]]) -> None:
+    """Have everything unloaded that was on its way: its memory may be taken unseen."""
+    for backend in sorted(noted):
+        for model in sorted(noted[backend]):
+            if fleet.vitals.of(backend).up and fleet.copy(model, backend) is None:
+                fleet.loading(fleet.catalog.models[model], backend, expected_s=0.0)
+                fleet.drain(model, backend)
+
+
+def _pin_configured(fleet: Fleet) -> None:
+    """Pin every model with `preload: true` somewhere, where an admin has not done so already."""
+    pinned = {model for model, _ in fleet.pins}
+    for spec in fleet.catalog.models.values():
+        backends = fleet.serving(spec)
+        if spec.preload and backends and spec.name not in pinned:
+            fleet.pin(spec.name, backends[0])

@@ -1,0 +1,284 @@
+"""Reports: where jobs, models, servers and hosts stand, in the terms people read; changes nothing."""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypedDict
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.jobs import Job, JobState
+from queueing.core.ports import Clock, StartOrder, Store
+from queueing.core.standings import BackendStatus, CopyStatus, HostStatus, ModelStatus, Standing
+from queueing.core.world import Blocked, Reason, Residency
+from queueing.engine.durations import Times
+from queueing.engine.fleet import Fleet
+from queueing.engine.scheduler import Router
+from queueing.planning.forecast import Expected
+from queueing.planning.lanes import Lane, competing, place
+from queueing.service.calm_eta import Calm, Counts, Expectation
+from queueing.service.eta import Outlook
+
+WAITS_FOR_MEMORY = frozenset(
+    {
+        Blocked.LOADING,
+        Blocked.ROOM_BUSY,
+        Blocked.LOADER_BUSY,
+        Blocked.RESERVED,
+        Blocked.NO_ROOM,
+        Blocked.PINNED,
+        Blocked.LOAD_PAUSE,
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Line:
+    """What all waiting jobs of a model have in common at one moment."""
+
+    reason: Reason | None
+    ready: bool
+    lanes: Sequence[Lane]
+
+    def shown(self, reason: Reason | None) -> str:
+        """Return how far the model is for a job that waits for this reason."""
+        if self.ready:
+            return "ready"
+        return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
+
+
+class _Times(TypedDict, total=False):
+    """The times of a standing."""
+
+    starts_at: float
+    starts_from: float
+    starts_until: float
+    done_at: float
+    done_from: float
+    done_until: float
+    done_spread_s: float
+
+
+class Reports:
+    """Answers what people ask about the queue, from memory but for positions and lines."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        fleet: Fleet,
+        router: Router,
+        outlook: Outlook,
+        times: Times,
+        clock: Clock,
+        weights: Mapping[str, int],
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._router = router
+        self._outlook = outlook
+        self._times = times
+        self._clock = clock
+        self._weights = weights
+        self._calm = Calm()
+        self._counts = Counts()
+
+    # ------------------------------------------------------------ jobs
+
+    async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
+        """Return where each job stands, by job id. Raises `StoreError`."""
+        jobs = [await self._entered(job) for job in jobs]
+        waiting = [job for job in jobs if job.state is JobState.PENDING]
+        if not waiting:
+            return {job.id: self._standing(job) for job in jobs}
+        ids = [job.id for job in waiting]
+        positions = await self._store.positions(ids)
+        in_line = [(job, positions[job.id]) for job in waiting if job.id in positions]
+        await self._outlook.refresh(in_line)
+        # From here on nothing is waited for: places, reasons and times are of one moment.
+        positions = await self._store.positions(ids)
+        turns = await self._store.turns(ids, begun=self._fleet.slots.keys())
+        counts = {job.model: turns[job.id].lanes for job in waiting if job.id in turns}
+        lines = {name: self._line(name, counts) for name in {job.model for job in waiting}}
+        return {
+            job.id: self._standing_of_waiting(
+                job, lines[job.model], positions.get(job.id), turns.get(job.id)
+            )
+            if job.state is JobState.PENDING
+            else self._standing(job)
+            for job in jobs
+        }
+
+    async def _entered(self, job: Job) -> Job:
+        """Return a job of a back row as it is now: no event tells that it has entered its line."""
+        if job.seq is not None or job.state is not JobState.PENDING:
+            return job
+        return await self._store.get(job.id) or job
+
+    def _standing(self, job: Job) -> Standing:
+        running = job.state is JobState.PROCESSING
+        expected = self._outlook.of_running(job) if running else None
+        done = self._told_of(job, "done", None if expected is None else _end(expected))
+        return Standing(job=job, shown=job.state.value, **_moments(None, done, self._clock.now()))
+
+    def _line(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> _Line:
+        if model in self._fleet.catalog.models:
+            reason = self._current(model)
+        else:  # it left the configuration, or its server
+            reason = Reason(why=Blocked.OFFLINE, model=model)
+        spent = self._router.plan.lane_spent
+        return _Line(
+            reason=reason,
+            ready=any(c.residency is Residency.READY for c in self._fleet.copies_of(model)),
+            lanes=competing(model, counts.get(model, {}), spent, self._weights),
+        )
+
+    def _standing_of_waiting(
+        self, job: Job, line: _Line, in_lane: int | None, turn: StartOrder | None
+    ) -> Standing:
+        reason, now = line.reason, self._clock.now()
+        if job.id in self._fleet.slots:  # its start is being written down
+            reason = Reason(why=Blocked.STARTING, model=job.model)
+        expected = None if in_lane is None else self._outlook.of_waiting(job, in_lane)
+        start = self._told_of(job, "start", None if expected is None else _start(expected))
+        done = self._told_of(job, "done", None if expected is None else _end(expected))
+        number = None if turn is None else turn.number
+        position = None if number is None else place(line.lanes, job.lane, number)
+        return Standing(
+            job=job,
+            shown="pending" if job.seq is None else line.shown(reason),
+            position=position,
+            overtaken=0 if position is None or number is None else position - number,
+            back_row=job.seq is None,
+            reason=reason if reason is None or start is None else replace(reason, turn_at=start.at),
+            **_moments(start, done, now),
+        )
+
+    def _told_of(self, job: Job, what: str, expected: Expectation | None) -> Expectation | None:
+        """Return when a job starts or ends as people are shown it: only what is still to come."""
+        return self._calm.of((job.id, job.state, what), expected, self._clock.now())
+
+    def _current(self, model: str) -> Reason | None:
+        """Return the present reason, with its moments as people are shown them."""
+        reason = self._first_of_all(model)
+        if reason is None or reason.until is reason.turn_at is None:
+            return reason
+        about = (model, reason.why, reason.host, reason.other)
+        return replace(
+            reason,
+            until=self._told((*about, "until"), reason.until),
+            turn_at=self._told((*about, "turn"), reason.turn_at),
+        )
+
+    def _first_of_all(self, model: str) -> Reason | None:
+        """Return why a model waits: what the plan says, and of others on its host what comes first.
+
+        The plan knows who is in the way now; who else goes first there, only the forecast does.
+        """
+        reason = self._router.plan.reasons.get(model)
+        if reason is None or reason.why is not Blocked.ROOM_BUSY:
+            return reason
+        turn = self._outlook.precedence(model)
+        if turn is None:
+            return reason
+        if turn.other is None:
+            other = self._fleet.last_to_end(turn.host, apart_from=model)
+            return replace(
+                reason, host=turn.host, other=other, ahead=turn.ahead, turn_at=turn.turn_at
+            )
+        about = (model, turn.host, turn.other)
+        return Reason(
+            why=Blocked.OTHERS_FIRST,
+            model=model,
+            host=turn.host,
+            other=turn.other,
+            ahead=turn.ahead and self._counts.of(about, turn.ahead, self._clock.now()),
+            turn_at=turn.turn_at,
+        )
+
+    def _told(self, key: Hashable, moment: float | None) -> float | None:
+        """Return the moment that a sentence names, None once it has passed."""
+        expected = None if moment is None else _expectation(moment, 0.0)
+        told = self._calm.of(key, expected, self._clock.now())
+        return None if told is None else told.at
+
+    # ------------------------------------------------------------ models, servers, hosts
+
+    def models(self) -> Sequence[ModelStatus]:
+        """Return every model's status, in the configuration's order."""
+        self._outlook.look()
+        running = Counter(slot.job.model for slot in self._fleet.slots.values())
+        return [self._model(spec, running) for spec in self._fleet.catalog.models.values()]
+
+    def _model(self, spec: ModelSpec, running: Mapping[str, int]) -> ModelStatus:
+        return ModelStatus(
+            name=spec.name,
+            waiting=self._router.waiting(spec.name),
+            running=running.get(spec.name, 0),
+            copies=tuple(
+                CopyStatus(
+                    backend=copy.backend,
+                    host=self._fleet.catalog.host_of[copy.backend],
+                    residency=copy.residency,
+                    pinned=copy.pinned,
+                    running=copy.running,
+                )
+                for copy in self._fleet.copies_of(spec.name)
+            ),
+            reason=self._current(spec.name),
+            service_s=self._times.durations.typical_service(spec, "").median_s,
+            next_done_at=self._outlook.of_next(spec),
+            vram_mb=self._fleet.known_vram_mb(spec),
+            paused=self._fleet.paused.stops_model(spec.name),
+            troubles=self._fleet.setbacks.troubles(spec.name),
+        )
+
+    def backend(self, name: str) -> BackendStatus:
+        """Return a backend's status."""
+        health, catalog = self._fleet.vitals.of(name), self._fleet.catalog
+        return BackendStatus(
+            name=name,
+            host=catalog.host_of[name],
+            kind=catalog.backends[name].kind,
+            url=catalog.backends[name].url,
+            up=health.up,
+            since=health.since,
+            description=health.description,
+            error=health.error,
+        )
+
+    def hosts(self) -> Sequence[HostStatus]:
+        """Return every host's status, in the configuration's order."""
+        return [
+            HostStatus(
+                name=host.name,
+                vram_mb=host.vram_mb,
+                usable_mb=self._fleet.usable_mb(host.name),
+                used_mb=sum(copy.vram_mb for copy in self._fleet.copies_on(host.name)),
+                paused=self._fleet.paused.stops_host(host.name),
+            )
+            for host in self._fleet.catalog.hosts.values()
+        ]
+
+
+def _expectation(at: float, spread_s: float) -> Expectation:
+    return Expectation(at=at, earliest=at - spread_s, latest=at + spread_s)
+
+
+def _start(expected: Expected) -> Expectation:
+    return _expectation(expected.start_at, expected.start_spread_s)
+
+
+def _end(expected: Expected) -> Expectation:
+    return _expectation(expected.done_at, expected.spread_s)
+
+
+def _moments(start: Expectation | None, done: Expectation | None, now: float) -> _Times:
+    """Return the times of a standing, those that can be said."""
+    times: _Times = {}
+    if start is not None:
+        times["starts_at"], times["starts_until"] = start.at, start.latest
+        times["starts_from"] = max(now, start.earliest)
+    if done is not None:
+        times["done_at"], times["done_until"] = done.at, done.latest
+        times["done_from"], times["done_spread_s"] = max(now, done.earliest), done.latest - done.at
+    return times

@@ -1,0 +1,83 @@
+"""What the queue remembers beside its jobs: pauses, learned times, sizes of models, copies.
+
+Each function works on the connection it is given, inside its caller's transaction.
+"""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+from queueing.core.paused import Paused
+from queueing.core.ports import Learned
+from queueing.store import queries
+
+
+def paused(connection: sqlite3.Connection) -> Paused:
+    """Return what is paused."""
+    rows = connection.execute(queries.PAUSES).fetchall()
+    return Paused(
+        everything=any(kind == "everything" for kind, _ in rows),
+        models=frozenset(name for kind, name in rows if kind == "model"),
+        hosts=frozenset(name for kind, name in rows if kind == "host"),
+    )
+
+
+def note_paused(connection: sqlite3.Connection, paused: Paused) -> None:
+    """Replace what is paused."""
+    rows = [("everything", "")] if paused.everything else []
+    rows += [("model", name) for name in sorted(paused.models)]
+    rows += [("host", name) for name in sorted(paused.hosts)]
+    connection.execute(queries.FORGET_PAUSES)
+    connection.executemany(queries.NOTE_PAUSE, rows)
+
+
+def learned(connection: sqlite3.Connection) -> list[Learned]:
+    """Return all learned durations."""
+    return [
+        Learned(
+            kind=kind,
+            model=model,
+            host=host,
+            size=size,
+            samples=samples,
+            median_s=median_s,
+            spread_s=spread_s,
+        )
+        for kind, model, host, size, samples, median_s, spread_s in connection.execute(
+            queries.LEARNED
+        )
+    ]
+
+
+def learn(connection: sqlite3.Connection, learned: Sequence[Learned]) -> None:
+    """Replace learned durations."""
+    connection.executemany(
+        queries.LEARN,
+        [
+            (one.kind, one.model, one.host, one.size, one.samples, one.median_s, one.spread_s)
+            for one in learned
+        ],
+    )
+
+
+def sizes(connection: sqlite3.Connection) -> Mapping[str, int]:
+    """Return the memory models were seen to take, in MB."""
+    return dict(connection.execute(queries.SIZES).fetchall())
+
+
+def note_sizes(connection: sqlite3.Connection, sizes: Mapping[str, int]) -> None:
+    """Replace the memory these models were seen to take, in MB; others keep theirs."""
+    connection.executemany(queries.NOTE_SIZE, sizes.items())
+
+
+def residency(connection: sqlite3.Connection) -> list[tuple[str, str, bool]]:
+    """Return (model, backend, pinned) of the copies noted last."""
+    rows = connection.execute(queries.RESIDENCY)
+    return [(model, backend, bool(pinned)) for model, backend, pinned in rows]
+
+
+def note_residency(
+    connection: sqlite3.Connection, copies: Sequence[tuple[str, str, str, str, bool]]
+) -> None:
+    """Replace the table of copies: (host, backend, model, residency, pinned)."""
+    connection.execute(queries.FORGET_RESIDENCY)
+    connection.executemany(queries.NOTE_RESIDENCY, copies)

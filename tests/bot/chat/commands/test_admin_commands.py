@@ -1,0 +1,287 @@
+"""What admins set really holds, survives a restart, and is written down."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.people.access import Access, PersonLimits, Role, free_again_at
+from bot.people.users import Person
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_house import ADMIN, Bot, bot
+from tests.simulation.house import House, host, image_model
+from tests.simulation.loop import run
+
+
+def in_bot(story: Any, url: str = "sqlite://", **fields: Any) -> list[str]:
+    """Play a story in the bot and return what was answered in private."""
+    house = House.of([image_model("flux", vram_mb=16000)], [host("gpu-1", "comfy")], url=url)
+    chat = FakeChat()
+
+    async def play() -> None:
+        async with bot(house, chat, **fields) as running:
+            await story(running)
+            await asyncio.sleep(5)
+
+    run(play())
+    return [text for _, text in chat.private]
+
+
+async def say(running: Bot, text: str, user: str = ADMIN, **fields: Any) -> None:
+    await running.gate.call(running.chat.call(text, user=user, **fields))
+    await asyncio.sleep(2)
+
+
+def test_a_banned_person_is_refused_after_a_restart_too(tmp_path: Path) -> None:
+    """A ban would end with the next update, or keep the flood in the line."""
+    url = f"sqlite:///{tmp_path}/usher.sqlite"
+
+    async def before(running: Bot) -> None:
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/ban fake:1 --hours 2 too many cats")
+        assert await running.queue.open_jobs("fake:1") == []
+
+    async def after(running: Bot) -> None:
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/unban 1")
+        await say(running, "/image flux cat", "fake:1")
+        assert len(await running.queue.open_jobs("fake:1")) == 1
+
+    assert (
+        "is banned, and their open jobs are cancelled. The ban ends at " in in_bot(before, url)[-1]
+    )
+    refused, unbanned = in_bot(after, url)
+    assert "too many cats" in refused
+    assert unbanned == "fake:1 can use Usher again."
+
+
+def test_a_reply_names_the_person() -> None:
+    """An admin would have to look up ids to act on what stands before them."""
+
+    async def story(running: Bot) -> None:
+        await say(running, "/image flux cat", "fake:7")
+        (job,) = await running.queue.open_jobs()
+        sent = await running.records.message(job.id)
+        assert sent is not None
+        await say(running, "/ban rude prompts", replied_to=sent.ref)
+        assert (await running.people.get("fake:7")).ban_reason == "rude prompts"
+
+    in_bot(story)
+
+
+@pytest.mark.parametrize("text", ["/ban nobody-at-all", "/ban", f"/ban {ADMIN}", "/unban 5"])
+def test_what_cannot_be_done_is_said(text: str) -> None:
+    """The command would say done and have done nothing."""
+
+    async def story(running: Bot) -> None:
+        await say(running, text)
+        await say(running, "/audit")
+
+    refusal, audit = in_bot(story)
+    assert not refusal.endswith("cancelled.")
+    assert audit == "No admin actions yet."
+
+
+def test_an_hourly_quota_counts_and_tells_when_it_frees_up() -> None:
+    """One person could use the whole evening, or be refused without a time."""
+
+    async def story(running: Bot) -> None:
+        await say(running, "/limit fake:1 --per-hour 2")
+        for _ in range(3):
+            await say(running, "/image flux cat", "fake:1")
+        await asyncio.sleep(3600)
+        await say(running, "/image flux cat", "fake:1")
+
+    answers = in_bot(story)
+    assert answers[0] == "fake:1 · open jobs: 10 · per hour: 2 · lane: normal"
+    assert "your jobs for this hour (2)" in answers[1]
+    assert len(answers) == 2
+
+
+def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot() -> None:
+    """The word that config.yaml takes would be refused, or a slip would end one's own access."""
+
+    async def story(running: Bot) -> None:
+        await say(running, "/limit fake:1 --per-hour 1")
+        await say(running, "/limit fake:1 --per-hour none")
+        for _ in range(3):
+            await say(running, "/image flux cat --seed -1", "fake:1")
+        assert len(await running.queue.open_jobs("fake:1")) == 3
+        for option in ("--open 0", "--per-hour 0"):
+            await say(running, f"/limit {ADMIN} {option}")
+        await say(running, f"/limit {ADMIN}")
+
+    answers = in_bot(story)
+    assert answers[1] == "fake:1 · open jobs: 10 · per hour: no limit · lane: normal"
+    assert answers[2] == answers[3]
+    assert "lock yourself out" in answers[2]
+    assert answers[4] == f"{ADMIN} · open jobs: 10 · per hour: no limit · lane: normal"
+
+
+def test_an_answer_says_what_happened_where_nothing_did() -> None:
+    """People would read that something was cancelled, or that they never asked for anything."""
+
+    async def story(running: Bot) -> None:
+        await say(running, "/history")
+        await say(running, "/clear flux")
+        await say(running, "/image flux cat")
+        await say(running, "/history 0")
+
+    assert in_bot(story) == [
+        "You have no jobs yet.",
+        "Nothing was waiting for flux.",
+        "You have no jobs before number 0.",
+    ]
+
+
+def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
+    """Who calls ten times in the same moment, from several chats, would get ten for one."""
+
+    async def story(running: Bot) -> None:
+        await say(running, "/limit fake:1 --per-hour 2")
+        calls = [
+            running.chat.call("/image flux cat", user="fake:1", chat=str(n)) for n in range(10)
+        ]
+        await asyncio.gather(*(running.gate.call(call) for call in calls))
+        await asyncio.sleep(2)
+        assert len(await running.queue.open_jobs("fake:1")) == 2
+
+    assert sum("your jobs for this hour (2)" in answer for answer in in_bot(story)) == 8
+
+
+def test_a_failed_job_is_given_back() -> None:
+    """People would pay for our servers' failures."""
+
+    async def story(running: Bot) -> None:
+        await running.people.spend("fake:1", 5, running.clock.now())
+        assert len(await running.people.spent("fake:1", running.clock.now())) == 1
+        await running.people.give_back(5)
+        assert await running.people.spent("fake:1", running.clock.now()) == ()
+
+    in_bot(story)
+
+
+def test_a_lane_is_where_the_jobs_go() -> None:
+    """`/limit --lane vip` would change nothing."""
+
+    async def story(running: Bot) -> None:
+        await say(running, "/limit fake:1 --lane vip")
+        await say(running, "/image flux cat", "fake:1")
+        (job,) = await running.queue.open_jobs()
+        assert job.lane == "vip"
+
+    in_bot(story)
+
+
+def test_acts_are_written_down_with_who_and_whom() -> None:
+    """Nobody could find out who banned somebody."""
+
+    async def story(running: Bot) -> None:
+        await say(running, "/limit fake:1 --open 3")
+        await say(running, "/ban fake:2 spam")
+        await say(running, "/audit")
+        await say(running, "/audit", "fake:1")
+
+    *_, audit, refused = in_bot(story)
+    first, second = audit.strip().splitlines()
+    assert "fake:99 · ban fake:2 (spam)" in first
+    assert "fake:99 · limit fake:1 (--open 3)" in second
+    assert refused == "/audit is for admins."
+
+
+def test_settings_hold_and_can_be_taken_back() -> None:
+    """A person's usual model or language would be forgotten, or stay for ever."""
+
+    async def story(running: Bot) -> None:
+        await say(running, "/settings --image flux --size 3:2 --language de", "fake:1")
+        await say(running, "/image a cat", "fake:1")
+        (job,) = await running.queue.open_jobs()
+        assert (job.request.width, job.request.height) == (1280, 832)  # type: ignore[union-attr]
+        await say(running, "/cancel", "fake:1")
+        await say(running, "/settings --image reset --language reset", "fake:1")
+        await say(running, "/settings --ask flux", "fake:1")
+
+    german, cancelled, english, refused = in_bot(story)
+    assert "Bildmodell: flux" in german
+    assert "abgebrochen" in cancelled
+    assert "picture model: flux (default)" in english
+    assert "language: en (from your app)" in english
+    assert refused == "flux can't write text."
+
+
+def test_status_tells_what_is_up_and_what_runs() -> None:
+    """People would ask an admin whether the machine is on."""
+
+    async def story(running: Bot) -> None:
+        await say(running, "/image flux cat", "fake:1")
+        await asyncio.sleep(10)
+        await say(running, "/status", "fake:1")
+
+    (text,) = in_bot(story)
+    assert text.startswith("gpu-1 · 16 of 23 GB in use\n  🟢 comfy")
+    assert "flux in memory, 1 running" in text
+
+
+def test_roles_give_limits_and_admins_override_them() -> None:
+    """A member's role would not count, or an admin's word less than it."""
+    friends = Role(
+        name="friends",
+        limits=PersonLimits(open_per_person=50, lane="vip"),
+        members=frozenset({"telegram:1", "discord-role:777"}),
+    )
+    access = Access([], PersonLimits(), [friends])
+    assert access.limits_of(Person(user="telegram:1"), ()).lane == "vip"
+    assert access.limits_of(Person(user="discord:5"), {"discord-role:777"}).open_per_person == 50
+    assert access.limits_of(Person(user="discord:5"), {"discord-role:778"}) == PersonLimits()
+    limited = Person(user="telegram:1", max_open=2, lane="relaxed", per_hour=0)
+    assert access.limits_of(limited, ()) == PersonLimits(
+        open_per_person=2, lane="relaxed", per_hour=0
+    )
+
+
+def test_the_moment_a_quota_frees_up() -> None:
+    """The promised time would be wrong."""
+    assert free_again_at((), None, 5000.0) is None
+    assert free_again_at((1.0, 2.0), 3, 5.0) is None
+    assert free_again_at((1.0, 2.0, 3.0), 3, 5.0) == 3601.0
+    assert free_again_at((1.0, 2.0, 3.0), 2, 5.0) == 3602.0
+    assert free_again_at((), 0, 5.0) == 3605.0
+
+
+@pytest.mark.parametrize("command", ["ban", "unban", "limit"])
+@pytest.mark.parametrize(
+    ("person", "told"),
+    [
+        ("foo:bar", "There's no chat called “foo”. There are: discord, telegram, web, fake."),
+        (
+            "telegram:abc",
+            "Nobody can be called “telegram:abc” there. People are named like telegram:42.",
+        ),
+        ("discord:xyz", "Nobody can be called “discord:xyz” there."),
+        ("discord-role:5", "Who?"),
+        ("discord:manage-guild@5", "Nobody can be called “discord:manage-guild@5” there."),
+        ("web:A%20B", "Nobody can be called “web:A%20B” there."),
+    ],
+)
+def test_nobody_can_be_meant_by_a_name_nobody_can_have(
+    command: str, person: str, told: str
+) -> None:
+    """An admin would believe somebody banned who goes on, because of a slip of the pen."""
+
+    async def story(running: Bot) -> None:
+        await say(running, f"/{command} {person}")
+        assert not (await running.people.get(person)).is_banned(running.clock.now())
+
+    (answer,) = in_bot(story)
+    assert answer.startswith(told)
+
+
+@pytest.mark.parametrize("person", ["discord:123", "telegram:42", "telegram:anonymous-1001", "2"])
+def test_people_of_every_chat_can_be_banned(person: str) -> None:
+    """A stranger of another platform, or who hides behind a group, could not be kept out."""
+
+    async def story(running: Bot) -> None:
+        await say(running, f"/ban {person}")
+
+    assert "is banned" in in_bot(story)[0]

@@ -1,0 +1,391 @@
+"""What admins stop, empty, clear and move really stops, empties, clears and moves."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queueing.core.errors import OutOfMemory
+from queueing.core.jobs import JobState
+from queueing.core.ports import Admission
+from tests.bot.chat.commands.test_admin_commands import say
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_house import ADMIN, Bot, play
+from tests.simulation.house import House, host, image_model, until
+
+
+def two_hosts(url: str = "sqlite://") -> House:
+    """Return flux and sdxl, on two hosts that each hold one of them."""
+    models = [
+        image_model("flux", "comfy", vram_mb=16000),
+        image_model("sdxl", "comfy", "other", vram_mb=16000),
+    ]
+    return House.of(models, [host("gpu-1", "comfy"), host("gpu-2", "other")], url=url)
+
+
+def in_bot(story: Any, house: House | None = None, **fields: Any) -> FakeChat:
+    """Play a story in the bot; `answers` are the private ones."""
+    house = house or two_hosts()
+    return play(lambda running: story(running, house), house, **fields)
+
+
+def answers(chat: FakeChat) -> list[str]:
+    return [text for _, text in chat.private]
+
+
+def test_a_paused_model_starts_nothing_until_it_is_resumed_even_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    """A pause would end with the next update, or hold others up."""
+    url = f"sqlite:///{tmp_path}/usher.sqlite"
+
+    async def before(running: Bot, house: House) -> None:
+        await say(running, "/pause flux")
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/image sdxl dog", "fake:2")
+        await asyncio.sleep(60)
+        assert [model for _, model, _ in house.servers["comfy"].starts] == ["sdxl"]
+
+    async def after(running: Bot, house: House) -> None:
+        await asyncio.sleep(60)
+        assert not house.servers["comfy"].starts
+        await say(running, "/resume flux")
+        await until(lambda: house.servers["comfy"].finished["cat"])
+
+    first = in_bot(before, two_hosts(url))
+    assert "Paused: flux." in answers(first)[0]
+    assert "paused by an admin" in next(m.text for m in first.messages.values())
+    assert answers(in_bot(after, two_hosts(url)))[0] == "▶️ Resumed: flux."
+
+
+def test_a_paused_host_leaves_the_others_at_work() -> None:
+    """Taking one machine out would stop them all, or not stop it."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, "/pause GPU-1")
+        await say(running, "/image sdxl cat", "fake:1")
+        await say(running, "/image flux dog", "fake:2")
+        await asyncio.sleep(60)
+        assert [prompt for _, _, prompt in house.servers["other"].starts] == ["cat"]
+        assert not house.servers["comfy"].loads
+        await say(running, "/status")
+        await say(running, "/resume")
+        await until(lambda: house.servers["comfy"].finished["dog"])
+
+    chat = in_bot(story)
+    assert "gpu-1 · 0 of 23 GB in use · ⏸️ paused" in answers(chat)[1]
+
+
+def test_everything_stays_paused_when_one_model_goes_on() -> None:
+    """An admin would believe that a model runs again that does not."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, "/pause")
+        await say(running, "/resume flux")
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/models")
+        await asyncio.sleep(30)
+        assert not house.servers["comfy"].loads
+
+    _, resumed, models = answers(in_bot(story))
+    assert resumed == "flux wasn't paused.\nStill paused: everything."
+    assert models.count("⏸️ paused") == 2
+
+
+def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
+    """Somebody who takes their card back would lose running work, or not get the memory."""
+
+    async def story(running: Bot, house: House) -> None:
+        server = house.servers["comfy"]
+        server.service_s = 60.0
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/image flux dog", "fake:2")
+        await until(lambda: server.running)
+        await say(running, "/drain gpu-1")
+        assert server.memory == {"flux"}
+        await until(lambda: not server.memory)
+        await asyncio.sleep(120)
+        assert server.finished["cat"] == 1
+        assert not server.finished["dog"]
+        assert house.cards["gpu-1"].used_mb == 0
+        await say(running, "/resume gpu-1")
+        await until(lambda: server.finished["dog"])
+
+    chat = in_bot(story)
+    (drained,) = (m for m in chat.messages.values() if "gpu-1 is" in m.texts[0])
+    assert "gpu-1 is paused" in drained.texts[0]
+    assert (
+        drained.text
+        == "✅ gpu-1 is idle and its memory is free. /resume gpu-1 puts it back to work."
+    )
+
+
+def test_a_pinned_model_leaves_a_drained_host_and_comes_back() -> None:
+    """The one model an admin keeps loaded would hold the card they want back, or be lost."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, "/preload flux")
+        await until(lambda: "flux" in house.servers["comfy"].memory)
+        await say(running, "/drain gpu-1")
+        await asyncio.sleep(60)
+        assert not house.servers["comfy"].memory
+        await say(running, "/preload flux")
+        await say(running, "/resume gpu-1")
+        await until(lambda: "flux" in house.servers["comfy"].memory)
+
+    texts = [message.text for message in in_bot(story).messages.values()]
+    assert "❌ flux couldn't be loaded: Paused: gpu-1." in texts
+
+
+def test_a_model_that_still_works_is_not_called_unloaded() -> None:
+    """An admin would start a game on a card that is still in use."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, "/image flux cat", "fake:1")
+        await until(lambda: house.servers["comfy"].starts)
+        await say(running, "/unload flux")
+        await until(lambda: not house.servers["comfy"].memory)
+        await say(running, "/unload flux")
+
+    texts = [message.text for message in in_bot(story).messages.values()][-2:]
+    assert texts == [
+        "⏳ flux is still working on comfy; it will be unloaded when that's finished.",
+        "flux wasn't loaded.",
+    ]
+
+
+def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
+    """Who asked for ten pictures by mistake would have to cancel ten times, or end others' jobs."""
+
+    async def story(running: Bot, house: House) -> None:
+        for number in range(8):
+            await running.gate.call(running.chat.call(f"/image flux {number}", user="fake:1"))
+        await say(running, "/image flux dog", "fake:2")
+        await say(running, "/cancel ALL", "fake:1")
+        assert [job.owner for job in await running.queue.open_jobs()] == ["fake:2"]
+        await until(lambda: house.servers["comfy"].finished["dog"])
+        assert not any(prompt.isdigit() for prompt in house.servers["comfy"].finished)
+        await say(running, "/cancel all", "fake:1")
+
+    assert answers(in_bot(story)) == [
+        "Cancelled all your open jobs (8).",
+        "You have no open job.",
+    ]
+
+
+def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
+    """A card would be emptied behind the back of the admin who has just taken it back."""
+
+    async def story(running: Bot, house: House) -> None:
+        server = house.servers["comfy"]
+        server.service_s = 60.0
+        await say(running, "/image flux cat", "fake:1")
+        await until(lambda: server.running)
+        await say(running, "/drain gpu-1")
+        await say(running, "/resume gpu-1")
+        await asyncio.sleep(120)
+        assert server.memory == {"flux"}
+
+    texts = [message.text for message in in_bot(story).messages.values()]
+    assert (
+        "❌ gpu-1 is paused, but its memory couldn't be freed: gpu-1 was resumed before it was empty."
+        in texts
+    )
+
+
+def test_a_line_is_cleared_with_its_back_rows_while_running_work_goes_on() -> None:
+    """Jobs of a back row would slip into the line that is being emptied."""
+
+    async def story(running: Bot, house: House) -> None:
+        server = house.servers["comfy"]
+        server.service_s = 30.0
+        limits = Admission(max_in_line=1)
+        jobs = [
+            await running.queue.submit(house.new("flux", str(n), owner="fake:1"), limits=limits)
+            for n in range(4)
+        ]
+        other = await running.queue.submit(house.new("sdxl", "x"), limits=limits)
+        await until(lambda: server.running)
+        await say(running, "/clear flux")
+        states = [found.state for job in jobs if (found := await running.queue.get(job.id))]
+        assert states == [JobState.PROCESSING, *[JobState.CANCELLED] * 3]
+        await asyncio.sleep(120)
+        assert server.finished["0"] == 1
+        done = await running.queue.get(other.id)
+        assert done is not None
+        assert done.state is JobState.COMPLETED
+
+    assert answers(in_bot(story)) == ["Cancelled the jobs waiting for flux (3)."]
+
+
+def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
+    """`/move` would say done and change nothing, or nobody would be told."""
+
+    async def story(running: Bot, house: House) -> None:
+        server = house.servers["comfy"]
+        server.service_s = 30.0
+        for number in range(4):
+            await say(running, f"/image flux {number}", f"fake:{number}", chat=str(number))
+        jobs = await running.queue.open_jobs()
+        await until(lambda: server.running)
+        await say(running, f"/move {jobs[3].id} first")
+        standings = await running.queue.standings(jobs[1:])
+        assert [standings[job.id].position for job in jobs[1:]] == [2, 3, 1]
+        await asyncio.sleep(200)
+        assert [prompt for _, _, prompt in server.starts] == ["0", "3", "1", "2"]
+        await say(running, f"/move {jobs[3].id} first")
+
+    moved, refused = answers(in_bot(story))
+    assert moved == "Job 4 is now first in line for flux."
+    assert refused == "Job 4 is no longer waiting."
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("/pause fluxx", "There's no model or machine called “fluxx”. Did you mean flux?"),
+        (
+            "/pause gpu-9",
+            "There's no model or machine called “gpu-9”. Machines: gpu-1, gpu-2.",
+        ),
+        ("/resume", "Nothing was paused."),
+        ("/resume sdxl", "sdxl wasn't paused."),
+        ("/pause flux gpu-1", "/pause takes a model or a machine, not both."),
+        ("/drain gpu-9", "There's no machine called “gpu-9”. Available: gpu-1, gpu-2."),
+        ("/clear fluxx", "There's no model called “fluxx”. Did you mean flux?"),
+        ("/move 77 first", "There's no job 77."),
+        ("/preload flux gpu-2", "gpu-2 doesn't have flux; it's on gpu-1."),
+    ],
+)
+def test_a_wrong_name_changes_nothing(text: str, answer: str) -> None:
+    """A typing error would pause or empty something, or be logged as an act."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, text)
+        assert running.queue.paused() == type(running.queue.paused())()
+        await say(running, "/audit")
+
+    assert answers(in_bot(story)) == [answer, "No admin actions yet."]
+
+
+@pytest.mark.parametrize("name", ["pause", "resume", "drain", "clear", "move", "queue all"])
+def test_these_are_for_admins(name: str) -> None:
+    """Anybody could stop the machines of everybody."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, f"/{name}", "fake:1")
+
+    assert answers(in_bot(story)) == [f"/{name} is for admins."]
+
+
+def test_every_act_is_in_the_audit_log() -> None:
+    """Nobody could find out who stopped the machines."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, "/image flux cat", "fake:1")
+        for text in ("/pause flux", "/resume", "/preload sdxl gpu-2", "/unload sdxl"):
+            await say(running, text)
+        await say(running, "/pause flux")
+        await say(running, "/image flux cat", "fake:1")
+        for text in ("/move 2 first", "/clear flux", "/drain gpu-2", "/audit"):
+            await say(running, text)
+
+    acts = answers(in_bot(story))[-1].splitlines()
+    assert [act.split(" · ", 2)[2] for act in reversed(acts)] == [
+        "pause flux",
+        "resume everything",
+        "preload sdxl (gpu-2)",
+        "unload sdxl",
+        "pause flux",
+        "move flux 2 (first)",
+        "clear flux (jobs: 1)",
+        "drain gpu-2",
+    ]
+
+
+def test_queue_all_shows_everybodys_jobs_with_their_owners() -> None:
+    """An admin could not tell whose job holds the line up."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/image flux dog", "fake:2")
+        await say(running, "/queue all")
+
+    shown = answers(in_bot(story))[0]
+    assert shown.startswith("All open jobs (2):\n1 · fake:1 · ")
+    assert "\n2 · fake:2 · " in shown
+    assert "flux: " in shown
+
+
+def test_an_option_the_model_does_not_take_is_refused_at_once() -> None:
+    """A person would wait in line only to read that the model cannot do it."""
+
+    async def story(running: Bot, house: House) -> None:
+        house.servers["comfy"].options = frozenset({"seed", "width", "height"})
+        house.servers["other"].options = frozenset({"steps", "seed"})
+        await say(running, "/image flux --seed 7 --size 3:2 --count 1 cat", "fake:1")
+        await say(running, "/image flux --steps 9 cat", "fake:1")
+        await say(running, "/image sdxl --size 3:2 cat", "fake:1")
+        await say(running, "/image flux --count 2 cat", "fake:1")
+        await say(running, "/settings --size 3:2", "fake:2")
+        await say(running, "/image sdxl --seed 7 cat", "fake:2")
+        assert len(await running.queue.open_jobs()) == 2
+
+    assert [answer for answer in answers(in_bot(story)) if "doesn't take" in answer] == [
+        "flux doesn't take --steps.",
+        "sdxl doesn't take --size.",
+        "flux doesn't take --count.",
+    ]
+
+
+def test_a_failed_preload_is_told_in_one_sentence() -> None:
+    """An admin would read a stack of internals, or nothing at all."""
+
+    async def story(running: Bot, house: House) -> None:
+        house.servers["comfy"].load_fates = lambda: OutOfMemory("CUDA error: 0x2 at 0xdeadbeef")
+        await say(running, "/preload flux")
+        await asyncio.sleep(60)
+        house.servers["comfy"].load_fates = TimeoutError
+        await asyncio.sleep(600)
+        await say(running, "/preload flux")
+        await asyncio.sleep(600)
+        house.servers["comfy"].up = False
+        await asyncio.sleep(60)
+        await say(running, "/preload flux")
+
+    texts = [message.text for message in in_bot(story).messages.values()]
+    assert texts == [
+        "❌ flux couldn't be loaded: gpu-1 doesn't have enough free memory.",
+        "❌ flux couldn't be loaded: comfy didn't load it within 150 s.",
+        "❌ flux couldn't be loaded: comfy doesn't answer.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("busy", "says"),
+    [
+        (False, "📦 Loading sdxl …"),
+        (True, "📦 sdxl will be loaded, but not yet: flux is busy on gpu-1"),
+    ],
+)
+def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:
+    """An admin would wait for room that is there, or not learn what holds it up."""
+    models = [image_model(name, vram_mb=20_000, service_s=120.0) for name in ("flux", "sdxl")]
+    house = House.of(models, [host("gpu-1", "comfy")])
+    house.servers["comfy"].service_s = 120.0
+
+    async def story(running: Bot) -> None:
+        if busy:
+            await running.gate.call(running.chat.call("/image flux cat"))
+            await asyncio.sleep(30)
+        await running.gate.call(running.chat.call("/preload sdxl", user=ADMIN))
+        await asyncio.sleep(200)
+
+    texts = next(
+        message.texts
+        for message in play(story, house).messages.values()
+        if message.texts[0].startswith("📦")
+    )
+    assert texts[0].startswith(says)
+    assert texts[-1] == "✅ sdxl is loaded on gpu-1 (comfy) and stays loaded."

@@ -1,0 +1,132 @@
+"""Who mistypes reads what is wrong in one sentence, and an example only where it helps."""
+
+import asyncio
+
+import pytest
+
+from bot.people import received
+from queueing.core.errors import BadModel
+from tests.bot.chat.commands.test_admin_commands import say
+from tests.bot.chat.commands.test_control_commands import answers, in_bot
+from tests.bot.results import FLUX, picture
+from tests.simulation.bot_house import Bot
+from tests.simulation.house import House, host
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("/image cat --steps 9999", "--steps must be between 1 and 150."),
+        ("/image cat --steps many", "--steps must be a whole number."),
+        ("/queue mine", "“mine” isn't one of these: all."),
+        ("/cancel abc", "“abc” isn't a job number."),
+        ("/ask flux why", "flux can't write text."),
+        ("/settings --image xyz", "There's no model called “xyz”. Available: flux, sdxl."),
+        ("/help imgae", "There's no command /imgae. Did you mean /image?"),
+        (f"/image {'cat ' * 1001}", "Your text has 4003 characters; the limit is 4000."),
+    ],
+)
+def test_a_wrong_value_is_told_in_one_sentence(text: str, answer: str) -> None:
+    """What is wrong would drown in a usage line and an example that do not help."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, text, "fake:1")
+
+    assert answers(in_bot(story)) == [answer]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("/settings image sdxl", "/settings doesn't know what to do with “image sdxl”."),
+        ("/cancel 1 2", "/cancel doesn't know what to do with “2”."),
+        ("/models please", "/models doesn't know what to do with “please”."),
+        ("/image cat --stps 20", "There's no option --stps. Did you mean --steps?"),
+    ],
+)
+def test_nothing_that_was_typed_is_passed_over(text: str, answer: str) -> None:
+    """Somebody would believe that a setting was changed, or both jobs cancelled."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, text, "fake:1")
+
+    (told,) = answers(in_bot(story))
+    assert told.startswith(f"{answer} Usage: /")
+
+
+def test_a_command_of_options_only_shows_them() -> None:
+    """`Usage: /settings` would tell nobody what to write."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, "/settings --sise 3:2", "fake:1")
+
+    (told,) = answers(in_bot(story))
+    assert "Usage: /settings [--image …] [--ask …] [--size …]" in told
+
+
+def test_a_model_that_cannot_be_loaded_says_so_wherever_one_looks() -> None:
+    """People would read that Usher restarts, and the operator nothing at all."""
+
+    async def story(running: Bot, house: House) -> None:
+        for server in house.servers.values():
+            server.load_fates = lambda: BadModel("node 1: no file")
+        await say(running, "/image flux a cat", "fake:1")
+        await asyncio.sleep(30)
+        await say(running, "/image flux a dog", "fake:1")
+        await say(running, "/models", "fake:1")
+        await say(running, "/status", "fake:1")
+        await say(running, "/status")
+
+    refused, models, status, admins = answers(in_bot(story))
+    assert "restarting" not in refused
+    assert "flux can't be loaded on its server at the moment" in refused
+    assert "⚠️ can't be loaded on " in next(x for x in models.splitlines() if "flux" in x)
+    assert "⚠️ flux can't be loaded, next try " in status
+    assert "no file" not in refused + models + status
+    assert "node 1: no file" in admins
+
+
+def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One person could fill the disk with pictures, within what else they may do."""
+    monkeypatch.setattr(received, "_MB", 1)  # the limit below then counts bytes
+
+    async def story(running: Bot, house: House) -> None:
+        for _ in range(2):
+            await say(running, "/image a cat", "fake:1", files=(picture(),))
+        await say(running, "/image a cat", "fake:2", files=(picture(),))
+        await say(running, "/image a cat", "fake:1")
+
+    drawing = House.of([FLUX], [host("gpu-1", "comfy")])
+    (told,) = answers(in_bot(story, drawing, files_per_hour_mb=picture().size))
+    assert told.startswith("You've sent as many files as one person may in an hour.")
+
+
+def test_a_second_picture_is_not_passed_over() -> None:
+    """Somebody would wait for a picture made from both, and get one made from the first."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, "/image cat", "fake:1", files=(picture(), picture()))
+
+    assert answers(in_bot(story)) == ["You attached 2 pictures; /image takes 1 at most."]
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ("/models", "The next one should finish at "),
+        ("/pause", "Wait for one to finish, or /cancel one."),
+    ],
+)
+def test_one_job_too_many_is_told_when_the_next_one_ends(before: str, told: str) -> None:
+    """People would try again every few seconds; while nothing moves, no moment would be true."""
+
+    async def story(running: Bot, house: House) -> None:
+        await say(running, before)
+        for number in range(11):
+            await running.gate.call(running.chat.call(f"/image flux {number}", user="fake:1"))
+        await asyncio.sleep(2)
+
+    (refused,) = (text for text in answers(in_bot(story)) if "open jobs" in text)
+    assert refused.startswith(f"You've reached your limit of open jobs (10). {told}")

@@ -1,0 +1,53 @@
+"""Chats nobody writes to any more are put away; those with something to wait out are not."""
+
+from dataclasses import dataclass
+
+from bot.chat.delivery.channels import Channels
+from tests.fakes.chat import FakeChat
+from tests.simulation.loop import run
+
+
+@dataclass
+class Clock:
+    at: float = 1000.0
+
+    def now(self) -> float:
+        return self.at
+
+
+def test_chats_at_rest_are_put_away_and_others_stay() -> None:
+    """Memory would grow with everybody who ever asked, or a penalty would be forgotten."""
+    clock = Clock()
+    desks = Channels({"fake": FakeChat()}, clock)
+    punished, away, busy = (desks.at("fake", name) for name in ("punished", "away", "busy"))
+    punished.pace.slow_down(clock.now(), 1e9)
+    away.unreachable(clock.now(), 1e9)
+    busy.served = True
+    for number in range(5000):
+        pace = desks.at("fake", f"g{number}").pace
+        pace.begin(clock.now())
+        pace.end(clock.now())
+        clock.at += 1.0
+    assert len(desks._desks) <= 1000
+    for name, desk in (("punished", punished), ("away", away), ("busy", busy)):
+        assert desks.find("fake", name) is desk
+    newest = desks.find("fake", "g4999")
+    assert newest is not None
+    assert newest.pace.earliest(clock.now() - 1.0, urgent=False) > clock.now() - 1.0
+
+
+def test_a_turn_that_was_not_used_leaves_its_room_to_others() -> None:
+    """What became true again while it waited would hold up whatever is shown next."""
+
+    async def story() -> None:
+        clock = Clock()
+        desks = Channels({"fake": FakeChat()}, clock)
+        for used in (False, True):
+            for upload in (False, True):
+                clock.at += 100.0
+                async with desks.turn("fake", "g1", upload=upload) as turn:
+                    turn.used = used
+                pace = desks.at("fake", "g1").pace
+                assert (pace.earliest(clock.now(), urgent=True) > clock.now()) is used
+
+    run(story())

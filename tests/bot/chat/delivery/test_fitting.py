@@ -1,0 +1,176 @@
+"""Results are made to fit a chat, and of a kind that plays there."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from PIL import Image
+
+from backends.media import films
+from backends.media.metadata.kinds import mime_of
+from bot.chat.api.base import ChatLimits, Invocation
+from bot.chat.api.chat_settings import ChatSettings, ChatSettingsTable
+from bot.chat.api.origin import Origin
+from bot.chat.delivery.fitting import fitted
+from bot.chat.delivery.result_renderer import ResultRenderer
+from bot.chat.texts import CATALOGUES, buttons, plain
+from bot.chat.texts.buttons import Abilities
+from queueing.core.jobs import Job, JobState
+from queueing.core.requests import File, Output
+from tests.backends.planted import MOVING, PLANTED
+from tests.fakes.chat import LIMITS
+from tests.simulation.bot_house import Bot, bot
+from tests.simulation.house import House, host, image_model
+
+pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+
+from tests.backends.recorded_films import film
+
+TELEGRAM = replace(LIMITS, plays=frozenset({"video/mp4", "audio/mpeg"}), moving_pictures=False)
+SMALL = replace(LIMITS, upload=9000)
+
+
+def file(data: bytes, name: str = "wan-1.bin") -> File:
+    return File(name=name, mime=mime_of(data), data=data)
+
+
+async def test_a_film_that_fits_and_plays_stays_as_it_is() -> None:
+    """Every film would lose quality, and take a second of work."""
+    whole = file(film("mp4"))
+    assert await fitted(whole, LIMITS) is whole
+
+
+@pytest.mark.parametrize(
+    ("kind", "mime"), [("mkv", "video/mp4"), ("webm", "video/mp4"), ("wav", "audio/mpeg")]
+)
+async def test_what_does_not_play_in_a_chat_is_encoded_so_that_it_does(
+    kind: str, mime: str
+) -> None:
+    """A film would be a file to download, or a still picture with sound."""
+    made = await fitted(file(film(kind)), TELEGRAM)
+    assert made is not None
+    assert made.mime == mime_of(made.data) == mime
+
+
+async def test_a_film_too_large_comes_smaller() -> None:
+    """A film would never arrive."""
+    whole = file(film("mp4", size=(320, 240), frames=24))
+    limit = len(whole.data) // 3
+    made = await fitted(whole, replace(LIMITS, upload=limit))
+    assert made is not None
+    assert len(made.data) <= limit
+
+
+@pytest.mark.parametrize("kind", ["WEBP", "PNG", "AVIF"])
+async def test_a_moving_picture_moves_where_only_films_do(kind: str) -> None:
+    """An animation would be a still picture."""
+    moving = file(PLANTED[kind](**MOVING), "wan-1.webp")
+    assert await fitted(moving, LIMITS) is moving
+    made = await fitted(moving, TELEGRAM)
+    assert made is not None
+    assert made.mime == "video/mp4"
+
+
+async def test_a_still_picture_and_a_small_gif_stay() -> None:
+    """A picture would become a film of one frame."""
+    for data in (PLANTED["WEBP"](), PLANTED["GIF"](**MOVING)):
+        whole = file(data)
+        assert await fitted(whole, TELEGRAM) is whole
+
+
+async def test_a_gif_too_large_goes_on_moving() -> None:
+    """An animation would be a still picture."""
+    out = io.BytesIO()
+    shots = [Image.effect_noise((200, 160), 40 + n).convert("RGB") for n in range(8)]
+    shots[0].save(out, "GIF", save_all=True, append_images=shots[1:])
+    made = await fitted(file(out.getvalue()), replace(LIMITS, upload=len(out.getvalue()) // 3))
+    assert made is not None
+    assert made.mime == "video/mp4"
+
+
+async def test_without_the_libraries_what_fits_goes_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A small film would be lost for want of a library."""
+    monkeypatch.setattr(films.helper, "available", lambda: False)
+    whole = file(film("mkv"))
+    assert await fitted(whole, TELEGRAM) is whole
+    assert await fitted(whole, replace(TELEGRAM, upload=100)) is None
+
+
+async def _ended(running: Bot) -> tuple[Invocation, Job]:
+    """Return a call for a picture and its job as if it were done."""
+    call = running.chat.call("/image flux a cat")
+    assert isinstance(call, Invocation)
+    await running.gate.call(call)
+    (job,) = await running.queue.open_jobs()
+    return call, replace(job, state=JobState.COMPLETED, finished_at=9.0)
+
+
+async def test_a_film_has_no_buttons_for_pictures_and_is_hidden_as_they_are() -> None:
+    """Upscale under a film would be refused, and an unwanted film be shown at once."""
+    async with bot(House.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
+        call, ended = await _ended(running)
+        packer = ResultRenderer(
+            running.queue, ChatSettingsTable(by_key={"fake:1": ChatSettings(spoiler=True)})
+        )
+        output = Output(files=(file(film("mp4")),))
+
+        async def kept(job: Job) -> Output:
+            return output
+
+        running.queue.output = kept  # type: ignore[method-assign]
+        parcel = await packer.pack(ended, Origin.of(call, "en"), LIMITS)
+    assert parcel.content.files == output.files
+    assert parcel.content.spoiler
+    names = {button.command for row in parcel.content.buttons for button in row}
+    assert names == {"again", "edit", "delete"}
+    assert len(buttons.of_result(ended, "en", Abilities(vary=True, upscale=True), pictures=1)) == 2
+
+
+async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
+    """One file "are" larger."""
+    async with bot(House.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
+        call, ended = await _ended(running)
+        for count, said in ((1, "1 file is too large"), (2, "2 files are too large")):
+            lost = File(name="a.zip", mime="application/zip", data=bytes(2000))
+
+            async def kept(job: Job, many: int = count, one: File = lost) -> Output:
+                return Output(files=(one,) * many)
+
+            running.queue.output = kept  # type: ignore[method-assign]
+            limits = replace(LIMITS, upload=100)
+            parcel = await ResultRenderer(running.queue, ChatSettingsTable()).pack(
+                ended, Origin.of(call, "en"), limits
+            )
+            assert said in plain(parcel.content.body)
+    assert "1 Datei ist" in CATALOGUES["de"]["result.file_left_out"]
+
+
+@pytest.mark.parametrize(
+    ("made", "limits", "said"),
+    [
+        ("L", SMALL, "The picture was made smaller to fit this chat."),
+        ("LL", SMALL, "The pictures were made smaller to fit this chat."),
+        ("LS", SMALL, "1 of 2 pictures was made smaller to fit this chat."),
+        ("LSL", SMALL, "2 of 3 pictures were made smaller to fit this chat."),
+        ("M", TELEGRAM, "Re-encoded to play in this chat."),
+        ("S", SMALL, ""),
+    ],
+)
+async def test_what_was_changed_is_said_as_it_is(made: str, limits: ChatLimits, said: str) -> None:
+    """Two smaller pictures were one, and an animation that became a film was "smaller"."""
+    large = io.BytesIO()
+    Image.effect_noise((200, 160), 60).save(large, "PNG")
+    data = {"L": large.getvalue(), "S": PLANTED["PNG"](), "M": PLANTED["WEBP"](**MOVING)}
+    async with bot(House.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
+        call = running.chat.call("/image flux a cat")
+        assert isinstance(call, Invocation)
+        await running.gate.call(call)
+        (job,) = await running.queue.open_jobs()
+        packer = ResultRenderer(running.queue, ChatSettingsTable())
+        fitting, note = await packer._fit_files(
+            job, tuple(file(data[each]) for each in made), limits, "en"
+        )
+    assert len(fitting) == len(made)
+    assert plain(note) == said

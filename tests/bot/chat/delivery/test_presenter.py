@@ -1,0 +1,455 @@
+"""One message per job: true while it waits, the result in the end, whatever the chat does."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.chat.api.content import Content
+from bot.chat.api.errors import ChatError, ChatGone, ChatMoved, ChatUnavailable, SlowDown
+from bot.chat.delivery import presenter
+from bot.people.access import PersonLimits
+from queueing.core.jobs import JobState
+from tests.fakes.chat import LIMITS, FakeChat
+from tests.simulation.bot_house import ADMIN, Bot, bot, quiet
+from tests.simulation.house import House, ended, host, image_model, until
+from tests.simulation.loop import run
+
+
+def house(url: str = "sqlite://", *, service_s: float = 5.0, **fields: Any) -> House:
+    models = [
+        image_model("flux", vram_mb=16000, service_s=service_s),
+        image_model("sdxl", vram_mb=7000),
+    ]
+    return House.of(models, [host("gpu-1", "comfy")], url=url, **fields)
+
+
+def in_bot(story: Any, *, service_s: float = 5.0, **fields: Any) -> FakeChat:
+    async def play() -> FakeChat:
+        async with bot(house(service_s=service_s), **fields) as running:
+            await story(running)
+            return running.chat
+
+    return run(play())
+
+
+def test_one_message_lives_from_the_line_to_the_result() -> None:
+    """A person would get several messages, or none that becomes the picture."""
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/image flux a cat"))
+        await quiet(running)
+
+    chat = in_bot(story)
+    (message,) = chat.messages.values()
+    assert "flux" in message.texts[0]
+    assert any("loading" in text for text in message.texts)
+    assert message.text.startswith("a cat\nflux")
+    assert len(message.contents[-1].files) == 1
+    assert message.contents[-1].buttons[0][0].command == "again"
+
+
+def test_positions_only_go_down() -> None:
+    """A person would see their place get worse without a reason."""
+
+    async def story(running: Bot) -> None:
+        for _ in range(5):
+            await running.gate.call(running.chat.call("/image flux cat"))
+        await quiet(running)
+
+    chat = in_bot(story)
+    assert len(chat.messages) == 5
+    last = list(chat.messages.values())[-1]
+    places = [int(text.split("#")[1].split()[0]) for text in last.texts if "in line" in text]
+    assert places[0] >= 4
+    assert places == sorted(places, reverse=True)
+
+
+def test_a_redelivered_call_is_one_job_and_one_message() -> None:
+    """Telegram redelivers after a crash: people would pay twice for one wish."""
+
+    async def story(running: Bot) -> None:
+        call = running.chat.call("/image flux cat")
+        await running.gate.call(call)
+        await running.gate.call(call)
+        await quiet(running)
+        await running.gate.call(call)
+        await asyncio.sleep(60)
+
+    assert len(in_bot(story).messages) == 1
+
+
+@pytest.mark.parametrize("state", ["waiting", "running", "done"])
+def test_a_restart_goes_on_with_the_same_message(tmp_path: Path, state: str) -> None:
+    """After a restart a job would be forgotten, or its result come as a second message."""
+    chat = FakeChat()
+
+    async def play() -> None:
+        world = house(f"sqlite:///{tmp_path}/usher.sqlite")
+        async with bot(world, chat) as running:
+            await running.gate.call(chat.call("/image flux cat"))
+            await asyncio.sleep({"waiting": 2, "running": 12, "done": 0}[state])
+            if state == "done":
+                await until(lambda: chat.messages)
+                chat.fail_when = lambda _: ChatUnavailable("the network is away")
+                (job,) = await running.queue.open_jobs()
+                assert (await ended(running.queue, job)).state is JobState.COMPLETED
+        chat.fail_when = lambda _: None
+        async with bot(world, chat) as running:
+            await quiet(running)
+
+    run(play())
+    (message,) = chat.messages.values()
+    assert message.text.startswith("cat\nflux")
+
+
+def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million waiting jobs would be read at once, and the bot answer nobody meanwhile."""
+    monkeypatch.setattr(presenter, "MOST_TAKEN_UP", 4)
+    chat = FakeChat()
+
+    async def play() -> None:
+        world = house(f"sqlite:///{tmp_path}/usher.sqlite")
+        async with bot(world, chat) as running:
+            for number in range(9):
+                await running.gate.call(chat.call(f"/image flux cat {number}"))
+            await until(lambda: len(chat.messages) == 9)
+        async with bot(world, chat) as running:
+            await asyncio.sleep(1)
+            assert len(running.presenter._cards) <= 6
+            await quiet(running)
+
+    run(play())
+    shown = [message for message in chat.messages.values() if not message.contents[0].mention]
+    assert sorted(message.text.split("\n")[0] for message in shown) == sorted(
+        f"cat {number}" for number in range(9)
+    )
+    assert all(message.contents[-1].files for message in shown)
+
+
+def test_a_result_survives_a_chat_that_is_away_for_hours() -> None:
+    """Finished work would be lost, or drawn again, because a chat was down."""
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/image flux cat"))
+        await until(lambda: running.chat.messages)
+        running.chat.fail_when = lambda _: ChatUnavailable("502")
+        await asyncio.sleep(5 * 3600)
+        running.chat.fail_when = lambda _: None
+        await quiet(running)
+
+    (message,) = in_bot(story).messages.values()
+    assert message.text.startswith("cat\nflux")
+
+
+def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept() -> None:
+    """A kicked bot would try for ever, or throw the result away."""
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/image flux cat"))
+        await until(lambda: running.chat.messages)
+        running.chat.fail_when = lambda _: ChatGone("kicked")
+        (job,) = await running.queue.open_jobs()
+        await quiet(running)
+        assert asyncio.get_running_loop().time() > 24 * 3600
+        assert await running.queue.output(job) is not None
+
+    in_bot(story)
+
+
+def test_a_deleted_message_is_not_posted_again_until_the_end() -> None:
+    """Somebody who deletes the status would be answered with a new one each time."""
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/image flux cat"))
+        await until(lambda: running.chat.messages)
+        running.chat.messages.clear()
+        await quiet(running)
+
+    (message,) = in_bot(story).messages.values()
+    assert message.text.startswith("cat\nflux")
+
+
+def test_a_penalty_is_waited_out_and_the_end_still_comes() -> None:
+    """A 429 would be answered with more requests, or lose the final state."""
+    penalised: list[float] = []
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/image flux cat"))
+        await until(lambda: running.chat.messages)
+        running.chat.failures.append(SlowDown(200.0))
+        await until(lambda: not running.chat.failures)
+        penalised.append(asyncio.get_running_loop().time())
+        await quiet(running)
+
+    (message,) = in_bot(story).messages.values()
+    assert message.times[-1] >= penalised[0] + 199.0
+    assert message.text.startswith("cat\nflux")
+
+
+def test_a_group_that_moves_is_followed() -> None:
+    """A Telegram group that becomes a supergroup would never see its results."""
+
+    async def story(running: Bot) -> None:
+        chat = running.chat
+        await running.gate.call(chat.call("/image flux cat", chat="g1"))
+        await until(lambda: chat.messages)
+        chat.fail_when = lambda name: ChatMoved("g2") if name == "g1" else None
+        await quiet(running)
+
+    chat = in_bot(story)
+    (message,) = chat.messages.values()
+    assert message.text.startswith("cat\nflux")
+
+
+def test_an_unknown_outcome_of_the_first_answer_still_ends_in_one_result() -> None:
+    """A timeout after having acted would show the picture twice."""
+
+    async def story(running: Bot) -> None:
+        running.chat.failures.append(ChatUnavailable("timeout", unclear=True))
+        await running.gate.call(running.chat.call("/image flux cat"))
+        await quiet(running)
+
+    shown = [m for m in in_bot(story).messages.values() if m.contents[-1].files]
+    assert len(shown) == 1
+
+
+def test_a_groups_minute_is_never_overspent() -> None:
+    """Twenty requests a minute is what a group takes; more is answered with a penalty."""
+
+    async def story(running: Bot) -> None:
+        for number in range(30):
+            call = running.chat.call("/image flux cat", chat="g1", user=f"fake:{number}")
+            await running.gate.call(call)
+        await quiet(running)
+
+    chat = in_bot(story, limits=PersonLimits(open_per_person=50, in_line_per_person=50))
+    times = sorted(at for message in chat.messages.values() for at in message.times)
+    assert len([m for m in chat.messages.values() if m.contents[-1].files]) == 30
+    for at in times:
+        assert len([t for t in times if at <= t < at + 60]) <= 20
+
+
+def test_after_a_long_wait_a_ping_follows_once() -> None:
+    """People get no notification of an edit: who waited long would never look."""
+
+    async def story(running: Bot) -> None:
+        for number in range(20):
+            call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=str(number))
+            await running.gate.call(call)
+        await quiet(running)
+        await asyncio.sleep(10)
+
+    chat = in_bot(story)
+    pings = [m for m in chat.messages.values() if m.text.startswith("Ready")]
+    assert 5 < len(pings) < 20
+    assert all(ping.contents[0].mention and ping.reply_to for ping in pings)
+    for ping in pings:
+        assert ping.reply_to is not None
+        result = chat.messages[ping.reply_to.message]
+        assert ping.times[0] - result.times[-1] < 0.5, (
+            "it belongs to the result, and no turn is idle"
+        )
+
+
+def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
+    """Discord stops edits of messages over an hour old: the result would never come."""
+    chat = FakeChat(limits=replace(LIMITS, free_edit_s=3300.0))
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(chat.call("/image flux cat"))
+        await until(lambda: chat.messages)
+        chat.fail_when = lambda _: ChatUnavailable("away")
+        await asyncio.sleep(2 * 3600)
+        chat.fail_when = lambda _: None
+        chat.failures.append(SlowDown(900.0, old_message=True))
+        await quiet(running)
+
+    in_bot(story, chat=chat)
+    assert [len(message.contents[-1].files) for message in chat.messages.values()] == [0, 1]
+
+
+def test_a_passing_state_that_is_held_back_does_not_hold_back_the_end() -> None:
+    """A result would come minutes late because an hour-old message could not show a step."""
+    chat = FakeChat(limits=replace(LIMITS, edit_every_s=1.0))
+
+    def old(content: Content) -> ChatError | None:
+        return None if content.files else SlowDown(900.0, old_message=True)
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(chat.call("/image flux cat"))
+        await until(lambda: chat.messages)
+        chat.refuse = old
+        before = running.clock.now()
+        await quiet(running)
+        assert running.clock.now() - before < 60
+
+    in_bot(story, chat=chat)
+    assert [len(message.contents[-1].files) for message in chat.messages.values()] == [1]
+
+
+def test_refusals_are_private_and_make_no_job() -> None:
+    """A typo would be shown to the whole group, or stored."""
+
+    async def story(running: Bot) -> None:
+        chat = running.chat
+        for text in (
+            "/image flux",
+            "/image flux cat --size huge",
+            "/imagine cat",
+            "/preload flux",
+            "/cancel 7",
+            "/cancel",
+            "/ask hello",
+            "/image flux " + "x" * 100_000,
+        ):
+            await running.gate.call(chat.call(text))
+        await asyncio.sleep(30)
+        assert await running.queue.open_jobs() == []
+
+    chat = in_bot(story)
+    assert chat.messages == {}
+    answers = [text for _, text in chat.private]
+    assert len(answers) == 8
+    assert "Did you mean /image?" in answers[2]
+    assert "admins" in answers[3]
+    assert "4000" in answers[7]
+
+
+def test_the_limit_of_open_jobs_is_told_with_its_number() -> None:
+    """One person could fill the line, or be refused without knowing why."""
+
+    async def story(running: Bot) -> None:
+        for _ in range(4):
+            await running.gate.call(running.chat.call("/image flux cat"))
+        await quiet(running)
+
+    chat = in_bot(story, limits=PersonLimits(open_per_person=3, in_line_per_person=2))
+    assert len(chat.messages) == 3
+    assert any("limit of open jobs (3)" in text for _, text in chat.private)
+
+
+def test_only_owner_and_admin_may_cancel() -> None:
+    """Anybody could end other people's jobs by a number or a button."""
+
+    async def story(running: Bot) -> None:
+        chat = running.chat
+        await running.gate.call(chat.call("/image flux cat", user="fake:1"))
+        await running.gate.call(chat.call("/image flux dog", user="fake:1"))
+        await running.gate.call(chat.call("/cancel 1", user="fake:2"))
+        press: dict[str, Any] = {"options": {"id": 1}, "button": True}
+        await running.gate.call(chat.call("/cancel", user="fake:2", **press))
+        await running.gate.call(chat.call("/cancel", user="fake:1", **press))
+        await running.gate.call(chat.call("/cancel 2", user=ADMIN))
+        await quiet(running)
+        states = [(await running.queue.get(number)) for number in (1, 2)]
+        assert [job.state for job in states if job] == [JobState.CANCELLED] * 2
+
+    chat = in_bot(story)
+    assert [text.text for text in chat.messages.values()] == ["Cancelled."] * 2
+    assert [text for _, text in chat.private][:2] == [
+        "You have no job 1.",
+        "Only the person who asked, or an admin, can do that.",
+    ]
+
+
+def test_an_admin_preloads_and_unloads() -> None:
+    """The command would say done and have done nothing."""
+
+    async def story(running: Bot) -> None:
+        await asyncio.sleep(1)
+        await running.gate.call(running.chat.call("/preload sdxl", user=ADMIN))
+        await asyncio.sleep(30)
+        (status,) = [m for m in running.queue.models() if m.name == "sdxl"]
+        assert [copy.pinned for copy in status.copies] == [True]
+        await running.gate.call(running.chat.call("/unload sdxl", user=ADMIN))
+        await asyncio.sleep(30)
+        (status,) = [m for m in running.queue.models() if m.name == "sdxl"]
+        assert status.copies == ()
+
+    texts = [message.text for message in in_bot(story).messages.values()]
+    assert texts == [
+        "✅ sdxl is loaded on gpu-1 (comfy) and stays loaded.",
+        "✅ sdxl was unloaded from comfy.",
+    ]
+
+
+def test_queue_and_models_tell_what_is_true() -> None:
+    """People would plan by wrong numbers."""
+
+    async def story(running: Bot) -> None:
+        for _ in range(3):
+            await running.gate.call(running.chat.call("/image flux cat"))
+        await asyncio.sleep(12)
+        await running.gate.call(running.chat.call("/queue"))
+        await running.gate.call(running.chat.call("/models"))
+        await running.gate.call(running.chat.call("/help"))
+        await until(lambda: len(running.chat.private) == 3)
+
+    queue, models, help_text = (text for _, text in in_bot(story).private)
+    assert "1 · 🎨 drawing with flux" in queue
+    assert "#1 in line" in queue
+    assert "flux: 2 waiting, 1 running" in queue
+    assert "flux · pictures · in memory on gpu-1 · 2 waiting" in models
+    assert "sdxl · pictures · not loaded" in models
+    assert "/image [model] <prompt>" in help_text
+    assert "/preload" not in help_text
+    assert len(help_text.splitlines()) < 32
+
+
+def test_admins_find_their_commands_and_nobody_else_does() -> None:
+    """An admin would have to read the documents, or people would see what is not for them."""
+
+    async def story(running: Bot) -> None:
+        for user in (ADMIN, "fake:1"):
+            await running.gate.call(running.chat.call("/help", user=user))
+            await running.gate.call(running.chat.call("/help admin", user=user))
+            await running.gate.call(running.chat.call("/help preload", user=user))
+            await asyncio.sleep(30)
+
+    told = [text for _, text in in_bot(story).private]
+    assert "/preload /unload" in told[0]
+    assert "/preload <model> [host] · Load a model now" in told[1]
+    assert "the machine" in told[2]
+    assert "/preload" not in told[3]
+    assert told[4].startswith("There's no command /admin")
+    assert told[5].startswith("There's no command /preload")
+
+
+def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:
+    """People would wait half an hour beside an idle model."""
+
+    async def story(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/image sdxl a cat"))
+        await quiet(running)
+        for number in range(40):
+            call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=f"{number}")
+            await running.gate.call(call)
+        await quiet(running)
+
+    chat = in_bot(story, service_s=25.0)
+    told = [message.texts for message in chat.messages.values()]
+    busy = [texts for texts in told if texts[0].startswith("Busy: about 1")]
+    assert 0 < len(busy) < 24
+    assert all("free right now: sdxl\n⏳ flux" in texts[0] for texts in busy)
+    assert not any(text.startswith("Busy") for texts in told for text in texts[1:])
+
+
+def test_a_full_line_says_when_to_come_back() -> None:
+    """A person would try again every second, or never."""
+
+    async def play() -> FakeChat:
+        small = House.of([image_model("flux", max_waiting=3)], [host("gpu-1", "comfy")])
+        async with bot(small) as running:
+            for number in range(6):
+                await running.gate.call(running.chat.call(f"/image flux cat {number}"))
+            await quiet(running)
+            return running.chat
+
+    told = [text for _, text in run(play()).private]
+    assert any("The queue for flux is full (3 jobs)" in text for text in told)
+    assert all("try again at 0" in text or "try again at 1" in text for text in told)

@@ -1,0 +1,182 @@
+"""A request once more with some of it changed, and answers that go on, in virtual time."""
+
+import asyncio
+from collections.abc import Mapping
+
+from bot.chat.api.base import MessageRef
+from bot.chat.api.content import Form
+from queueing.core.events import Progressed
+from queueing.core.requests import Chat, Progress
+from tests.bot.results import (
+    DEAF,
+    FLUX,
+    QWEN,
+    ask,
+    done,
+    drawn,
+    in_bot,
+    of,
+    picture,
+    press,
+    said,
+    shown,
+)
+from tests.fakes.backend import PICTURE
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_house import Bot
+
+# ---------------------------------------------------------------- edit
+
+
+def form_of(forms: list[Form]) -> Mapping[str, str]:
+    return {field.name: field.value for field in forms[-1].fields}
+
+
+def test_edit_shows_the_old_values_and_draws_with_the_new_ones() -> None:
+    """People would type everything again to change one word."""
+    forms: list[Form] = []
+
+    async def show(form: Form) -> None:
+        forms.append(form)
+
+    async def story(running: Bot) -> None:
+        text = "/image flux a cat --size 512x768 --seed 7 --steps 20 --negative dogs"
+        job = await done(running, text)
+        assert await press(running, job, "edit", show_form=show) is None
+        await asyncio.sleep(1)
+        assert form_of(forms) == {
+            "prompt": "a cat", "negative": "dogs", "size": "512x768", "steps": "20", "seed": "7",
+        }  # fmt: skip
+        sent = {
+            "id": job.id,
+            "prompt": "a dog",
+            "negative": "",
+            "size": "",
+            "steps": "9",
+            "seed": "7",
+        }
+        edited = await ask(running, "/edit", options=sent, form=True)
+        request = drawn(edited)
+        assert (request.prompt, request.negative, request.width) == ("a dog", None, None)
+        assert (request.steps, request.seed) == (9, 7)
+
+    in_bot(story)
+
+
+def test_a_form_has_no_fields_a_model_would_ignore() -> None:
+    """A person would fill in what is then refused."""
+    forms: list[Form] = []
+
+    async def show(form: Form) -> None:
+        forms.append(form)
+
+    async def story(running: Bot) -> None:
+        job = await done(running, "/image flux a cat")
+        await press(running, job, "edit", show_form=show)
+        await asyncio.sleep(1)
+        sent = {"id": job.id, "prompt": "a dog", "seed": ""}
+        edited = await ask(running, "/edit", options=sent, form=True)
+        assert drawn(edited).seed != drawn(job).seed
+
+    in_bot(story, options=frozenset({"seed"}))
+    assert set(form_of(forms)) == {"prompt", "seed"}
+
+
+def test_where_there_are_no_forms_a_reply_to_the_prompt_edits_after_a_restart_too() -> None:
+    """On Telegram the button would lead nowhere."""
+    chat = FakeChat()
+
+    async def story(running: Bot) -> None:
+        job = await done(running, "/image flux a cat --seed 7")
+        await press(running, job, "edit")
+        await asyncio.sleep(1)
+        number, prompt = list(chat.messages.items())[-1]
+        assert prompt.contents[-1].awaits
+        assert "a cat" in prompt.text
+        ref = MessageRef(platform="fake", chat="1", message=number)
+        assert await ask(running, "/ask mine now", "fake:2", replied_to=ref) is None
+        edited = await ask(running, "/ask a dog --steps 9", replied_to=ref)
+        request = drawn(edited)
+        assert (request.prompt, request.seed, request.steps) == ("a dog", 7, 9)
+
+    in_bot(story, chat=chat)
+
+
+def test_a_question_is_asked_differently_in_the_same_conversation() -> None:
+    """An edited question would forget what was said before it."""
+
+    async def story(running: Bot) -> None:
+        first = await done(running, "/ask qwen why?")
+        second = await done(running, "/ask and how?", replied_to=await of(running, first))
+        edited = await ask(running, "/edit", options={"id": second.id, "prompt": "and when?"})
+        assert said(edited) == [
+            ("user", "why?"), ("assistant", "result of why?"), ("user", "and when?"),
+        ]  # fmt: skip
+
+    in_bot(story)
+
+
+# ---------------------------------------------------------------- texts
+
+
+def test_an_answer_is_stopped_and_what_was_written_stays() -> None:
+    """Who stops an answer would lose what they stopped to read."""
+
+    async def story(running: Bot) -> None:
+        job = await ask(running, "/ask qwen why?")
+        assert job is not None
+        await asyncio.sleep(30)
+        progress = Progress(text="Because of")
+        running.presenter.notice(Progressed(job_id=job.id, progress=progress))
+        await asyncio.sleep(5)
+        assert [each.label for each in shown(running, await of(running, job))] == ["⏹ Stop"]
+        await press(running, job, "cancel")
+        await asyncio.sleep(5)
+        text = running.chat.messages[(await of(running, job)).message].text
+        assert text == "Because of\n\n⏹ Stopped here."
+
+    in_bot(story, QWEN, service_s=100.0)
+
+
+def test_describe_shows_the_picture_to_a_model_that_sees() -> None:
+    """A blind model would be asked, or nothing shown to the one that sees."""
+
+    async def story(running: Bot) -> None:
+        described = await ask(running, "/describe", files=(picture(),))
+        assert described is not None
+        assert described.model == "qwen"
+        assert said(described) == [("user", "Describe this picture.")]
+        assert len(await running.queue.inputs(described)) == 1
+        job = await done(running, "/image flux a cat")
+        again = await ask(running, "/describe what colour?", replied_to=await of(running, job))
+        assert said(again) == [("user", "what colour?")]
+        assert again is not None
+        assert await running.queue.inputs(again) == (PICTURE,)
+        await ask(running, "/describe")
+
+    private = in_bot(story, DEAF, FLUX, QWEN).private
+    assert "Attach a picture" in private[-1][1]
+
+
+def test_a_follow_up_sees_the_picture_again() -> None:
+    """What is behind it would be asked of a model that no longer sees anything."""
+
+    async def story(running: Bot) -> None:
+        first = await done(running, "/describe", files=(picture(),))
+        second = await ask(running, "/ask and behind it?", replied_to=await of(running, first))
+        assert second is not None
+        assert isinstance(second.request, Chat)
+        assert [turn.pictures for turn in second.request.messages] == [(0,), (), ()]
+        assert await running.queue.inputs(second) == await running.queue.inputs(first)
+
+    in_bot(story)
+
+
+def test_quoted_words_go_with_a_question_about_them() -> None:
+    """A question about somebody's words would be asked about nothing."""
+
+    async def story(running: Bot) -> None:
+        job = await ask(running, "/ask qwen what is meant?", quoted="first\nsecond")
+        assert said(job) == [("user", "> first\n> second\n\nwhat is meant?")]
+
+    in_bot(story)

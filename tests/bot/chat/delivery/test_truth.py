@@ -1,0 +1,61 @@
+"""The trial of truth, for three minutes: what messages say agrees with /queue and with the servers."""
+
+import asyncio
+import json
+from typing import cast
+
+import pytest
+
+from benchmarks import truth
+from benchmarks.truth_claims import Truth
+from benchmarks.truth_looks import Watch, flips
+from bot.chat.delivery.stale_messages import StaleMessages
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_house import Bot
+
+
+def figures(capsys: pytest.CaptureFixture[str], seed: int) -> dict[str, float]:
+    truth.main(["--json", "--minutes", "3", "--seed", str(seed)])
+    found: dict[str, float] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_messages_say_what_queue_says_and_name_no_moment_that_has_passed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """People would read promises long broken, and another place than they are told in /queue."""
+    found = figures(capsys, 7)
+    assert found["looks"] >= 200
+    assert found["contradictions"] == found["past_moments"] == found["untrue_reasons"] == 0
+    assert found["answers_429"] == 0
+
+
+def test_the_trial_sees_messages_that_nobody_looks_after(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its zeros would mean nothing."""
+
+    async def asleep(_lookout: StaleMessages) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(StaleMessages, "run", asleep)
+    found = figures(capsys, 7)
+    assert found["contradictions"] > 0
+    assert found["past_moments"] > 0
+
+
+def test_only_what_turns_back_by_more_than_a_fifth_is_a_flip() -> None:
+    """A time that is corrected once would be counted as one that sways."""
+    assert flips([(0, 100), (10, 130), (20, 160)]) == 0
+    assert flips([(0, 100), (10, 130), (20, 128)]) == 0
+    assert flips([(0, 100), (10, 130), (20, 90), (30, 140)]) == 2
+
+
+def test_time_behind_the_first_ten_is_not_counted_as_a_contradiction() -> None:
+    """One that came among them twice for a second would seem to have been wrong all the while."""
+    watch = Watch(cast("Bot", None), cast("FakeChat", None), cast("Truth", None))
+    for now, said in ((0.0, "#10 in line"), (1.0, "#11 in line"), (20.0, "#10 in line")):
+        watch.compare(1, "#11 in line", said, now, free=True)
+    assert not watch.differs.cases
+    watch.compare(1, "#11 in line", "#10 in line", 26.0, free=True)
+    assert len(watch.differs.cases) == 1

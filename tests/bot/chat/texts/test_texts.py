@@ -1,0 +1,131 @@
+"""Every text exists in every language, with the same places for values."""
+
+import ast
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backends.comfyui.workflow.template import WORDS
+from bot.chat.api.attachment_kinds import AttachmentKind
+from bot.chat.api.content import Markdown, Moment
+from bot.chat.api.table import Topic
+from bot.chat.commands.registry import COMMANDS
+from bot.chat.texts import CATALOGUES, DEFAULT_LANGUAGE, describe, language_of, plain, say
+from bot.chat.texts.status import because, gigabytes, running, waiting
+from queueing.core.jobs import JobState, stand_in
+from queueing.core.problems import What
+from queueing.core.requests import Capability, Progress, TextToImage
+from queueing.core.standings import Standing
+from queueing.core.world import Blocked, Reason
+
+REFERENCE = CATALOGUES[DEFAULT_LANGUAGE]
+SLOT = re.compile(r"\{(\w+)(?::[^}]*)?\}")
+BOT = Path(__file__).parents[4] / "bot"
+
+
+@pytest.mark.parametrize("language", CATALOGUES)
+def test_a_language_has_every_text(language: str) -> None:
+    """A person would get an internal error instead of a sentence."""
+    assert set(CATALOGUES[language]) == set(REFERENCE)
+
+
+@pytest.mark.parametrize("language", CATALOGUES)
+def test_a_translation_has_the_same_values(language: str) -> None:
+    """A number or a name would be missing in one language."""
+    for key, template in CATALOGUES[language].items():
+        assert set(SLOT.findall(template)) == set(SLOT.findall(REFERENCE[key])), key
+
+
+def test_every_ability_and_command_has_its_text() -> None:
+    """A new capability or command would have no words."""
+    needed = {f"ability.{able}" for able in Capability}
+    needed |= {command.help for command in COMMANDS}
+    needed |= {command.example for command in COMMANDS if command.example}
+    needed |= {param.help for command in COMMANDS for param in command.params}
+    assert needed <= set(REFERENCE)
+
+
+@pytest.mark.parametrize("language", CATALOGUES)
+@pytest.mark.parametrize("why", Blocked)
+def test_every_reason_has_a_sentence(why: Blocked, language: str) -> None:
+    """Somebody would wait without being told why."""
+    for host in (None, "gpu-1"):
+        text = plain(because(Reason(why=why, model="flux", host=host, other="sdxl"), language))
+        assert len(text) > 5
+        assert "None" not in text
+
+
+@pytest.mark.parametrize("why", [Blocked.PAUSED, Blocked.OFFLINE, Blocked.ROOM_BUSY])
+def test_a_moment_is_shown_only_where_one_can_be_known(why: Blocked) -> None:
+    """Somebody would be promised a time while an admin holds the model back."""
+    reason = Reason(why=why, model="flux", host="gpu-1", other="sdxl")
+    waits = stand_in(1, "flux", 0.0)
+    standing = Standing(job=waits, shown="ready", position=2, reason=reason, done_at=1e9)
+    shown = waiting(standing, "en")
+    assert any(isinstance(part, Moment) for part in shown) == (why is Blocked.ROOM_BUSY)
+
+
+def test_every_text_is_used_and_every_key_used_exists() -> None:
+    """The catalogue would grow dead texts, or code would name a text that is not there."""
+    literals = {
+        node.value
+        for path in BOT.rglob("*.py")
+        if path.parent.name != "texts" or path.name in {"status.py", "problems.py"}
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    made = {f"ability.{able}" for able in Capability}
+    made |= {f"unable.{able}" for able in Capability}
+    made |= {f"help.{topic}" for topic in Topic}
+    made |= {f"attached.{kind}" for kind in AttachmentKind}
+    made |= {f"failure.{what}" for what in What} | {f"field.{field}" for field in WORDS}
+    made |= {"ping.image", "ping.chat", *(f"state.{state}" for state in JobState)}
+    assert set(REFERENCE) - literals - made == set()
+    groups = {key.split(".")[0] for key in REFERENCE}
+    named = {
+        word
+        for word in literals
+        if re.fullmatch(r"[a-z]+\.[a-z_-]+", word) and word.split(".")[0] in groups
+    }
+    assert {word for word in named if word.split(".")[0] not in {"web", "queue"}} <= set(REFERENCE)
+
+
+def test_values_are_never_read_as_templates() -> None:
+    """A prompt with braces could pull other values out or crash the message."""
+    assert say("en", "refused.unknown_model", name="{hint}", hint="x") == (
+        "There's no model called “{hint}”. x",
+    )
+
+
+def test_moments_and_answers_stay_whole() -> None:
+    """A platform could not show a time in the reader's own way."""
+    body = say("en", "status.ready_at", moment=Moment(3600.0))
+    assert body == (" · ready ", Moment(3600.0, before="at "))
+    assert plain((*body, Markdown(" *x*"))) == " · ready at 01:00 UTC *x*"
+
+
+@pytest.mark.parametrize(
+    ("language", "megabytes", "shown"),
+    [("en", 17 * 1024, "17"), ("en", 8704, "8.5"), ("de", 8704, "8,5"), ("en", 100, "0.1")],
+)
+def test_memory_is_written_as_people_write_it(language: str, megabytes: int, shown: str) -> None:
+    """One list would say 17 GB and the next 17.0 GB."""
+    assert gigabytes(language, megabytes) == shown
+
+
+def test_a_locale_finds_its_language() -> None:
+    """A German would be answered in English, or an unknown locale not at all."""
+    assert [language_of(each) for each in ("de-AT", "de", "en_US", "fr", None, "")] == [
+        "de", "de", "en", "en", "en", "en",
+    ]  # fmt: skip
+    assert describe("command.queue", "de-DE").startswith("Deine")
+
+
+def test_the_bar_of_several_passes_never_goes_back() -> None:
+    """People would see their picture thrown away and begun again."""
+    job = replace(stand_in(1, "flux", 0.0), request=TextToImage(prompt="cat"))
+    standing = Standing(job=job, shown="processing", position=None, reason=None, done_at=None)
+    again = Progress(fraction=0.8, step=(2, 10))  # the second pass of two
+    assert "step 2/10 ▰▰▰▰▱" in plain(running(standing, again, "en", previews=False).body)

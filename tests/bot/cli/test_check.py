@@ -1,0 +1,284 @@
+"""`usher check` tells what works and what does not, in bounded time, and changes nothing."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from backends.common.memory import NvmlProbe
+from backends.media import films
+from bot.chat.records.message_records import MIGRATIONS
+from bot.cli import check
+from bot.config.load import Config, parse
+from bot.runtime import heartbeat
+from queueing.core.catalog import HostSpec
+from queueing.store import open_database
+from tests.fakes.comfyui import FakeComfyUI
+
+CONFIG = """\
+hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
+models: {flux: {backends: [stand-in]}}
+chats: {web: {port: 0}}
+"""
+PATIENT_S = 30.0
+
+
+def configured(folder: Path, text: str = CONFIG, **environ: str) -> Config:
+    return parse(text, environ, folder=folder)
+
+
+async def found(
+    config: Config, *, try_s: float = PATIENT_S
+) -> dict[tuple[str, str], check.Finding]:
+    findings = await check.try_everything(config, try_s=try_s)
+    return {(finding.what, finding.name): finding for finding in findings}
+
+
+@asynccontextmanager
+async def server(answer: web.Response | None) -> AsyncIterator[str]:
+    """Serve one answer for everything; None never answers."""
+
+    async def handle(_: web.Request) -> web.Response:
+        if answer is None:
+            await asyncio.Event().wait()
+        assert answer is not None
+        return web.Response(status=answer.status, text=answer.text)
+
+    application = web.Application()
+    application.router.add_route("*", "/{anything:.*}", handle)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        yield f"http://{host}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+async def test_what_works_is_told_in_aligned_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An operator could not see at a glance that all is well."""
+    assert await check.report(configured(tmp_path)) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("database  usher.sqlite      ok  is made at the first start")
+    assert told[1].startswith("backend   stand-in          ok  demo")
+    assert any(line.startswith("model     flux on stand-in  ok  ") for line in told)
+    assert any(line.startswith("chat      web               ok  ") for line in told)
+    assert told[-1] == "Everything works."
+
+
+@pytest.mark.parametrize(("there", "works"), [(True, True), (False, None)])
+async def test_it_says_whether_films_can_be_given_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool, works: bool | None
+) -> None:
+    """An operator would learn from people that films are kept back."""
+    monkeypatch.setattr(films, "available", lambda: there)
+    comfy = "{kind: comfyui, url: 'http://127.0.0.1:9'}"
+    text = CONFIG.replace("{kind: demo}", f"{{kind: demo}}, comfy: {comfy}")
+    told = (await found(configured(tmp_path, text)))["films", "PyAV"]
+    assert told.works is works
+    assert there or "usher-bot[media]" in told.text
+    assert ("films", "PyAV") not in await found(configured(tmp_path))
+
+
+async def test_nothing_is_made_or_left_behind(tmp_path: Path) -> None:
+    """Trying a configuration would make a database, or look like a running bot."""
+    await check.report(configured(tmp_path))
+    assert not os.listdir(tmp_path)  # noqa: PTH208  there is nothing to wait for
+
+
+async def test_a_server_that_is_away_fails_alone(tmp_path: Path) -> None:
+    """One server that is off would hide what else works, or be reported with status 0."""
+    async with server(None) as url:
+        pass  # closed again: nobody listens there
+    text = CONFIG.replace("{kind: demo}", f"{{kind: demo}}, away: {{kind: openai, url: '{url}'}}")
+    text = text.replace("[stand-in]", "[stand-in, away], capabilities: [text-to-text]")
+    config = configured(tmp_path, text)
+    findings = await found(config)
+    assert findings["backend", "stand-in"].works is True
+    assert findings["model", "flux on stand-in"].works is True
+    away = findings["backend", "away"]
+    assert (away.works, url in away.text) == (False, True)
+    untried = findings["model", "flux on away"]
+    assert (untried.works, untried.text) == (None, "not tried: away does not work")
+    assert await check.report(config) == 2
+
+
+async def test_an_address_without_a_server_is_told_without_a_path(tmp_path: Path) -> None:
+    """The first path asked for is one product's own, and would send people looking for that."""
+    async with server(None) as url:
+        pass
+    text = CONFIG.replace("{kind: demo}", f"{{kind: openai, url: '{url}'}}")
+    findings = await found(configured(tmp_path, text))
+    told = findings["backend", "stand-in"].text
+    assert told == f"no usable answer from {url} (it cannot be reached (ConnectError))"
+
+
+@pytest.mark.parametrize("answer", [None, web.Response(text="<html>"), web.Response(status=500)])
+async def test_a_server_that_hangs_or_answers_nonsense_fails_in_time(
+    tmp_path: Path, answer: web.Response | None
+) -> None:
+    """The check would hang as long as the server does, or end in a traceback."""
+    async with server(answer) as url:
+        text = CONFIG.replace("{kind: demo}", f"{{kind: openai, url: '{url}'}}")
+        findings = await found(configured(tmp_path, text), try_s=5.0)
+    assert findings["backend", "stand-in"].works is False
+    assert findings["chat", "web"].works is True
+
+
+async def test_no_chat_at_all_fails(tmp_path: Path) -> None:
+    """A bot that nobody can reach would pass."""
+    findings = await found(configured(tmp_path, CONFIG.replace("chats: {web: {port: 0}}\n", "")))
+    assert findings["chat", "none"].works is False
+
+
+async def test_secrets_are_hidden_in_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error text of a library would print the token to whoever looks on."""
+
+    async def refuse(_: object) -> str:
+        raise RuntimeError("the token canary-of-sixteen-signs is wrong")
+
+    monkeypatch.setattr("bot.platforms.web.platform.Web.check", refuse)
+    config = configured(
+        tmp_path, CONFIG.replace("port: 0", "token: '${T}'"), T="canary-of-sixteen-signs"
+    )
+    assert await check.report(config) == 2
+    told = capsys.readouterr().out
+    assert "canary" not in told
+    assert "[hidden] is wrong" in told
+
+
+async def test_a_servers_words_stay_within_their_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server could clear the operator's screen, or add rows that say all is well."""
+
+    async def answer(_: object) -> str:
+        return "\x1b[2Jfine\nbackend  other  ok  all is well\r"
+
+    monkeypatch.setattr("bot.platforms.web.platform.Web.check", answer)
+    await check.report(configured(tmp_path, CONFIG))
+    told = capsys.readouterr().out
+    assert "\x1b" not in told
+    assert "\r" not in told
+    assert not any(line.startswith("backend  other") for line in told.splitlines())
+
+
+# ---------------------------------------------------------------- the database
+
+
+async def test_a_database_of_this_version_works_and_stays_as_it_is(tmp_path: Path) -> None:
+    """The check would lock, change or upgrade what the bot owns."""
+    database = await open_database(f"sqlite:///{tmp_path}/usher.sqlite", migrations=(MIGRATIONS,))
+    await database.aclose()
+    before = (tmp_path / "usher.sqlite").read_bytes()
+    assert (await found(configured(tmp_path)))["database", "usher.sqlite"].works is True
+    assert (tmp_path / "usher.sqlite").read_bytes() == before
+
+
+async def test_an_older_database_is_not_brought_forward_by_looking(tmp_path: Path) -> None:
+    """An operator who only looks could not go back to the version before."""
+    with closing(sqlite3.connect(tmp_path / "usher.sqlite")) as connection:
+        connection.execute("CREATE TABLE other (id INTEGER)")
+    assert (await found(configured(tmp_path)))["database", "usher.sqlite"].works is True
+    with closing(sqlite3.connect(tmp_path / "usher.sqlite")) as connection:
+        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema")]
+    assert tables == ["other"]
+
+
+async def test_a_newer_a_damaged_and_a_misplaced_database_fail(tmp_path: Path) -> None:
+    """The bot would be restarted into a database it cannot use."""
+    file = tmp_path / "usher.sqlite"
+    database = await open_database(f"sqlite:///{file}", migrations=(MIGRATIONS,))
+    await database.aclose()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE meta SET value = '999' WHERE key = 'schema:queue'")
+    newer = (await found(configured(tmp_path)))["database", "usher.sqlite"]
+    assert (newer.works, "newer Usher" in newer.text) == (False, True)
+    file.write_bytes(b"no database at all" * 100)
+    damaged = (await found(configured(tmp_path)))["database", "usher.sqlite"]
+    assert (damaged.works, "no database" in damaged.text) == (False, True)
+    misplaced = (await found(configured(tmp_path / "nowhere")))["database", "usher.sqlite"]
+    assert misplaced.works is False
+
+
+async def test_a_running_bot_is_no_fault(tmp_path: Path) -> None:
+    """The check would fail, or disturb the bot, exactly when all is well."""
+    config = configured(tmp_path)
+    running = asyncio.create_task(heartbeat.beat(config.database))
+    while not heartbeat.is_alive(config.database):  # noqa: ASYNC110  a file signals nothing
+        await asyncio.sleep(0)
+    findings = await found(config)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert findings["database", "usher.sqlite"].text == "in use by the Usher that runs now"
+    assert findings["chat", "web"].works is None
+
+
+# ---------------------------------------------------------------- cards
+
+
+@pytest.mark.parametrize(
+    ("measured", "works"), [((24_564, 20_000), True), ((12_288, 12_000), False), (None, None)]
+)
+async def test_a_card_is_compared_with_what_is_configured(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    measured: tuple[int, int] | None,
+    works: bool | None,
+) -> None:
+    """Twice the memory there is would be planned with, until the server runs out of it."""
+
+    async def free_mb(_: NvmlProbe, host: HostSpec) -> tuple[int, int] | None:
+        return measured
+
+    monkeypatch.setattr(NvmlProbe, "free_mb", free_mb)
+    findings = await found(configured(tmp_path, CONFIG.replace("vram:", "gpu: 0, vram:")))
+    assert findings["host", "home"].works is works
+
+
+async def test_what_a_server_offers_is_told(tmp_path: Path) -> None:
+    """An operator would not see what `discover: true` brings."""
+    text = CONFIG.replace("{kind: demo}", "{kind: demo, discover: true}")
+    findings = await found(configured(tmp_path, text))
+    assert findings["models", "of stand-in"].text == "2 others found: demo-painter, demo-writer"
+
+
+async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
+    """Whoever names no model would be refused, because of a misspelt name nobody looked at."""
+    text = CONFIG.replace("{kind: demo}", "{kind: demo, discover: true}")
+    text += "defaults: {image: Demo-Painter, ask: demo-wirter}\n"
+    findings = await found(configured(tmp_path, text))
+    assert ("default", "image") not in findings
+    assert findings["default", "ask"].works is False
+
+
+async def test_a_card_smaller_than_configured_is_told(tmp_path: Path) -> None:
+    """A slip in `vram` would only show when the server runs out of memory."""
+    async with FakeComfyUI() as fake:
+        text = CONFIG.replace("{kind: demo}", f"{{kind: comfyui, url: '{fake.url}'}}")
+        text = text.replace("24GB", "999GB").replace("]}", "], workflow: sdxl.json}")
+        findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
+    notes = [finding.text for finding in findings if not finding.what]
+    assert any("home has 1022976 MB" in note for note in notes)
+    assert [f.works for f in findings if f.what == "backend"] == [True]
+
+
+async def test_a_card_larger_than_configured_is_told(tmp_path: Path) -> None:
+    """Somebody who meant the whole card would wonder why so little of it is used."""
+    async with FakeComfyUI() as fake:
+        text = CONFIG.replace("{kind: demo}", f"{{kind: comfyui, url: '{fake.url}'}}")
+        text = text.replace("24GB", "8GB").replace("]}", "], workflow: sdxl.json}")
+        findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
+    told = "It sees 24576 MB; vram is set to 8192 MB, the rest is left to other programs."
+    assert told in [finding.text for finding in findings if not finding.what]

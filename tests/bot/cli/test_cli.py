@@ -1,0 +1,318 @@
+"""The command line: what it answers, with which exit status, and how it stops."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bot.cli import main as cli
+from bot.config.load import load
+from bot.runtime import heartbeat
+from queueing.core.errors import StoreError
+
+ROOT = Path(__file__).parents[3]
+CONFIG = """\
+hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
+models: {flux: {backends: [stand-in]}}
+chats: {web: {port: 0}}
+"""
+WAIT_S = 60.0
+
+
+def configured(tmp_path: Path, text: str = CONFIG) -> str:
+    file = tmp_path / "config.yaml"
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.parametrize("command", ["run", "check", "health"])
+def test_a_wrong_configuration_ends_with_1_and_all_its_problems(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script could not tell a typing error from a server that is away."""
+    file = configured(tmp_path, "models: {}\nnonsense: 1\n")
+    assert cli.main([command, "-c", file]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told == [
+        "config.yaml: hosts: is missing",
+        told[1],
+    ]
+    assert told[1].startswith("config.yaml:2: nonsense: is not a setting")
+
+
+def test_run_without_any_chat_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bot nobody can reach would run and look healthy."""
+    file = configured(tmp_path, CONFIG.replace("chats: {web: {port: 0}}\n", ""))
+    assert cli.main(["run", "-c", file]) == 1
+    assert "chats: none is set" in capsys.readouterr().err
+
+
+def test_a_missing_file_is_told_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A newcomer would meet a traceback first."""
+    assert cli.main(["check", "-c", str(tmp_path / "none.yaml")]) == 1
+    told = capsys.readouterr().err
+    assert "none.yaml: there is no such file: copy config.example.yaml" in told
+
+
+def test_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
+    """A bug report would name no version, or another one."""
+    assert cli.main(["version"]) == 0
+    assert capsys.readouterr().out == f"usher {cli.version()}\n"
+    assert f'version = "{cli.version()}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["dance"], ["demo", "--port", "x"], ["demo", "--port", "70000"], ["demo", "--speed", "0"]],
+)
+def test_a_wrong_command_line_is_told_in_a_usage_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt option would be taken for something else, or end in a traceback."""
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(arguments)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: usher")
+
+
+def test_a_console_that_lacks_a_sign_ends_nothing() -> None:
+    """On a console of another alphabet the first picture would end the demo with a traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bot", "run", "-c", "no⏳file.yaml"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "no?file.yaml: there is no such file" in done.stderr
+
+
+# ---------------------------------------------------------------- signs of life
+
+
+async def test_the_bot_shows_that_it_lives_and_that_it_stopped(tmp_path: Path) -> None:
+    """A container with a dead bot would count as healthy."""
+    database = tmp_path / "usher.sqlite"
+    file = configured(tmp_path)
+    assert cli.main(["health", "-c", file]) == 2
+    beating = asyncio.create_task(heartbeat.beat(database))
+    while not heartbeat.is_alive(database):  # noqa: ASYNC110  a file signals nothing
+        await asyncio.sleep(0)
+    assert cli.main(["health", "-c", file]) == 0
+    sign = heartbeat.file_of(database)
+    fresh = json.loads(sign.read_text())
+    for stale in (
+        {"at": fresh["at"] - heartbeat.LATE_S - 1},  # the loop hangs: the file alone is no sign
+        {"at": fresh["at"] + heartbeat.LATE_S},  # of another machine
+        {"boot": "another"},
+    ):
+        sign.write_text(json.dumps(fresh | stale))
+        assert cli.main(["health", "-c", file]) == 2
+    sign.write_text("")  # an earlier version's
+    assert cli.main(["health", "-c", file]) == 2
+    beating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await beating
+    assert not sign.exists()
+
+
+async def test_a_clock_that_is_set_makes_nobody_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the clock was set back by an hour, a bot that hangs would be alive for that hour."""
+    database = tmp_path / "usher.sqlite"
+    beating = asyncio.create_task(heartbeat.beat(database))
+    while not heartbeat.is_alive(database):  # noqa: ASYNC110  as above
+        await asyncio.sleep(0)
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert heartbeat.is_alive(database)
+    assert heartbeat.file_of(database).stat().st_mode & 0o077 == 0
+    beating.cancel()
+    await asyncio.gather(beating, return_exceptions=True)
+
+
+def test_a_bot_that_was_killed_is_not_alive(tmp_path: Path) -> None:
+    """A second signal ends the process at once: its sign of life stays behind."""
+    database = tmp_path / "usher.sqlite"
+    with _started("run", "-c", configured(tmp_path)) as bot:
+        _wait_until_alive(bot, database)
+        bot.kill()
+        bot.communicate(timeout=WAIT_S)
+    assert heartbeat.file_of(database).exists()
+    assert not heartbeat.is_alive(database)
+
+
+async def test_a_deleted_database_is_told_by_health_and_by_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bot would go on as if all were well, and everything be lost at its end."""
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
+    file, database = configured(tmp_path), tmp_path / "usher.sqlite"
+    running = asyncio.create_task(cli._serve(load(Path(file))))
+    async with asyncio.timeout(WAIT_S):
+        while heartbeat.health(database) is not None:  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.01)
+        database.unlink()
+        while "deleted" not in (heartbeat.health(database) or ""):  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.01)
+    assert cli.main(["health", "-c", file]) == 2
+    assert "deleted or replaced" in capsys.readouterr().out
+    running.cancel()
+    with pytest.raises(StoreError, match="deleted or replaced"):
+        await running
+
+
+# ---------------------------------------------------------------- as a process
+
+
+@pytest.fixture
+def bot(tmp_path: Path) -> subprocess.Popen[str]:
+    """Return a running bot of its own, as an operator starts it."""
+    return _started("run", "-c", configured(tmp_path))
+
+
+def _started(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "bot", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _wait_until_alive(bot: subprocess.Popen[str], database: Path) -> None:
+    until = time.monotonic() + WAIT_S
+    while not heartbeat.is_alive(database):
+        assert bot.poll() is None, bot.communicate()[0]
+        assert time.monotonic() < until, "no sign of life"
+        time.sleep(0.02)  # another process: nothing to wait for but its file
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to answer")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_bot_in_order(
+    bot: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    """A restart would cut running work short, or be reported as a crash."""
+    with bot:
+        _wait_until_alive(bot, tmp_path / "usher.sqlite")
+        bot.send_signal(number)
+        told, _ = bot.communicate(timeout=WAIT_S)
+    assert bot.returncode == 0, told
+    assert f"usher {cli.version()} serves flux to web" in told
+    assert "Traceback" not in told
+    assert not heartbeat.is_alive(tmp_path / "usher.sqlite")
+
+
+def test_a_chat_that_is_away_stops_no_other_and_shows_no_secret(tmp_path: Path) -> None:
+    """One wrong or unreachable chat would take the others with it, or put its token in the log."""
+    chats = "{telegram: {token: '${TOKEN}', api_url: 'http://127.0.0.1:9'}, web: {port: 0}}"
+    text = CONFIG.replace("{web: {port: 0}}", chats) + "logging: {level: debug}\n"
+    canary = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw"
+    with _started("run", "-c", configured(tmp_path, text), TOKEN=canary) as bot:
+        _wait_until_alive(bot, tmp_path / "usher.sqlite")
+        assert bot.stdout is not None
+        told = ""
+        for line in bot.stdout:
+            told += line
+            if "bot.platforms.telegram.platform" in line:  # the chat that is away is told
+                break
+        bot.terminate()
+        told += bot.communicate(timeout=WAIT_S)[0]
+    assert bot.returncode == 0, told
+    assert canary[-20:] not in told
+
+
+def test_a_second_bot_on_one_database_is_refused(
+    bot: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    """Two bots would hand out the same jobs twice."""
+    with bot:
+        _wait_until_alive(bot, tmp_path / "usher.sqlite")
+        with _started("run", "-c", str(tmp_path / "config.yaml")) as second:
+            told, _ = second.communicate(timeout=WAIT_S)
+        assert heartbeat.is_alive(tmp_path / "usher.sqlite")
+        bot.terminate()
+        bot.communicate(timeout=WAIT_S)
+    assert second.returncode == 2
+    assert "another Usher runs on this database" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to answer")
+def test_a_signal_in_the_middle_of_a_write_to_the_log_is_not_lost() -> None:
+    """Whoever stops the bot as it logs a line would wait for an end that never comes."""
+    script = """\
+import asyncio, io, os, signal, sys
+from bot.runtime.signals import run_until_signal
+
+class Log(io.RawIOBase):  # its writer runs signal handlers while it still holds its lock
+    def writable(self):
+        return True
+    def write(self, data):
+        if b"in the middle" in bytes(data):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return os.write(1, data)
+
+async def work():
+    sys.stderr = io.TextIOWrapper(io.BufferedWriter(Log()), line_buffering=True)
+    try:
+        print("a line, in the middle of which it is stopped", file=sys.stderr)
+        await asyncio.Event().wait()
+    finally:
+        print("stopped in order", flush=True)
+
+sys.exit(run_until_signal(work()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WAIT_S,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "stopped in order" in done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to answer")
+def test_a_second_signal_stops_at_once() -> None:
+    """A stop that hangs could only be ended by force."""
+    script = """\
+import asyncio
+from bot.runtime.signals import run_until_signal
+
+async def stubborn():
+    print("runs", flush=True)
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            print("hangs", flush=True)
+
+run_until_signal(stubborn())
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "runs\n"
+        process.terminate()
+        assert process.stdout.readline() == "hangs\n"
+        process.terminate()
+        assert process.wait(WAIT_S) == -signal.SIGTERM

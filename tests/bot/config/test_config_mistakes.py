@@ -1,0 +1,398 @@
+"""Mistakes of a configuration: each is told with its line, in words that help."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.config.load import ConfigError, load, parse
+from tests.bot.config.configs import (
+    SMALL,
+    problems,
+    with_lines,
+)
+
+
+def test_mistakes_of_every_kind_are_told_together() -> None:
+    """An operator would mend the settings, only to be told of the names, then of the sizes."""
+    found = problems(
+        """\
+        hosts:
+          home:
+            vram: 8GB
+            vram: 24GB
+            backends:
+              stand-in: {kind: demo, colour: red}
+        models:
+          flux: {backends: [stand-im]}
+          huge: {backends: [stand-in], vram: 40GB}
+          slow: {backends: [stand-in], load_s: soon}
+        limits: {open_per_person: 2, in_line_per_person: 3}
+        chats: {web: {prot: 8080}}
+        """
+    )
+    assert [each.partition(": ")[2].split(":")[0] for each in found] == [
+        "hosts.home.vram",
+        "hosts.home.backends.stand-in.colour",
+        "models.flux.backends[0]",
+        "models.huge.vram",
+        "models.slow.load_s",
+        "limits.in_line_per_person",
+        "chats.web.prot",
+    ]
+
+
+def test_what_only_follows_from_a_mistake_is_not_told() -> None:
+    """An operator would look for mistakes where there are none."""
+    found = problems(
+        """\
+        hosts: {home: {vram: 24GB, backends: {stand-in: {kind: dmo}}}}
+        models:
+          flux: {backends: [stand-in], preload: perhaps}
+        defaults: {image: flux}
+        chats: {web: {}}
+        """
+    )
+    assert [each.partition(": ")[2].split(":")[0] for each in found] == [
+        "hosts.home.backends.stand-in.kind",
+        "models.flux.preload",
+    ]
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
+    """An operator would mend one error after the other, each with a new start."""
+    found = problems(
+        """\
+        hosts:
+          home:
+            vram: 24
+            margin: 1.5
+            backends:
+              stand-in: {kind: demo, paralel: x, parallel: x}
+        models:
+          flux:
+            backends: stand-in
+            timeouts:
+              load_s: soon
+              idle: 3
+        limits: {open_per_person: 0}
+        chats: {telegram: {}}
+        admins: [42]
+        logging: {level: loud}
+        """
+    )
+    assert found == (
+        "config.yaml:3: hosts.home.vram: must be a size with its unit, such as 24GB or 8192MB",
+        "config.yaml:4: hosts.home.margin: must be at most 1.0",
+        "config.yaml:6: hosts.home.backends.stand-in.parallel: must be a whole number",
+        "config.yaml:9: models.flux.backends: must be a list, such as [one, two]",
+        "config.yaml:11: models.flux.timeouts.load_s: must be a number",
+        "config.yaml:12: models.flux.timeouts.idle: is not a setting; did you mean idle_s?",
+        "config.yaml:13: limits.open_per_person: must be at least 1",
+        "config.yaml:14: chats.telegram.token: is missing",
+        "config.yaml:15: admins[0]: must name platform and id, such as telegram:42",
+        "config.yaml:16: logging.level: must be one of 'debug', 'info', 'warning' or 'error'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["models: {}"], "config.yaml:10: models: is given twice (first in line 6)"),
+        (["defaults: {1: x}"], "config.yaml:10: defaults: the name '1' must be text: quote it"),
+        (["defaults: {[1]: x}"], "config.yaml:10: defaults: the name must be text"),
+        (["a: &x 1", "b: *x"], "config.yaml:11: cannot be read: references (*name)"),
+        (["limits: {", "a"], "config.yaml:10: cannot be read: this group begins with {"),
+        (
+            ["\tlimits:"],
+            "config.yaml:10: cannot be read: found character '\\t' that cannot start any token; indent with spaces, not with tabs",
+        ),
+        (
+            ["chats: {web: {token: ${TOKEN}}}"],
+            "config.yaml:10: cannot be read: expected ',' or '}', but got '{'; between { and } write it with quotes: \"${NAME}\"",
+        ),
+        (["---", "x: 1"], "config.yaml:10: cannot be read:"),
+        (["limits: !!python/name:os.system x"], "config.yaml:10: limits: the tag"),
+        (["x: " + "9" * 5000], "config.yaml:10: x: this is not a usable number"),
+        (["x: " + "[" * 3000], "config.yaml: cannot be read: nested too deeply"),
+        (["x: \x00"], "config.yaml: cannot be read: unacceptable character"),
+        (["nonsense: 1"], "config.yaml:10: nonsense: is not a setting; there are admins"),
+        (["defaults: {image: 7}"], "config.yaml:10: defaults.image: must be text"),
+        (
+            ["conversation: {idle: soon}"],
+            "config.yaml:10: conversation.idle: must be a time with its unit, such as 30min, 90s or 2h",
+        ),
+        (["retention: {days: .inf}"], "config.yaml:10: retention.days: must be a number"),
+        (["retention: {days: nan}"], "config.yaml:10: retention.days: must be a number"),
+        (['database: "a\\0b"'], "config.yaml:10: database: must be a path"),
+        (["limits: 7"], "config.yaml:10: limits: must be a group of settings"),
+    ],
+)
+def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str) -> None:
+    """A slip of the pen would crash, hang, or silently change what is configured."""
+    assert any(each.startswith(expected) for each in problems(with_lines(*lines)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "[stand-in]",
+            "[stand-out]",
+            "config.yaml:7: models.flux.backends[0]: no host has a backend 'stand-out'; did you mean stand-in?",
+        ),
+        (
+            "{kind: demo}",
+            "{kind: dmo}",
+            "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'dmo'",
+        ),
+        (
+            "models:",
+            "  away: {vram: 8GB, backends: {stand-in: {kind: demo}}}\nmodels:",
+            "config.yaml:6: hosts.away.backends.stand-in: home has a backend of this name",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in]}\n  Sdxl: {backends: [stand-in], aliases: [FLUX]}",
+            "config.yaml:8: models.Sdxl.aliases[0]: 'FLUX' already means the model flux",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in]}\n  FLUX: {backends: [stand-in]}",
+            "config.yaml:8: models.FLUX: 'FLUX' already means the model flux",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in], vram: 20GB}",
+            "config.yaml:7: models.flux.vram: 20 GB is more than its hosts can offer: 19.2 GB (80% of home's 24 GB) at most",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in], stepz: 4}",
+            "config.yaml:7: models.flux.stepz: is not a setting; did you mean step_s?",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in], aliasses: [f]}",
+            "config.yaml:7: models.flux.aliasses: is not a setting; did you mean aliases?",
+        ),
+        (
+            "{kind: demo}",
+            "{kind: demo, adress: x}",
+            "config.yaml:5: hosts.home.backends.stand-in.adress: is not a setting; there are discover,",
+        ),
+        (
+            "{kind: demo}",
+            "{kind: demo, fail_rate: 3}",
+            "config.yaml:5: hosts.home.backends.stand-in.fail_rate: ",
+        ),
+        ("flux:", "flu x:", "config.yaml:7: models.flu x: must be a name without blanks"),
+        ("flux:", "--raw:", "config.yaml:7: models.--raw: must be a name without blanks"),
+        ("  web:", "  web: {host: 0.0.0.0}", "config.yaml:9: chats.web.host: 0.0.0.0 is open"),
+        (
+            "  web:",
+            "  web: {token: short}",
+            "config.yaml:9: chats.web.token: must have at least 16 characters",
+        ),
+        (
+            "  web:",
+            "  web: {token: aaaaaaaaaaaaaaaa}",
+            "config.yaml:9: chats.web.token: could be guessed: make one with `openssl rand -hex 16`",
+        ),
+        (
+            "  web:",
+            "  web:\ndefaults: {image: fluks}",
+            "config.yaml:10: defaults.image: no model is called 'fluks'; able to do it: flux",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in], capabilities: [text-to-text]}\ndefaults: {image: flux}",
+            "config.yaml:8: defaults.image: flux cannot do text-to-image",
+        ),
+        (
+            "  web:",
+            "  web:\nlimits: {in_line_per_person: 11}",
+            "config.yaml:10: limits.in_line_per_person: cannot be more than",
+        ),
+        (
+            "  web:",
+            "  web:\nroles: {few: {open_per_person: 2}}",
+            "config.yaml:10: roles.few.in_line_per_person: cannot be more than",
+        ),
+        (
+            "{kind: demo}",
+            "{kind: demo, url: 'gpu:8188'}",
+            "config.yaml:5: hosts.home.backends.stand-in.url: must be an address",
+        ),
+        ("flux: {backends: [stand-in]}", "", "config.yaml:6: models: no models"),
+        (
+            "[stand-in]}",
+            "[stand-in], capabilities: []}",
+            "config.yaml:7: models.flux.backends: its servers can do nothing in common",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_with_the_line(
+    old: str, new: str, expected: str
+) -> None:
+    """A name that means nothing would only be noticed when a person asks for it."""
+    found = problems(SMALL.replace(old, new))
+    assert [each for each in found if each.startswith(expected)], found
+
+
+def test_a_model_larger_than_its_card_is_a_warning_where_the_server_can_offload() -> None:
+    """ComfyUI runs models larger than the card; they would be refused, or surprise by their pace."""
+    text = SMALL.replace("{kind: demo}", "{kind: comfyui, url: 'http://127.0.0.1:1'}")
+    text = text.replace("]}", "], workflow: flux.json, vram: 30GB}")
+    (warning,) = parse(text, {}).warnings
+    assert warning.startswith("config.yaml:7: models.flux.vram: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "config.yaml: the file is empty: copy config.example.yaml"),
+        ("# a comment\n", "config.yaml: the file is empty: copy config.example.yaml"),
+        ("a:\n  b: 1\n   c: 2\n", "config.yaml:3: cannot be read: a name and its"),
+        ("a:\n  b: x\n c: 2\n", "config.yaml:3: cannot be read: the indentation of this line"),
+        ("a:\n  - 1\n - 2\n", "config.yaml:3: cannot be read: the indentation of this line"),
+        ("a: [1, 2\nb: 3\n", "config.yaml:1: cannot be read: this list begins with ["),
+        ("a: {x: 1\nb: 3\n", "config.yaml:1: cannot be read: this group begins with {"),
+        ("a: 'x\nb: y\n", "config.yaml:1: cannot be read: this text begins with a quote"),
+        (
+            SMALL.replace("kind: demo", "kind: Comfy-UI"),
+            "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'Comfy-UI'; did you mean comfyui?",
+        ),
+        (
+            SMALL.replace("kind: demo", "kind: LMStudio"),
+            "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'LMStudio'; did you mean lmstudio?",
+        ),
+    ],
+)
+def test_the_commonest_slips_are_told_in_plain_words_at_their_line(
+    text: str, expected: str
+) -> None:
+    """An operator would read the YAML library's own language, or look at the line below the slip."""
+    found = problems(text)
+    assert [each for each in found if each.startswith(expected)], found
+
+
+def test_an_admin_of_a_chat_that_is_off_is_warned_about() -> None:
+    """A misspelt platform would leave the bot without its admin, silently."""
+    config = parse(with_lines("admins: [web:local, discord:1, irc:me]"), {})
+    assert config.warnings == (
+        "config.yaml:10: admins[1]: chats.discord is not configured",
+        "config.yaml:10: admins[2]: chats.irc is not configured",
+    )
+
+
+def test_discovery_makes_models_and_unknown_defaults_legitimate() -> None:
+    """`discover: true` alone would not be enough to offer what a server has."""
+    text = SMALL.replace("{kind: demo}", "{kind: demo, discover: true}")
+    text = (
+        text.replace("  flux: {backends: [stand-in]}\n", "") + "defaults: {image: demo-painter}\n"
+    )
+    assert parse(text, {}).defaults.image == "demo-painter"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", b""])
+def test_a_file_that_cannot_be_read_is_told_in_one_sentence(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    """A missing, binary or empty file would end in a traceback."""
+    file = tmp_path / "config.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"no such file|not UTF-8|the file is empty"):
+        load(file, {})
+
+
+@given(st.text(max_size=200) | st.text(alphabet="{}[]:-,&*!|>'\"\n\t #%@`~a0", max_size=60))
+def test_no_text_does_anything_but_load_or_be_refused(text: str) -> None:
+    """Some text would crash the reader or keep it busy for ever."""
+    with suppress(ConfigError):
+        parse(text, {})
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.floats(allow_nan=False)
+        | st.integers()
+        | st.text(max_size=9),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["hosts", "models", "chats", "web", "a", "backends", "vram", "kind", "timeouts"]
+                ),
+                inner,
+                max_size=5,
+            )
+        ),
+        max_leaves=20,
+    )
+)
+def test_no_structure_does_anything_but_load_or_be_refused(value: object) -> None:
+    """A group where a value is expected, or the reverse, would crash the checks."""
+    with suppress(ConfigError):
+        parse(json.dumps(value), {})  # every JSON text is YAML
+
+
+def test_one_model_of_a_server_under_two_names_is_refused_with_what_to_do() -> None:
+    """Both would be counted in memory, and unloading one would cut the other's answers short."""
+    text = """\
+        hosts:
+          home:
+            vram: 24GB
+            backends:
+              studio: {kind: lmstudio, url: "http://127.0.0.1:1234"}
+        models:
+          helper: {backends: [studio], model: qwen/qwen3-8b, vram: 8GB}
+          pirate: {backends: [studio], model: qwen/qwen3-8b, vram: 8GB, system: Arr.}
+        chats:
+          web:
+    """
+    assert problems(text) == (
+        (
+            "config.yaml:8: models.pirate: helper is qwen/qwen3-8b on studio already; give that one"
+            " `aliases`, or `rooms` their own `system`"
+        ),
+    )
+
+
+def test_one_card_or_server_that_stands_twice_is_refused() -> None:
+    """Two hosts would fill one card, and a server would count as two."""
+    text = """\
+        hosts:
+          home:
+            vram: 24GB
+            gpu: 0
+            backends:
+              comfy: {kind: comfyui, url: "http://127.0.0.1:8188"}
+              studio: {kind: lmstudio, url: "http://127.0.0.1:1234/v1"}
+              elsewhere: {kind: openai, url: "http://127.0.0.1:8188/llama"}
+          again:
+            vram: 24GB
+            gpu: 0
+            backends:
+              llama: {kind: openai, url: "http://LOCALHOST:1234"}
+        models:
+          qwen: {backends: [studio], vram: 8GB}
+        chats:
+          web:
+    """
+    assert problems(text) == (
+        (
+            "config.yaml:11: hosts.again.gpu: the card of home already; servers that share a card stand"
+            " under one host"
+        ),
+        (
+            "config.yaml:13: hosts.again.backends.llama.url: the server of studio already; its models"
+            " count in memory only once"
+        ),
+    )

@@ -1,0 +1,153 @@
+"""The demo: what a newcomer and a script see of it."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.cli import main as cli
+from bot.demo import demo
+from bot.demo.database import database_of, kept_path
+from bot.demo.options import DemoOptions
+from queueing.core.errors import StoreError
+from queueing.store.ownership import own
+from tests.bot.platforms.web.web_client import opened
+
+ROOT = Path(__file__).parents[3]
+WAIT_S = 60.0
+
+
+@asynccontextmanager
+async def demo_page(state: Path, *words: str) -> AsyncIterator[tuple[str, Process]]:
+    """Run the demo with its page in a process of its own; yields its address."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bot", "demo", "--speed", "20", "--port", "0", *words),
+        cwd=ROOT,
+        env={**os.environ, "XDG_STATE_HOME": str(state)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(WAIT_S):
+            printed = (await process.stdout.readline()).decode()
+            while "Usher's demo is at " not in printed:
+                assert process.returncode is None, printed
+                printed = (await process.stdout.readline()).decode()
+        yield printed.split()[-1], process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await process.stdout.read()
+
+
+def said(out: Path, *lines: str) -> subprocess.CompletedProcess[str]:
+    """Run the demo with those lines, much faster than real servers."""
+    words = [word for line in lines for word in ("--say", line)]
+    return subprocess.run(
+        [sys.executable, "-m", "bot", "demo", "--speed", "100", "--out", str(out), *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_transcript_shows_each_line_its_answers_and_saves_the_pictures(tmp_path: Path) -> None:
+    """A newcomer without a browser would see nothing, or a script not learn how it ended."""
+    done = said(tmp_path, "/image=sdxl=cat", "/ask why", "/nonsense", "/image flux --steps 9999 x")
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    assert "> /image=sdxl=cat\n" in done.stdout
+    assert "\n[1] cat\n    sdxl · " in done.stdout
+    assert "There's no command /nonsense." in done.stdout
+    assert "--steps must be between 1 and 150." in done.stdout
+    (picture,) = tmp_path.glob("1-*.png")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert str(picture) in done.stdout
+
+
+def test_what_people_type_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    """Controls and direction marks in a prompt would rewrite what stands on the screen."""
+    done = said(tmp_path, "/image sdxl a\x1b[2J cat\u202e\u0007")
+    answers = [line for line in done.stdout.splitlines() if not line.startswith(">")]
+    assert answers
+    assert not any(mark in line for line in answers for mark in ("\x1b", "\u202e", "\u0007"))
+
+
+def test_a_port_that_is_taken_does_not_keep_a_newcomer_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The very first command would end with "address already in use"."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        monkeypatch.setattr(demo, "USUAL_PORT", other.getsockname()[1])
+        web = demo.demo_config(DemoOptions()).chats.web
+        assert web is not None
+        assert web.port == 0
+    freed = demo.demo_config(DemoOptions()).chats.web
+    assert freed is not None
+    assert freed.port == demo.USUAL_PORT
+
+
+def test_a_port_one_asked_for_and_that_is_taken_ends_the_demo(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With a crowd it would simulate people for ever beside a page that nobody can open."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        assert cli.main(["demo", "--port", port, "--crowd", "8"]) == cli.BROKEN
+    assert capsys.readouterr().err == f"port {port} is taken; use --port 0 for any free one\n"
+
+
+async def test_a_killed_demo_goes_on_where_it_was(tmp_path: Path) -> None:
+    """The first promise a newcomer tries, kill -9, would be broken: the chat would be empty."""
+    async with demo_page(tmp_path) as (url, process), opened(url) as tab:
+        await tab.hello()
+        await tab.say("/image flux a lighthouse")
+        await tab.next("taken")
+        process.kill()
+        await process.wait()
+    async with demo_page(tmp_path) as (url, _), opened(url) as tab:
+        await tab.hello()
+        finished = await tab.entry("· seed ")
+        assert finished["shown"]["files"]
+
+
+def test_each_demo_knows_where_its_jobs_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script would meet the jobs of earlier runs, or a second demo end the first one's."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    kept = kept_path()
+    assert kept.is_relative_to(tmp_path)
+    with database_of(DemoOptions(say=("/queue",))) as scripted:
+        assert scripted != kept
+    assert not scripted.parent.exists()
+    with database_of(DemoOptions(database=tmp_path / "own.sqlite")) as named:
+        assert named == tmp_path / "own.sqlite"
+    with database_of(DemoOptions()) as usual:
+        assert usual == kept
+    kept.write_bytes(b"jobs")
+    lock = own(kept)
+    try:
+        with database_of(DemoOptions()) as beside:
+            assert beside != kept
+        assert "another Usher runs on this database" in capsys.readouterr().err
+        with pytest.raises(StoreError), database_of(DemoOptions(fresh=True)):
+            pass
+    finally:
+        lock.close()
+    with database_of(DemoOptions(fresh=True)) as emptied:
+        assert emptied == kept
+        assert not kept.exists()

@@ -1,0 +1,149 @@
+"""What one person may send, and how large everything together may become."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.chat.records.chat_log import ShownMessage
+from bot.chat.records.message_records import MIGRATIONS
+from bot.chat.records.stored_chat_log import SqliteLog
+from bot.config.sections import RetentionConfig
+from bot.people.received import Received
+from bot.people.users import HOUR_S
+from bot.platforms.web.content import shown_file
+from bot.platforms.web.platform import Web
+from bot.runtime import background as services
+from bot.runtime.retention import most_mb
+from queueing.core.errors import NotAccepting
+from queueing.core.jobs import NewJob
+from queueing.core.ports import Admission
+from queueing.core.requests import File, TextToImage
+from queueing.store import Database, SqliteStore, open_database
+from tests.bot.platforms.web.web_client import picture, running, tab
+from tests.fakes.door import ScriptedDoor
+from tests.simulation.loop import run
+
+MB = 1024 * 1024
+KEPT = RetentionConfig.model_validate({"days": 7, "size": "4MB"})
+
+
+class SetClock:
+    """A clock that goes when it is set."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def now(self) -> float:
+        return self.at
+
+
+def test_a_person_sends_so_many_bytes_an_hour() -> None:
+    """One person filled the disk with ten megabytes a second."""
+    clock = SetClock()
+    received = Received(10, clock)
+    assert received.fits_at("ada", 10 * MB) is None
+    received.note("ada", 6 * MB)
+    clock.at += 60
+    received.note("ada", 4 * MB)
+    assert received.fits_at("ben", 10 * MB) is None
+    assert received.fits_at("ada", 0) is None
+    assert received.fits_at("ada", 1) == clock.at - 60 + HOUR_S
+    assert received.fits_at("ada", 7 * MB) == clock.at + HOUR_S
+    clock.at += HOUR_S
+    assert received.fits_at("ada", 10 * MB) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 12)), max_size=40))
+def test_no_hour_holds_more(sent: list[tuple[int, int]]) -> None:
+    """The hour's bound would depend on when it is looked at."""
+    clock = SetClock()
+    received, taken = Received(10, clock), list[tuple[float, int]]()
+    for wait, size in sent:
+        clock.at += wait
+        at = received.fits_at("ada", size * MB)
+        assert at is None or at > clock.at
+        if at is None:
+            received.note("ada", size * MB)
+            taken.append((clock.at, size))
+        hour = [each for when, each in taken if when > clock.at - HOUR_S]
+        assert sum(hour) <= 10 or hour.count(0) == len(hour) - 1
+
+
+async def test_the_page_says_that_it_was_too_much() -> None:
+    """The line would be lost, or repeated for ever."""
+    async with (
+        running(Web(port=0, files_per_hour_mb=1), ScriptedDoor()) as web,
+        tab(web) as page,
+    ):
+        upload = web._server._calls.upload  # type: ignore[union-attr]
+        person = web._people.by_id("local")
+        assert person is not None
+        large = File(name="a", mime="text/plain", data=bytes(MB - 10))
+        for file, answer, reason in (
+            (large, "taken", ""),
+            (picture(), "refused", "too-much"),
+        ):
+            key = await page.say("look", uploads=[upload(person, file)])
+            told = await page.next(answer)
+            assert (told["key"], told.get("reason", "")) == (key, reason)
+        await page.say("words cost nothing")
+        await page.next("taken")
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    url = f"sqlite:///{tmp_path}/usher.sqlite"
+    opened = await open_database(url, migrations=(MIGRATIONS,), most_mb=8)
+    yield opened
+    await opened.aclose()
+
+
+async def _put(log: SqliteLog, number: int) -> None:
+    file = File(name="a.bin", mime="a/b", data=bytes([number]) * MB)
+    shown = ShownMessage(author="person", files=(shown_file("local", f"m{number}", file),))
+    await log.put("local", f"m{number}", float(number), shown, (file,))
+
+
+async def test_a_database_of_its_largest_size_is_a_full_disk(database: Database) -> None:
+    """Everything would be written until the machine's disk is full."""
+    log, store = SqliteLog(database), SqliteStore(database)
+    new = NewJob(
+        model="flux",
+        request=TextToImage(prompt="cat"),
+        owner="ada",
+        key="k",
+        files=(File(name="a", mime="b", data=bytes(9 * MB)),),
+    )
+    with pytest.raises(NotAccepting) as refused:
+        await store.add(new, 1.0, limits=Admission())
+    assert refused.value.full_disk
+    await _put(log, 1)  # smaller ones go on
+    assert await database.used_mb() <= 8
+
+
+def test_much_that_comes_is_tidied_before_the_hour_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within an hour the database grew by whatever came, whatever the operator allowed."""
+    monkeypatch.setattr(services, "_MUCH_LEAST_MB", 3)
+
+    async def story() -> int:
+        database = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
+        log, clock = SqliteLog(database), SetClock()
+        tidying = asyncio.create_task(
+            services.tidy(database, SqliteStore(database), log, clock, KEPT)
+        )
+        await asyncio.sleep(1)
+        for number in range(8):
+            await _put(log, number)
+        await asyncio.sleep(120)
+        used = await database.used_mb()
+        tidying.cancel()
+        await asyncio.gather(tidying, return_exceptions=True)
+        await database.aclose()
+        return used
+
+    assert run(story()) <= 3
+    assert most_mb(KEPT) > KEPT.size_mb

@@ -1,0 +1,243 @@
+"""Real discord.py against a fake Discord: messages go out, change, and have buttons."""
+
+import asyncio
+
+import pytest
+
+from bot.chat.api.content import Button, Content, Markdown, Moment
+from bot.chat.api.errors import ChatRefused, ChatUnavailable
+from bot.platforms.discord.platform import Discord
+from queueing.core.requests import File
+from tests.bot.platforms.discord.discord_bot import NotingDoor, running, says
+from tests.fakes.discord import FakeDiscord
+
+PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
+CANCEL = Button(command="cancel", job_id=12, label="Cancel", danger=True)
+RETRY = Button(command="retry", job_id=12, label="Try again")
+
+
+# ---------------------------------------------------------------- buttons
+
+
+async def test_a_button_of_before_a_restart_still_works() -> None:
+    """Broken: buttons on old messages say "This interaction failed" after a restart."""
+    async with FakeDiscord() as fake:
+        async with running(fake, NotingDoor()) as chat:
+            ref = await chat.send("100", Content(body=("⏳",), buttons=((CANCEL, RETRY),)))
+        door = NotingDoor()
+        async with running(fake, door):
+            message = fake.message(ref.message)
+            assert message is not None
+            assert [(each.label, each.danger) for each in message.buttons] == [
+                ("Cancel", True),
+                ("Try again", False),
+            ]
+            press = await fake.person(8).click(message, "Cancel")
+            call = await door.called()
+            await fake.wait_for(lambda: press.response_type)
+    assert (call.command, dict(call.options), call.button) == ("cancel", {"id": 12}, True)
+    assert call.user == "discord:8"
+    assert call.replied_to == ref
+
+
+async def test_a_button_without_an_answer_is_confirmed_silently() -> None:
+    """Broken: a pressed button keeps spinning and ends in "This interaction failed"."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door) as chat:
+        await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
+        [message] = fake.channel().messages
+        press = await fake.person(7).click(message, "Cancel")
+        await fake.wait_for(lambda: press.response_type)
+        assert press.response_type == 6
+        assert [each.shown for each in fake.channel().messages] == ["⏳"]
+
+
+async def test_a_button_is_answered_in_private_even_after_it_was_confirmed() -> None:
+    """Broken: "only the owner may press this" replaces the message for everybody, or is lost."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door) as chat:
+        await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
+        [message] = fake.channel().messages
+        stranger = fake.person(8)
+        press = await stranger.click(message, "Cancel")
+        call = await door.called()
+        await fake.wait_for(lambda: press.response_type)
+        assert await call.respond(says("Only the owner can do that."), True) is None
+        assert [each.shown for each in fake.channel().messages] == ["⏳"]
+        assert [each.shown for each in stranger.sees()] == ["⏳", "Only the owner can do that."]
+
+
+async def test_a_button_of_another_age_is_confirmed_and_forgotten() -> None:
+    """Broken: an id this version does not know crashes a handler or reaches a command."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door) as chat:
+        await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
+        [message] = fake.channel().messages
+        press = await fake.person(7).press(message, "job:12:cancel; drop table jobs")
+        await fake.wait_for(lambda: press.response_type)
+        assert press.response_type == 6
+        assert door.calls == []
+
+
+async def test_messages_with_buttons_leave_nothing_in_memory() -> None:
+    """Broken: every status message of the past months is kept by the library, and memory grows."""
+    content = Content(body=("⏳",), buttons=((CANCEL,),))
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door) as chat:
+        ref = await chat.send("100", content)
+        await chat.edit(ref, content)
+        await fake.person(7).slash("queue")
+        await (await door.called()).respond(content, False)
+        assert chat._client is not None
+        assert list(chat._client.persistent_views) == []
+
+
+async def test_a_crowd_is_answered_at_once() -> None:
+    """Broken: calls wait for each other, and the last ones miss Discord's three seconds."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        calls = [await fake.person(number).slash("queue") for number in range(1, 101)]
+        await door.called(100)
+        await asyncio.gather(*(each.respond(says(each.user), True) for each in door.calls))
+        for call in calls:
+            assert call.answer is not None
+            assert call.answer.shown == f"discord:{call.person_id}"
+            assert call.answer.seen_only_by == call.person_id
+
+
+# ---------------------------------------------------------------- messages
+
+
+async def test_an_edit_makes_a_message_show_this_and_nothing_else() -> None:
+    """Broken: old buttons or files stay under a result, or the picture is missing."""
+    async with FakeDiscord() as fake, running(fake, NotingDoor()) as chat:
+        ref = await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
+        await chat.edit(ref, Content(body=("cat",), files=(PICTURE, PICTURE)))
+        [message] = fake.channel().messages
+        assert message.buttons == []
+        assert [file.data for file in message.files] == [PICTURE.data] * 2
+        await chat.edit(ref, Content(body=("cat",), files=(PICTURE,)))
+        await chat.edit(ref, Content(body=("cat",), files=(PICTURE,)))
+        assert [file.data for file in message.files] == [PICTURE.data]
+        await chat.edit(ref, says("gone"))
+        assert (message.shown, message.files) == ("gone", [])
+
+
+async def test_the_same_nonce_posts_once() -> None:
+    """Broken: a result sent again after a crash shows twice."""
+    nonce = "a nonce that is far longer than Discord takes"
+    async with FakeDiscord() as fake, running(fake, NotingDoor()) as chat:
+        first = await chat.send("100", says("result"), nonce=nonce)
+        again = await chat.send("100", says("result"), nonce=nonce)
+        other = await chat.send("100", says("result"), nonce=nonce + "!")
+        assert first == again != other
+        assert len(fake.channel().messages) == 2
+
+
+async def test_only_the_mentioned_person_is_notified() -> None:
+    """Broken: a prompt or an answer notifies everybody, or the ping notifies nobody."""
+    bait = "@everyone <@8> <@&9> @here"
+    async with FakeDiscord() as fake, running(fake, NotingDoor()) as chat:
+        await chat.send("100", Content(body=(bait, Markdown(bait))))
+        await chat.send("100", Content(body=(bait, Markdown(bait)), mention="7"))
+        quiet, ping = fake.channel().messages
+        assert quiet.notified == frozenset()
+        assert ping.notified == {"7"}
+        assert ping.shown.startswith("<@7> @everyone")
+
+
+async def test_a_reply_quotes_without_notifying_and_survives_a_deleted_message() -> None:
+    """Broken: a ping fails because the message it replies to is gone."""
+    async with FakeDiscord() as fake, running(fake, NotingDoor()) as chat:
+        status = await chat.send("100", says("picture"))
+        await chat.send("100", says("ready ↑"), reply_to=status)
+        assert fake.channel().messages[-1].reply_to == int(status.message)
+        await chat.delete(status)
+        await chat.delete(status)
+        await chat.send("100", says("ready ↑"), reply_to=status)
+        assert [each.shown for each in fake.channel().messages] == ["ready ↑", "ready ↑"]
+
+
+async def test_a_moment_is_a_live_countdown() -> None:
+    """Broken: waiting times stand still between edits."""
+    async with FakeDiscord() as fake, running(fake, NotingDoor()) as chat:
+        await chat.send("100", Content(body=("ready ", Moment(1_800_000_000.7))))
+        assert fake.channel().messages[0].content == "ready <t:1800000000:R>"
+
+
+async def test_links_are_never_unfolded() -> None:
+    """Broken: an address in a prompt or an answer makes Discord fetch and show a page."""
+    async with FakeDiscord() as fake, running(fake, NotingDoor()) as chat:
+        await chat.send("100", says("see https://example.org/a_b"))
+        [message] = fake.channel().messages
+        assert message.flags & 4
+        assert "https://example.org/a_b" in message.content
+
+
+# ---------------------------------------------------------------- connection
+
+
+async def test_check_says_as_whom_without_opening_the_gateway() -> None:
+    """Broken: `usher check` cannot tell a good token from a bad one."""
+    async with FakeDiscord() as fake:
+        said = await Discord(fake.token).check()
+        with pytest.raises(ChatRefused):
+            await Discord("wrong").check()
+        fake.rest.endpoint_url = "https://example.org/interactions"
+        with pytest.raises(ChatRefused, match="endpoint"):
+            await Discord(fake.token).check()
+        assert fake.gateway.identified == []
+    assert said == "logged in as usher, in 1 servers"
+
+
+async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
+    """Broken: a wrong token is tried for ever, until Discord blocks the address."""
+    async with FakeDiscord() as fake:
+        with pytest.raises(ChatRefused, match="token"):
+            await Discord("wrong").run(NotingDoor())
+        assert fake.gateway.identified == []
+
+
+async def test_no_privileged_intent_is_asked_for() -> None:
+    """Broken: the bot needs a switch in the portal, and reads messages it has no need of."""
+    async with FakeDiscord() as fake, running(fake, NotingDoor()):
+        assert [each["intents"] for each in fake.gateway.identified] == [1 | 1 << 9 | 1 << 12]
+
+
+async def test_a_lost_connection_is_resumed() -> None:
+    """Broken: after Discord closes the socket, commands never arrive again."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        await fake.gateway.disconnect()
+        await fake.wait_for(lambda: fake.gateway.resumed)
+        await fake.person(7).slash("queue")
+        call = await door.called()
+        await call.respond(says("ok"), True)
+
+
+async def test_nothing_is_sent_while_the_bot_is_not_up() -> None:
+    """Broken: a send before the start or after the stop is lost without an error."""
+    async with FakeDiscord() as fake:
+        chat = Discord(fake.token)
+        with pytest.raises(ChatUnavailable) as failure:
+            await chat.send("100", says("hello"))
+        assert not failure.value.unclear
+        async with running(fake, NotingDoor(), chat):
+            ref = await chat.send("100", says("hello"))
+        with pytest.raises(ChatUnavailable):
+            await chat.edit(ref, says("bye"))
+
+
+async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    """Broken: whoever reads a debug log owns the bot."""
+    caplog.set_level("DEBUG")
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door) as chat:
+        await fake.person(7).slash("queue")
+        await (await door.called()).respond(says("ok"), False)
+        fake.fail("POST", "/channels/*/messages", status=503)
+        with pytest.raises(ChatUnavailable):
+            await chat.send("100", says("hello"))
+        assert caplog.records
+        assert fake.token not in caplog.text
+        assert fake.token not in repr(chat)

@@ -1,0 +1,140 @@
+"""The whole bot on the fake Discord: from a typed command to the delivered picture and back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.chat.commands.registry import COMMANDS
+from bot.chat.texts import describe
+from bot.platforms.discord.platform import Discord
+from bot.runtime.app import BotParts
+from tests.bot.platforms.discord.discord_bot import NotingDoor, running
+from tests.bot.whole_bot import DRAWS_AND_WRITES, on_discord
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord_state import FakeMessage
+
+CONFIG = f"""
+{DRAWS_AND_WRITES}
+chats:
+  discord: {{token: "${{DISCORD_TOKEN}}"}}
+admins: ["discord:1"]
+"""
+
+
+@asynccontextmanager
+async def usher(
+    fake: FakeDiscord,
+    folder: Path,
+    *,
+    picture_s: float = 0.3,
+    go_on: asyncio.Event | None = None,
+) -> AsyncIterator[BotParts]:
+    text = CONFIG.replace("PICTURE_S", str(picture_s))
+    async with on_discord(fake, folder, text, go_on=go_on) as parts:
+        yield parts
+
+
+def done(message: FakeMessage | None) -> bool:
+    """Tell whether a message shows its result; a preview is none."""
+    return message is not None and any("preview" not in file.name for file in message.files)
+
+
+async def test_the_real_commands_are_ones_discord_takes() -> None:
+    """Broken: a new command or option breaks Discord's rules and none are registered any more."""
+    async with FakeDiscord() as fake:
+        chat = Discord(fake.token, describe=describe)
+        async with running(fake, NotingDoor(commands=COMMANDS), chat):
+            registered = {each["name"]: each for each in fake.rest.commands}
+    typed = {name: each for name, each in registered.items() if each["type"] == 1}
+    menus = {name: each for name, each in registered.items() if each["type"] == 3}
+    assert set(typed) == {each.name for each in COMMANDS if not each.hidden}
+    assert len(typed) <= 100
+    assert set(menus) == {describe(each.menu, "en") for each in COMMANDS if each.menu}
+    assert len(menus) <= 5
+    assert all("de" in each["name_localizations"] for each in menus.values())
+    for command in typed.values():
+        options = command["options"]
+        texts = [command["name"], command["description"]]
+        texts += [text for option in options for text in (option["name"], option["description"])]
+        assert len(options) <= 25
+        assert sum(map(len, texts)) <= 8000
+        assert "de" in command["description_localizations"]
+        required = [bool(option.get("required")) for option in options]
+        assert required == sorted(required, reverse=True)
+
+
+async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Path) -> None:
+    """Broken: the main job does not work on Discord."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path):
+        person = fake.person(7, "Ada")
+        call = await person.slash("image", model="flux", prompt="a *cat* @everyone")
+        await fake.wait_for(lambda: done(call.answer), timeout_s=60)
+        [message] = fake.channel().messages
+        assert message is call.answer
+        assert message.files[0].data.startswith(b"\x89PNG")
+        assert "a *cat* @everyone" in message.shown
+        assert message.notified == frozenset()
+        assert message.edited_by_token == 0
+        assert len(message.history) > 1
+
+
+async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Path) -> None:
+    """Broken: positions are not shown, or the button cancels another job."""
+    go_on = asyncio.Event()
+    async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on):
+        person = fake.person(7, "Ada")
+        calls = [
+            await person.slash("image", model="flux", prompt=f"cat {number}") for number in range(3)
+        ]
+        last = await fake.wait_for(lambda: calls[2].answer)
+        assert last is not None
+        stranger = fake.person(8)
+        await stranger.click(last, "Cancel")
+        await fake.wait_for(lambda: len(stranger.sees()) > len(fake.channel().messages))
+        await person.click(last, "Cancel")
+        await fake.wait_for(lambda: last.shown.startswith("Cancelled"), timeout_s=60)
+        go_on.set()
+        await fake.wait_for(lambda: done(calls[0].answer) and done(calls[1].answer), timeout_s=60)
+        assert last.files == []
+        told = [text for message in fake.channel().messages for text in message.history]
+        assert any("in line" in text for text in told)
+
+
+async def test_work_goes_on_after_a_restart_in_the_same_message(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Broken: a restart loses a waiting job, its message or its button."""
+    async with FakeDiscord() as fake:
+        person = fake.person(7, "Ada")
+        async with usher(fake, tmp_path):
+            calls = [
+                await person.slash("image", model="flux", prompt=f"cat {number}")
+                for number in range(2)
+            ]
+            await fake.wait_for(lambda: all(call.answer for call in calls))
+        fake.later(1200)  # the interactions' tokens are worth nothing by now
+        async with usher(fake, tmp_path):
+            messages = [call.answer for call in calls]
+            await fake.wait_for(lambda: all(done(each) for each in messages), timeout_s=60)
+            assert fake.channel().messages == messages
+        assert fake.rest.syncs == 1
+    assert "not reached" not in caplog.text, "a delivery did not wait for the connection"
+
+
+async def test_an_answer_streams_and_admins_alone_may_preload(tmp_path: Path) -> None:
+    """Broken: texts do not arrive, or anybody may move models about."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path):
+        call = await fake.person(7).slash("ask", model="llama", prompt="why?")
+        refused = await fake.person(7).slash("preload", model="flux")
+        answer = await fake.wait_for(lambda: refused.answer)
+        assert answer is not None
+        assert answer.seen_only_by == 7
+        message = await fake.wait_for(lambda: call.answer)
+        assert message is not None
+        await fake.wait_for(
+            lambda: any("Regenerate" in each.label for each in message.buttons), timeout_s=60
+        )
+        assert "why?" in message.shown

@@ -1,0 +1,570 @@
+"""What goes wrong on Discord: late answers, limits, lost messages and chats, outages."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import islice
+from typing import Any
+
+import pytest
+
+import bot.platforms.discord.calls as calls_module
+import bot.platforms.discord.client as client_module
+import bot.platforms.discord.platform as discord_module
+from bot.chat.api.base import Invocation, MessageRef
+from bot.chat.api.content import Content
+from bot.chat.api.errors import (
+    ChatError,
+    ChatGone,
+    ChatRefused,
+    ChatUnavailable,
+    ContentRefused,
+    MessageGone,
+    SlowDown,
+    TooLarge,
+)
+from bot.platforms.discord.platform import Discord
+from queueing.core.requests import File
+from tests.bot.platforms.discord.discord_bot import (
+    COMMANDS,
+    NotesInMemory,
+    NotingDoor,
+    running,
+    says,
+)
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord_state import Limits
+from tests.patience import runs_out
+from tests.processes.house import until
+
+MESSAGES = "/channels/*/messages"
+MESSAGE = "/channels/*/messages/*"
+CALLBACK = "/interactions/*/*/callback"
+
+
+@asynccontextmanager
+async def bot_with_message(**how: Any) -> AsyncIterator[tuple[FakeDiscord, Discord, MessageRef]]:
+    async with FakeDiscord(**how) as fake, running(fake, NotingDoor()) as chat:
+        yield fake, chat, await chat.send("100", says("⏳"))
+
+
+# ---------------------------------------------------------------- answers that come late
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Confirm at once what nobody has answered yet, instead of after two seconds."""
+    monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.0)
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_call_that_is_slow_to_answer_is_confirmed_and_answered_later() -> None:
+    """Broken: a busy database makes Discord say that the application did not respond."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door) as chat:
+        sent = await fake.person(7).slash("image", prompt="cat")
+        call = await door.called()
+        await fake.wait_for(lambda: sent.response_type)
+        assert sent.response_type == 5
+        fake.later(600)
+        ref = await call.respond(says("⏳ #3"), False)
+        assert ref is not None
+        fake.later(600)
+        await chat.edit(ref, says("🎨"))
+        assert [each.history for each in fake.channel().messages] == [["⏳ #3", "🎨"]]
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_links_of_a_late_answer_are_not_unfolded() -> None:
+    """Broken: an address in an answer that took its time makes Discord fetch and show a page."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        sent = await fake.person(7).slash("image", prompt="cat")
+        call = await door.called()
+        await fake.wait_for(lambda: sent.response_type)
+        await call.respond(says("see https://example.org/a"), False)
+        [message] = fake.channel().messages
+        assert message.content == "see https://example.org/a"
+        assert message.flags & 4
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_late_private_answer_is_not_shown_to_everybody() -> None:
+    """Broken: a refusal replaces the public "thinking…" and everybody reads it."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        person = fake.person(7)
+        sent = await person.slash("queue")
+        call = await door.called()
+        await fake.wait_for(lambda: sent.response_type)
+        assert await call.respond(says("You have 3 open jobs."), True) is None
+        assert fake.channel().messages == []
+        assert [each.shown for each in person.sees()] == ["You have 3 open jobs."]
+
+
+async def test_an_answer_after_discords_three_seconds_becomes_an_ordinary_message() -> None:
+    """Broken: an accepted job has no status message because the first answer came too late."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door) as chat:
+        await fake.person(7).slash("image", prompt="cat")
+        call = await door.called()
+        fake.later(4)
+        ref = await call.respond(says("⏳ #3"), False)
+        assert ref is not None
+        await chat.edit(ref, says("🎨"))
+        assert [each.shown for each in fake.channel().messages] == ["🎨"]
+
+
+async def test_a_private_answer_that_is_too_late_goes_to_direct_messages() -> None:
+    """Broken: a private word is posted into the channel, or lost."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        person = fake.person(7)
+        await person.slash("queue")
+        call = await door.called()
+        fake.later(4)
+        assert await call.respond(says("You have no open job."), True) is None
+        assert fake.channel().messages == []
+        assert [each.shown for each in person.direct.messages] == ["You have no open job."]
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_an_answer_after_fifteen_minutes_becomes_an_ordinary_message() -> None:
+    """Broken: a command that worked for long (a load) can no longer say that it is done."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        sent = await fake.person(7).slash("preload", model="flux")
+        call = await door.called()
+        await fake.wait_for(lambda: sent.response_type)
+        fake.later(1000)
+        await call.respond(says("flux is loaded."), False)
+        assert fake.channel().messages[-1].shown == "flux is loaded."
+
+
+@pytest.mark.parametrize("how", [{"status": 502}, {"drop": True}])
+async def test_a_first_answer_whose_confirmation_was_lost_is_not_shown_twice(
+    how: dict[str, Any],
+) -> None:
+    """Broken: a hiccup between us and Discord doubles the status message, or loses its reference."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door) as chat:
+        fake.fail("POST", CALLBACK, acting=True, **how)
+        await fake.person(7).slash("image", prompt="cat")
+        call = await door.called()
+        ref = await call.respond(says("⏳ #3"), False)
+        assert ref is not None
+        await chat.edit(ref, says("🎨"))
+        assert [each.shown for each in fake.channel().messages] == ["🎨"]
+
+
+async def test_a_broken_door_does_not_end_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Broken: one bug in one command takes the whole platform down."""
+
+    async def broken(_call: Invocation) -> None:
+        raise ZeroDivisionError
+
+    door = NotingDoor(then=broken)
+    async with FakeDiscord() as fake, running(fake, door):
+        await fake.person(7).slash("queue")
+        await door.called()
+        door.then = None
+        await fake.person(7).slash("queue")
+        call = await door.called(2)
+        await call.respond(says("ok"), True)
+    assert "ZeroDivisionError" in caplog.text
+
+
+# ---------------------------------------------------------------- limits
+
+
+async def test_a_limit_is_said_at_once_instead_of_slept_through() -> None:
+    """Broken: an edit blocks its chat and then shows a text that is no longer true."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.fail("PATCH", MESSAGE, status=429, retry_after=17.5)
+        with pytest.raises(SlowDown) as failure:
+            await chat.edit(ref, says("old"))
+        assert failure.value.retry_after_s == 17.5
+        assert not failure.value.old_message
+        await chat.edit(ref, says("new"))
+        assert fake.channel().messages[0].history == ["⏳", "new"]
+
+
+async def test_edits_of_an_old_message_pause_for_long() -> None:
+    """Broken: messages over an hour old are edited into one refusal after another."""
+    async with bot_with_message(limits=Limits(old_message=(1, 20.0))) as (fake, chat, ref):
+        fake.later(3700)
+        await chat.edit(ref, says("#2"))
+        with pytest.raises(SlowDown) as failure:
+            await chat.edit(ref, says("#1"))
+        assert failure.value.retry_after_s >= 300
+        assert failure.value.old_message
+        assert fake.limits is not None
+        assert fake.limits.refused == {"old message": 1}
+
+
+async def test_the_fakes_limit_on_a_channel_is_met_as_slow_down() -> None:
+    """Broken: a sixth edit in five seconds is neither refused by the fake nor said to the caller."""
+    async with bot_with_message(limits=Limits()) as (fake, chat, ref):
+        for number in range(5):
+            await chat.edit(ref, says(f"#{number}"))
+        with pytest.raises(SlowDown) as failure:
+            await chat.edit(ref, says("one too many"))
+        assert 0 < failure.value.retry_after_s <= 5
+        assert fake.rest.answers_429 == 1
+
+
+async def test_announced_limits_are_kept_without_a_refusal() -> None:
+    """Broken: the library does not wait for the window Discord announced, and collects 429s."""
+    limits = Limits(per_channel=(1, 0.1))
+    async with bot_with_message(limits=limits, announce_limits=True) as (fake, chat, ref):
+        for number in range(3):
+            await chat.edit(ref, says(f"#{number}"))
+        assert fake.channel().messages[0].history == ["⏳", "#0", "#1", "#2"]
+        assert fake.rest.answers_429 == 0
+
+
+async def test_a_limit_on_the_whole_bot_is_waited_out() -> None:
+    """Broken: a global limit is reported for one chat only, and the others run into it."""
+    async with bot_with_message(limits=Limits(overall=(1, 0.1))) as (fake, chat, ref):
+        await asyncio.gather(chat.edit(ref, says("#2")), chat.send("100", says("x")))
+        assert fake.channel().messages[0].shown == "#2"
+
+
+async def test_cloudflares_page_is_a_limit_too() -> None:
+    """Broken: a ban page is taken for a refused content and the result is given up."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.fail("PATCH", MESSAGE, status=429, page="<html>error 1015</html>")
+        with pytest.raises(SlowDown):
+            await chat.edit(ref, says("x"))
+
+
+# ---------------------------------------------------------------- messages and chats that are gone
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error"),
+    [
+        (404, 10008, MessageGone),
+        (404, 10003, ChatGone),
+        (403, 50001, ChatGone),
+        (403, 50013, ChatGone),
+        (403, 50007, ChatGone),
+        (403, 50005, MessageGone),
+        (400, 40005, TooLarge),
+        (413, 0, TooLarge),
+        (400, 50035, ContentRefused),
+        (401, 0, ChatUnavailable),
+        (503, 0, ChatUnavailable),
+    ],
+)
+async def test_each_refusal_of_discords_has_its_reaction(
+    status: int, code: int, error: type[ChatError]
+) -> None:
+    """Broken: the bot repeats what never works, or gives up what would."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.fail("PATCH", MESSAGE, status=status, code=code)
+        with pytest.raises(ChatError) as failure:
+            await chat.edit(ref, says("x"))
+        assert type(failure.value) is error
+
+
+async def test_a_deleted_message_is_gone() -> None:
+    """Broken: a status message that an admin deleted is edited for ever."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.channel().all_messages.clear()
+        with pytest.raises(MessageGone):
+            await chat.edit(ref, says("x"))
+
+
+async def test_a_server_that_removed_the_bot_is_gone() -> None:
+    """Broken: a kicked bot keeps asking until Discord blocks its address."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.kick()
+        with pytest.raises(ChatGone):
+            await chat.edit(ref, says("x"))
+        with pytest.raises(ChatGone):
+            await chat.send("100", says("x"))
+
+
+async def test_an_archived_thread_is_opened_for_the_result() -> None:
+    """Broken: a result never appears because its thread fell asleep while it waited."""
+    async with FakeDiscord() as fake:
+        thread = fake.add_channel(300, thread=True)
+        async with running(fake, NotingDoor()) as chat:
+            ref = await chat.send("300", says("⏳"))
+            thread.archived = True
+            await chat.edit(ref, says("done"))
+            assert (thread.archived, thread.messages[0].shown) == (False, "done")
+
+
+async def test_a_locked_thread_is_gone() -> None:
+    """Broken: a thread nobody may open is tried without end."""
+    async with FakeDiscord() as fake:
+        thread = fake.add_channel(300, thread=True)
+        async with running(fake, NotingDoor()) as chat:
+            ref = await chat.send("300", says("⏳"))
+            thread.archived = True
+            fake.fail("PATCH", "/channels/300", status=403, code=50013)
+            with pytest.raises(ChatGone):
+                await chat.edit(ref, says("done"))
+
+
+async def test_without_leave_to_read_history_a_reply_becomes_a_plain_message() -> None:
+    """Broken: a ping is lost in channels where the bot may not read the history."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.fail("POST", MESSAGES, status=403, code=160002)
+        await chat.send("100", says("ready"), reply_to=ref)
+        assert fake.channel().messages[-1].shown == "ready"
+
+
+async def test_a_file_that_is_too_large_is_said() -> None:
+    """Broken: the layer above never learns that it must make the picture smaller."""
+    big = File(name="big.png", mime="image/png", data=b"x" * (10 * 2**20 + 1))
+    async with bot_with_message() as (_fake, chat, ref):
+        with pytest.raises(TooLarge):
+            await chat.edit(ref, Content(body=("x",), files=(big,)))
+
+
+@pytest.mark.parametrize(("tier", "mebibytes"), [(0, 10), (1, 10), (2, 50), (3, 100)])
+async def test_a_boosted_server_takes_larger_files(tier: int, mebibytes: int) -> None:
+    """Broken: a film is made worse, though the server would take it as it is."""
+    async with FakeDiscord() as fake:
+        fake.rest.tier = tier
+        async with running(fake, NotingDoor()) as chat:
+            await until(lambda: chat.limits.in_chat("100").upload == mebibytes * 2**20)
+            assert chat.limits.in_chat("@55").upload == 10 * 2**20
+            assert chat.limits.in_chat("999").upload == 10 * 2**20
+            large = File(name="a.mp4", mime="video/mp4", data=bytes(11 * 2**20))
+            sending = chat.send("100", Content(body=("x",), files=(large,)))
+            if mebibytes > 10:
+                await sending
+            else:
+                with pytest.raises(TooLarge):
+                    await sending
+
+
+# ---------------------------------------------------------------- outages
+
+
+async def test_a_send_whose_answer_is_lost_is_unclear() -> None:
+    """Broken: a message that may have been posted is posted again blindly."""
+    async with bot_with_message() as (fake, chat, _ref):
+        fake.fail("POST", MESSAGES, drop=True, acting=True)
+        with pytest.raises(ChatUnavailable) as failure:
+            await chat.send("100", says("result"), nonce="job-12")
+        assert failure.value.unclear
+        again = await chat.send("100", says("result"), nonce="job-12")
+        assert [str(each.id) for each in fake.channel().messages][-1] == again.message
+        assert len(fake.channel().messages) == 2
+
+
+async def test_a_repeat_inside_the_library_posts_once() -> None:
+    """Broken: a 502 that came after the message was made leaves two of them."""
+    async with bot_with_message() as (fake, chat, _ref):
+        fake.fail("POST", MESSAGES, status=502, acting=True)
+        await chat.send("100", says("result"))
+        assert [each.shown for each in fake.channel().messages] == ["⏳", "result"]
+
+
+async def test_an_edit_does_not_wait_out_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: an edit hangs in the library's own retries and then sends an old text."""
+    async with bot_with_message() as (fake, chat, ref):
+        fake.fail("PATCH", MESSAGE, status=502, times=100)
+        runs_out(monkeypatch, discord_module, "REQUEST_TIMEOUT_S")
+        with pytest.raises(ChatUnavailable) as failure:
+            await chat.edit(ref, says("x"))
+        assert not failure.value.unclear
+
+
+async def test_an_outage_at_the_start_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: a bot started while Discord is down never comes up."""
+    monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
+    async with FakeDiscord() as fake:
+        fake.fail("GET", "/users/@me", status=503, times=3)
+        async with running(fake, NotingDoor()) as chat:
+            await chat.send("100", says("up"))
+        assert len(fake.gateway.identified) == 1
+
+
+async def test_an_event_nobody_understands_does_not_end_the_platform(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Broken: one odd event from Discord takes the bot away until somebody restarts it."""
+    monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        await fake.gateway.deliver("INTERACTION_CREATE", {"id": "1"})
+        await fake.wait_for(lambda: len(fake.gateway.identified) == 2)
+        await fake.person(7).slash("queue")
+        call = await door.called()
+        await call.respond(says("ok"), True)
+    assert "the connection broke" in caplog.text
+
+
+def test_pauses_between_starts_grow() -> None:
+    """Broken: a crash loop identifies 1000 times a day, and Discord resets the token."""
+    pauses_s = list(islice(discord_module.restart_pauses_s(), 150))
+    assert pauses_s[:9] == [5, 10, 20, 40, 80, 160, 320, 600, 600]
+    assert sum(pauses_s) > 86400
+
+
+async def test_commands_that_discord_refuses_leave_the_bot_running(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Broken: a refused registration takes the whole platform down, or goes unnoticed."""
+    async with FakeDiscord() as fake:
+        fake.fail("PUT", "/applications/*/commands", status=400, code=50035)
+        async with running(fake, NotingDoor()) as chat:
+            await chat.send("100", says("up"))
+    assert "not registered" in caplog.text
+
+
+async def test_a_reset_token_ends_the_platform(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: after the owner reset the token the bot asks for ever."""
+    monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
+    async with FakeDiscord() as fake:
+        chat = Discord(fake.token)
+        task = asyncio.create_task(chat.run(NotingDoor()))
+        await fake.connected()
+        fake.gateway.token = fake.rest.token = "another"
+        await fake.gateway.disconnect(4004)
+        with pytest.raises(ChatRefused):
+            await task
+
+
+@pytest.mark.parametrize("code", [4012, 4013, 4014])
+async def test_a_connection_closed_for_good_says_what_to_do(code: int) -> None:
+    """Broken: the same line every ten minutes for ever, and nobody knows what to do about it."""
+    async with FakeDiscord() as fake:
+        task = asyncio.create_task(Discord(fake.token).run(NotingDoor()))
+        await fake.connected()
+        await fake.gateway.disconnect(code)
+        with pytest.raises(ChatRefused, match=r"Usher|intents"):
+            await asyncio.wait_for(task, 60)
+
+
+async def test_a_bot_that_outgrew_its_connections_gets_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Broken: from 2500 servers on, Discord closes the one connection again and again."""
+    monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(client_module.Client, "before_identify_hook", _at_once)
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        fake.rest.shards = 2
+        fake.gateway.too_few = 1
+        await fake.gateway.disconnect(4011)
+        await fake.wait_for(lambda: len(fake.gateway.identified) == 3)
+        await fake.connected()
+        await fake.person(7).slash("queue")
+        call = await door.called()
+        await call.respond(says("ok"), True)
+        assert [each["shard"] for each in fake.gateway.identified] == [[0, 1], [0, 2], [1, 2]]
+
+
+async def test_too_few_connections_that_stay_too_few_are_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Broken: 4011 is logged every ten minutes for ever without a hint."""
+    monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
+    async with FakeDiscord() as fake:
+        fake.gateway.too_few = 1
+        with pytest.raises(ChatRefused, match="too many servers for one connection"):
+            await asyncio.wait_for(Discord(fake.token).run(NotingDoor()), 60)
+        assert len(fake.gateway.identified) == 3
+
+
+async def _at_once(*_: object, **__: object) -> None:
+    """Wait for nothing between two connections; the fake has no limit on them."""
+
+
+# ---------------------------------------------------------------- first answers that are refused
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ({"status": 429, "retry_after": 0.3}, SlowDown),
+        ({"status": 400, "code": 50035}, ContentRefused),
+    ],
+)
+async def test_a_refused_first_answer_is_deferred_in_time_and_given_afterwards(
+    how: dict[str, Any], error: type[ChatError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken: "The application did not respond", and an unrelated message a second later."""
+    refused = asyncio.Event()
+    confirm = calls_module.Call._confirm_in_time
+
+    async def once_refused(self: Any) -> None:
+        await refused.wait()
+        await confirm(self)
+
+    monkeypatch.setattr(calls_module.Call, "_confirm_in_time", once_refused)
+    monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.0)
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        fake.fail("POST", CALLBACK, **how)
+        sent = await fake.person(7).slash("image", prompt="cat")
+        call = await door.called()
+        with pytest.raises(error):
+            await call.respond(says("⏳ #3"), False)
+        refused.set()
+        await fake.wait_for(lambda: sent.response_type)
+        assert sent.response_type == 5
+        assert await call.respond(says("⏳ #3"), False) is not None
+        assert [each.shown for each in fake.channel().messages] == ["⏳ #3"]
+
+
+async def test_a_deferral_that_is_refused_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken: one 429 in the wrong moment, and the call is lost after three seconds."""
+    monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.0)
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        fake.fail("POST", CALLBACK, status=429, retry_after=0.1)
+        sent = await fake.person(7).slash("image", prompt="cat")
+        await fake.wait_for(lambda: sent.response_type)
+        assert sent.response_type == 5
+
+
+@pytest.mark.parametrize("acting", [False, True])
+async def test_a_first_answer_that_is_cut_off_may_be_repeated(acting: bool) -> None:
+    """Broken: the answer stands twice, or not at all."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        fake.fail("POST", CALLBACK, drop=True, acting=acting, times=2)
+        await fake.person(7).slash("image", prompt="cat")
+        call = await door.called()
+        with contextlib.suppress(ChatUnavailable):
+            await call.respond(says("⏳ #3"), False)
+        await call.respond(says("⏳ #3"), False)
+        assert [each.shown for each in fake.channel().messages] == ["⏳ #3"]
+
+
+# ---------------------------------------------------------------- commands that vanish
+
+
+async def test_commands_that_vanished_are_put_back_at_the_next_start() -> None:
+    """Broken: another program with this token took the commands away, and nobody can call any."""
+    notes = NotesInMemory()
+    async with FakeDiscord() as fake:
+        async with running(fake, NotingDoor(), Discord(fake.token, notes=notes)):
+            pass
+        gone = fake.rest.commands.pop()
+        async with running(fake, NotingDoor(), Discord(fake.token, notes=notes)):
+            assert gone["name"] in {each["name"] for each in fake.rest.commands}
+        assert fake.rest.syncs == 2
+
+
+async def test_a_check_names_the_commands_discord_does_not_have() -> None:
+    """Broken: `usher check` says that all is well while nobody sees a command."""
+    async with FakeDiscord() as fake:
+        chat = Discord(fake.token, commands=COMMANDS)
+        assert "none of the commands" in await chat.check()
+        async with running(fake, NotingDoor()):
+            pass
+        assert "commands" not in await chat.check()
+        fake.rest.commands = [each for each in fake.rest.commands if each["name"] != "queue"]
+        assert "does not have queue yet" in await chat.check()

@@ -1,0 +1,125 @@
+"""Forms, menus of messages and hidden pictures on Discord: real discord.py, a fake Discord."""
+
+import asyncio
+from dataclasses import replace
+
+from bot.chat.api.base import Invocation
+from bot.chat.api.content import Button, Content, Form, FormField
+from bot.chat.api.table import Command, Param, ParamKind
+from queueing.core.requests import File
+from tests.bot.platforms.discord.discord_bot import COMMANDS, NotingDoor, running, says
+from tests.fakes.discord import FakeDiscord
+
+PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
+EDIT = Command(
+    name="edit",
+    help="help.edit",
+    opens_form=True,
+    params=(Param(name="id", kind=ParamKind.JOB, help="param.job", required=True),),
+)
+DESCRIBE = Command(name="describe", help="help.describe", menu="menu.describe")
+FORM = Form(
+    command="edit",
+    job_id=12,
+    title="Edit and redraw " * 5,
+    fields=(
+        FormField(name="prompt", label="What to draw", value="a cat", long=True, required=True),
+        FormField(name="seed", label="Seed " * 20, value="7"),
+    ),
+    send="Send",
+)
+WITH_EDIT = Content(
+    body=("done",), buttons=((Button(command="edit", job_id=12, label="Edit", number=2),),)
+)
+
+
+def door(**fields: object) -> NotingDoor:
+    return replace(NotingDoor(commands=(*COMMANDS, EDIT, DESCRIBE)), **fields)  # type: ignore[arg-type]
+
+
+async def showing(call: Invocation) -> None:
+    if call.show_form is not None and not call.form:
+        await call.show_form(FORM)
+
+
+async def test_a_button_opens_a_form_whose_values_come_back_as_a_call() -> None:
+    """Broken: nobody can change a request on Discord, or the answer goes to another job."""
+    async with FakeDiscord() as fake, running(fake, door(then=showing)) as chat:
+        person = fake.person(7)
+        ref = await chat.send("100", WITH_EDIT)
+        message = fake.channel().messages[0]
+        opened = await person.click(message, "Edit")
+        await fake.wait_for(lambda: opened.form is not None)
+        assert opened.fields == {"prompt": "a cat", "seed": "7"}
+        noting = door()
+    async with FakeDiscord() as fake, running(fake, noting) as chat:
+        opened.source = None
+        person = fake.person(7)
+        await person.send_off(opened, prompt="a dog\nin a hat", seed="")
+        call = await noting.called()
+        await call.respond(says("⏳"), False)
+    assert ref is not None
+    assert (call.command, call.form, call.button) == ("edit", True, False)
+    assert call.options == {"id": 12, "prompt": "a dog\nin a hat", "seed": ""}
+    assert call.show_form is None
+
+
+async def test_a_press_that_opens_a_form_is_not_confirmed_before_it() -> None:
+    """Broken: Discord takes a form only as the first answer, so the press would do nothing."""
+    waiting = asyncio.Event()
+
+    async def late(call: Invocation) -> None:
+        await waiting.wait()
+        await showing(call)
+
+    noting = door()
+    async with FakeDiscord() as fake, running(fake, noting) as chat:
+        await chat.send("100", WITH_EDIT)
+        opened = await fake.person(7).click(fake.channel().messages[0], "Edit")
+        call = await noting.called()
+        assert call.options == {"id": 12, "number": 2}
+        answering = asyncio.create_task(late(call))
+        await chat.send("100", says("later than any confirmation"))
+        waiting.set()
+        await answering
+        assert opened.response_type == 9
+
+
+async def test_the_menu_of_a_message_brings_its_words_and_files() -> None:
+    """Broken: "Describe" on a picture somebody posted reaches no command, or without the picture."""
+    noting = door()
+    async with FakeDiscord() as fake, running(fake, noting):
+        person = fake.person(7)
+        picture = person.file("cat.png", b"png bytes")
+        clip = person.file("cat.mp4", b"a film", "video/mp4")
+        written = fake.person(8).write("look at this", clip, picture)
+        await person.open_menu(written, "menu.describe")
+        call = await noting.called()
+        await call.respond(says("⏳"), False)
+        film, file = call.files
+        assert (film.name, film.replied) == ("cat.mp4", True)
+        assert await file.read() == b"png bytes"
+    assert (call.command, call.quoted, call.user) == ("describe", "look at this", "discord:7")
+    assert (call.replied_to, call.quoted_by) == (None, "Person8")
+
+
+async def test_the_menu_of_our_own_message_tells_which_it_is() -> None:
+    """Broken: "Vary" on a result does not know what it was drawn from."""
+    noting = door()
+    async with FakeDiscord() as fake, running(fake, noting) as chat:
+        ref = await chat.send("100", WITH_EDIT)
+        await fake.person(7).open_menu(fake.channel().messages[0], "menu.describe")
+        call = await noting.called()
+        await call.respond(says("⏳"), False)
+    assert call.replied_to == ref
+
+
+async def test_a_hidden_picture_is_marked_as_such_when_sent_and_when_edited() -> None:
+    """Broken: a chat that wants pictures hidden shows them to everybody."""
+    hidden = Content(body=("a cat",), files=(PICTURE,), spoiler=True)
+    async with FakeDiscord() as fake, running(fake, door()) as chat:
+        await chat.send("100", hidden)
+        ref = await chat.send("100", says("⏳"))
+        await chat.edit(ref, hidden)
+        names = [each.files[0].name for each in fake.channel().messages]
+    assert names == ["SPOILER_cat.png", "SPOILER_cat.png"]

@@ -1,0 +1,116 @@
+"""Talking to the bot on Discord without a command: by mention, by reply, in a direct message."""
+
+import asyncio
+from pathlib import Path
+
+from tests.bot.platforms.discord.discord_bot import NotingDoor, running
+from tests.bot.platforms.discord.test_discord_app import usher
+from tests.bot.platforms.discord.test_discord_simcord import simulated
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord_state import APPLICATION_ID, FakeMessage
+
+ME = f"<@{APPLICATION_ID}>"
+
+
+def answered(message: FakeMessage | None) -> bool:
+    return message is not None and any("Regenerate" in each.label for each in message.buttons)
+
+
+async def test_a_mention_asks_and_a_reply_to_the_answer_goes_on(tmp_path: Path) -> None:
+    """Broken: on Discord nobody can hold a conversation, only ask single questions."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
+        person, channel = fake.person(7, "Ada"), fake.channel()
+        question = await person.says(f"{ME} why?")
+        await fake.wait_for(lambda: answered(channel.messages[-1]), timeout_s=60)
+        answer = channel.messages[-1]
+        assert answer.reply_to == question.id
+        assert "why?" in answer.shown
+        await person.says("and why not?", reply_to=answer)
+        await fake.wait_for(lambda: answered(channel.messages[-1]), timeout_s=60)
+        job = await parts.queue.get(2)
+        assert job is not None
+        assert job.request.kind == "chat"
+        assert [turn.text for turn in job.request.messages][-1] == "and why not?"
+        assert len(job.request.messages) == 3
+
+
+async def test_a_slash_commands_answer_is_continued_by_reply_and_mention(tmp_path: Path) -> None:
+    """Broken: Discord keeps the words of such a reply to itself, and a mention does not help."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
+        person, channel = fake.person(7), fake.channel()
+        call = await person.slash("ask", model="llama", prompt="why?")
+        await fake.wait_for(lambda: answered(call.answer), timeout_s=60)
+        await person.says("lovely", reply_to=call.answer)
+        await person.says(f"{ME} and why not?", reply_to=call.answer)
+        await fake.wait_for(lambda: answered(channel.messages[-1]), timeout_s=60)
+        job = await parts.queue.get(2)
+        assert job is not None
+        assert job.request.kind == "chat"
+        assert len(job.request.messages) == 3
+        assert await parts.queue.get(3) is None
+
+
+async def test_a_direct_message_asks_without_a_command(tmp_path: Path) -> None:
+    """Broken: whoever just writes to the bot is met with silence."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path):
+        person = fake.person(7)
+        await person.says("why?", in_channel=person.direct)
+        await fake.wait_for(lambda: answered(person.direct.messages[-1]), timeout_s=60)
+        assert "why?" in person.direct.messages[-1].shown
+
+
+async def test_what_is_not_meant_for_the_bot_is_passed_over() -> None:
+    """Broken: the bot answers strangers' talk, or people who comment on a picture."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        person = fake.person(7)
+        picture = FakeMessage(
+            id=fake.ids.new(),
+            channel_id=fake.channel().id,
+            content="a cat",
+            files=[person.file("cat.png", b"\x89PNG")],
+        )
+        fake.channel().all_messages.append(picture)
+        await person.says("good morning")
+        await person.says("lovely!", reply_to=picture)
+        await person.says("<@8> hello")
+        await person.says(f"{ME} how was it drawn?", reply_to=picture)
+        call = await door.called()
+        await asyncio.sleep(0)
+    assert [each.text for each in door.calls] == ["how was it drawn?"]
+    assert call.command == "ask"
+    assert call.replied_to is not None
+    assert call.replied_to.message == str(picture.id)
+
+
+async def test_the_bare_name_asks_for_help_and_a_picture_for_its_description() -> None:
+    """Broken: the first thing a newcomer tries is answered by a complaint about a missing text."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, running(fake, door):
+        person = fake.person(7)
+        await person.says(ME)
+        await person.says(f"{ME} /image flux a cat")
+        await person.says(ME, person.file("cat.png", b"\x89PNG"))
+        await door.called(3)
+    assert [(each.command, each.text) for each in door.calls] == [
+        ("help", ""),
+        ("image", "flux a cat"),
+        ("ask", ""),
+    ]
+    assert [len(each.files) for each in door.calls] == [0, 0, 1]
+
+
+async def test_a_mention_is_understood_on_simcord() -> None:
+    """Broken: on a Discord that is not our own fake a mention is not heard."""
+    door = NotingDoor()
+    async with simulated(door) as (env, _chat):
+        guild = env.create_guild()
+        channel = guild.create_text_channel("talk")
+        ada = guild.add_member(env.create_user("ada"))
+        assert env.bot.user is not None
+        await ada.send(channel, "good morning")
+        await ada.send(channel, f"<@{env.bot.user.id}> why?")
+        call = await door.called()
+    assert [each.text for each in door.calls] == ["why?"]
+    assert call.group
+    assert call.within

@@ -1,0 +1,100 @@
+"""The same bot in simcord's Discord: another judge of what Discord accepts and people see."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import simcord
+
+from bot.chat.api.base import Invocation, MessageRef
+from bot.chat.api.content import Button, Content
+from bot.chat.api.errors import ChatGone
+from bot.platforms.discord.platform import Discord
+from queueing.core.requests import File
+from tests.bot.platforms.discord.discord_bot import NotingDoor, says
+
+CANCEL = Button(command="cancel", job_id=12, label="Cancel", danger=True)
+
+
+@asynccontextmanager
+async def simulated(door: NotingDoor) -> AsyncIterator[tuple[simcord.Env, Discord]]:
+    chat = Discord("simulated")
+    async with (
+        asyncio.TaskGroup() as calls,
+        chat.client(door, calls) as client,
+        simcord.run(client, shard_count=1) as env,
+    ):
+        yield env, chat
+
+
+async def test_a_slash_command_gets_a_status_message_that_becomes_the_result() -> None:
+    """Broken: on a Discord that is not our own fake the main job does not work."""
+    refs: list[MessageRef | None] = []
+
+    async def place(call: Invocation) -> None:
+        refs.append(
+            await call.respond(Content(body=("⏳ #1 in line",), buttons=((CANCEL,),)), False)
+        )
+
+    door = NotingDoor(then=place)
+    async with simulated(door) as (env, chat):
+        guild = env.create_guild()
+        channel = guild.create_text_channel("pictures")
+        ada = guild.add_member(env.create_user("ada"))
+        result = await ada.slash(channel, "image", model="flux", prompt="@everyone a *cat*")
+        assert not result.ephemeral
+        assert channel.last_message is not None
+        assert channel.last_message.content == "⏳ #1 in line"
+        assert door.calls[0].options == {"model": "flux", "prompt": "@everyone a *cat*"}
+        [ref] = refs
+        assert ref is not None
+        picture = File(name="cat.png", mime="image/png", data=b"\x89PNG")
+        with env.time_context():
+            await chat.edit(ref, Content(body=("@everyone a *cat*",), files=(picture,)))
+        assert channel.last_message.content == r"\@everyone a \*cat\*"
+        assert [each.filename for each in channel.last_message.attachments] == ["cat.png"]
+        assert channel.last_message.components == []
+
+
+async def test_model_names_are_completed() -> None:
+    """Broken: nothing is offered while a person types a model's name."""
+    async with simulated(NotingDoor()) as (env, _chat):
+        guild = env.create_guild()
+        channel = guild.create_text_channel("pictures")
+        ada = guild.add_member(env.create_user("ada"))
+        offered = await ada.autocomplete(channel, "image", "model", "f", prompt="x")
+        assert [each["value"] for each in offered] == ["flux"]
+
+
+async def test_a_button_works_after_a_restart_and_answers_in_private() -> None:
+    """Broken: old messages' buttons are dead, or their answers are read by everybody."""
+
+    async def refuse(call: Invocation) -> None:
+        await call.respond(says("Only the owner can do that."), True)
+
+    door = NotingDoor(then=refuse)
+    async with simulated(door) as (env, chat):
+        guild = env.create_guild()
+        channel = guild.create_text_channel("pictures")
+        eve = guild.add_member(env.create_user("eve"))
+        with env.time_context():
+            await chat.send(str(channel.id), Content(body=("⏳",), buttons=((CANCEL,),)))
+        async with asyncio.TaskGroup() as calls, chat.client(door, calls) as client:
+            await env.restart_bot(client)
+            assert channel.last_message is not None
+            result = await eve.click(channel.last_message, label="Cancel")
+            assert result.ephemeral
+            assert result.response is not None
+            assert result.response.content == "Only the owner can do that."
+            await env.shutdown()
+    assert door.calls[0].options == {"id": 12}
+
+
+async def test_a_message_in_a_channel_the_bot_cannot_write_to_is_gone() -> None:
+    """Broken: missing permissions are repeated for ever."""
+    async with simulated(NotingDoor()) as (env, chat):
+        env.create_guild().create_text_channel("pictures")
+        env.inject_error("POST", "/channels/*/messages", status=403, code=50013)
+        with env.time_context(), pytest.raises(ChatGone):
+            await chat.send(str(env.guild.channels["pictures"].id), says("x"))

@@ -1,0 +1,280 @@
+"""Real python-telegram-bot against a fake Bot API: messages go out, change, and have buttons."""
+
+import gc
+
+import pytest
+
+from bot.chat.api.base import MessageRef
+from bot.chat.api.content import Button, Content, Markdown, Moment
+from bot.chat.api.errors import ChatRefused, ChatUnavailable, TooLarge
+from queueing.core.requests import File
+from tests.bot.platforms.discord.discord_bot import NotingDoor, says
+from tests.bot.platforms.telegram.telegram_bot import picture, running, telegram
+from tests.fakes.telegram import FakeTelegram
+
+CANCEL = Button(command="cancel", job_id=12, label="Cancel", danger=True)
+WAITING = Content(body=("⏳",), buttons=((CANCEL,),))
+TEXT_FILE = File(name="answer.md", mime="text/markdown", data=b"# all of it")
+
+
+# ---------------------------------------------------------------- messages
+
+
+async def test_an_answer_is_a_reply_that_is_edited_into_a_picture() -> None:
+    """Broken: a status message cannot become the result."""
+    door = NotingDoor()
+    async with FakeTelegram() as fake, running(fake, door) as chat:
+        asked = fake.person(7).says("/image cat")
+        call = await door.called()
+        ref = await call.respond(Content(body=("⏳ #3 ", Moment(2e9)), buttons=((CANCEL,),)), False)
+        assert ref is not None
+        [message] = fake.person(7).chat.from_bot
+        assert message.reply_to == asked.id
+        assert [(each.label, each.data, each.danger) for each in message.buttons] == [
+            ("Cancel", "cancel:12", True)
+        ]
+        await chat.edit(ref, Content(body=("🎨 ", Markdown("**drawing**"))))
+        assert message.styled("bold") == ["drawing"]
+        assert message.buttons == []
+        await chat.edit(ref, Content(body=("done",), files=(picture(),), buttons=((CANCEL,),)))
+        assert message.file is not None
+        assert message.file.photo
+        await chat.edit(ref, says("x" * 4000))
+        assert message.buttons == []
+        assert message.history == ["⏳ #3 03:33 UTC", "🎨 drawing", "done", "x" * 1023 + "…"]
+
+
+async def test_the_same_edit_twice_changes_nothing_and_is_no_failure() -> None:
+    """Broken: a result repeated after a crash counts as undeliverable."""
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        fake.person(7)
+        ref = await chat.send("7", WAITING)
+        await chat.edit(ref, WAITING)
+        done = Content(body=("done",), files=(picture(),))
+        await chat.edit(ref, done)
+        await chat.edit(ref, done)
+        await chat.edit(ref, says("only words"))
+        await chat.edit(ref, says("only words"))
+        assert fake.person(7).chat.from_bot[0].shown == "only words"
+
+
+async def test_a_message_is_deleted_once_and_for_all() -> None:
+    """Broken: deleting what is gone already is an error."""
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        fake.person(7)
+        ref = await chat.send("7", says("secret"))
+        await chat.delete(ref)
+        await chat.delete(ref)
+        assert fake.person(7).chat.messages == []
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        picture(9000, 1100),
+        picture(2100, 100),
+        TEXT_FILE,
+        File(name="broken.png", mime="image/png", data=b"no picture"),
+    ],
+    ids=["too wide", "too narrow", "text", "broken"],
+)
+async def test_what_cannot_be_shown_as_a_photo_comes_as_a_document(file: File) -> None:
+    """Broken: an unusual picture is refused and never delivered."""
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        fake.person(7)
+        ref = await chat.send("7", WAITING)
+        await chat.edit(ref, Content(body=("done",), files=(file,)))
+        await chat.send("7", Content(files=(file,)))
+        for message in fake.person(7).chat.from_bot:
+            assert message.file is not None
+            assert not message.file.photo
+            assert (message.file.name, message.file.data) == (file.name, file.data)
+
+
+async def test_a_photo_telegram_cannot_read_comes_as_a_document() -> None:
+    """Broken: a picture that only Telegram finds fault with is never delivered."""
+    content = Content(body=("done",), files=(picture(),))
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        fake.person(7)
+        fake.fail("sendPhoto", status=400, text="Bad Request: PHOTO_INVALID_DIMENSIONS")
+        fake.fail("editMessageMedia", status=400, text="Bad Request: IMAGE_PROCESS_FAILED")
+        await chat.edit(await chat.send("7", content), content)
+        [message] = fake.person(7).chat.from_bot
+        assert message.file is not None
+        assert not message.file.photo
+
+
+async def test_several_pictures_come_as_an_album_with_the_buttons_beneath() -> None:
+    """Broken: only the first picture arrives, or an album is refused for its buttons."""
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        person = fake.person(7)
+        asked = person.says("hello")
+        request = MessageRef(platform="telegram", chat="7", message=str(asked.id))
+        pictures = (picture(), picture(kind="JPEG"))
+        first = await chat.send("7", Content(body=("two",), files=pictures), reply_to=request)
+        assert [each.shown for each in person.chat.from_bot] == ["two", ""]
+        assert len({each.album for each in person.chat.from_bot}) == 1
+        assert first.message == str(person.chat.from_bot[0].id)
+        assert person.chat.from_bot[0].reply_to == asked.id
+        both = await chat.send("7", Content(body=("two",), files=pictures, buttons=((CANCEL,),)))
+        last = fake.message("7", both.message)
+        assert last is not None
+        assert (last.shown, last.file, len(last.buttons)) == ("two", None, 1)
+        await chat.send("7", Content(files=(picture(), TEXT_FILE)))
+        assert [each.file.photo for each in person.chat.from_bot[-2:] if each.file] == [False] * 2
+        with pytest.raises(TooLarge):
+            await chat.send("7", Content(files=(picture(),) * 11))
+
+
+async def test_a_reply_survives_a_deleted_message() -> None:
+    """Broken: a ping fails because the message it replies to is gone."""
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        fake.person(7)
+        status = await chat.send("7", says("picture"))
+        await chat.delete(status)
+        await chat.send("7", says("ready ↑"), reply_to=status)
+        assert [each.shown for each in fake.person(7).chat.from_bot] == ["ready ↑"]
+
+
+async def test_links_are_never_unfolded() -> None:
+    """Broken: an address in a prompt or an answer makes Telegram fetch and show a page."""
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        fake.person(7)
+        ref = await chat.send("7", says("see https://example.org"))
+        await chat.edit(ref, says("see https://example.org/b"))
+        sent = [each.values for each in fake.api.requests if "link_preview" in str(each.values)]
+        assert [each["link_preview_options"] for each in sent] == [{"is_disabled": True}] * 2
+
+
+async def test_only_the_mentioned_person_is_notified() -> None:
+    """Broken: a prompt or an answer notifies people, or the ping notifies nobody."""
+    bait = "@somebody @usher_test_bot"
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        group = fake.group()
+        await chat.send("-1001", Content(body=(bait, Markdown(f"**{bait}**"))))
+        await chat.send("-1001", Content(body=("Ready: your picture",), mention="7"))
+        assert [each.notified for each in group.from_bot] == [[], ["7"]]
+
+
+# ---------------------------------------------------------------- buttons
+
+
+async def test_a_button_of_before_a_restart_still_works() -> None:
+    """Broken: buttons on old messages do nothing after a restart."""
+    async with FakeTelegram() as fake:
+        group = fake.group()
+        async with running(fake, NotingDoor()) as chat:
+            ref = await chat.send("-1001", WAITING)
+        for unreadable in (False, True):
+            door = NotingDoor()
+            async with running(fake, door):
+                press = fake.person(8).presses(group.from_bot[0], "Cancel", unreadable=unreadable)
+                call = await door.called()
+                await fake.wait_for(lambda press=press: press.answered)  # type: ignore[misc]
+            assert (call.command, dict(call.options), call.button) == ("cancel", {"id": 12}, True)
+            assert (call.user, call.group, call.replied_to) == ("telegram:8", True, ref)
+            assert call.key == f"telegram:cb:{press.id}"
+            assert press.alert is None
+
+
+async def test_a_short_private_word_to_a_press_is_an_alert() -> None:
+    """Broken: "only the owner may press this" is written into the group for everybody."""
+    door = NotingDoor()
+    async with FakeTelegram() as fake, running(fake, door) as chat:
+        group = fake.group()
+        await chat.send("-1001", WAITING)
+        press = fake.person(8).presses(group.from_bot[0], "Cancel")
+        call = await door.called()
+        assert await call.respond(says("Only the owner can do that."), True) is None
+        assert press.alert == "Only the owner can do that."
+        assert len(group.from_bot) == 1
+
+
+async def test_a_long_word_to_a_press_is_a_message() -> None:
+    """Broken: an answer longer than an alert is cut or refused."""
+    door = NotingDoor()
+    async with FakeTelegram() as fake, running(fake, door) as chat:
+        group = fake.group()
+        await chat.send("-1001", WAITING)
+        for content, private in ((says("long " * 50), True), (WAITING, True), (says("ok"), False)):
+            press = fake.person(8).presses(group.from_bot[0], "Cancel")
+            call = await door.called(len(door.calls) + 1)
+            ref = await call.respond(content, private)
+            assert ref is not None
+            assert press.answered
+            assert press.alert is None
+            assert fake.message(ref.chat, ref.message) is group.from_bot[-1]
+            assert group.from_bot[-1].reply_to == group.from_bot[0].id
+
+
+async def test_a_private_word_that_comes_too_late_is_a_message() -> None:
+    """Broken: what a slow command has to say to a press is lost."""
+    door = NotingDoor()
+    async with FakeTelegram() as fake, running(fake, door) as chat:
+        group = fake.group()
+        await chat.send("-1001", WAITING)
+        fake.fail("answerCallbackQuery", status=400, text="Bad Request: query is too old")
+        fake.person(8).presses(group.from_bot[0], "Cancel")
+        await (await door.called()).respond(says("too late"), True)
+        assert group.from_bot[-1].shown == "too late"
+
+
+async def test_a_button_of_another_age_is_confirmed_and_forgotten() -> None:
+    """Broken: data this version does not know crashes a handler, or the button spins for ever."""
+    door = NotingDoor()
+    async with FakeTelegram() as fake, running(fake, door) as chat:
+        fake.person(7)
+        await chat.send("7", WAITING)
+        press = fake.person(7).sends_data(fake.person(7).chat.from_bot[0], "cancel:12; drop table")
+        await fake.wait_for(lambda: press.answered)
+        assert door.calls == []
+
+
+# ---------------------------------------------------------------- start
+
+
+async def test_the_menu_lists_what_a_person_may_call() -> None:
+    """Broken: people see no commands, or admin commands they cannot use."""
+    async with FakeTelegram() as fake:
+        fake.person(1)
+        describe = {"en": "Draw", "de": "Zeichnen"}
+        chat = telegram(fake, admins=("1", "2"), describe=lambda _key, language: describe[language])
+        async with running(fake, NotingDoor(), chat):
+            await fake.wait_for(lambda: len(fake.api.menus) == 4)
+    names = {key: [each["command"] for each in menu] for key, menu in fake.api.menus.items()}
+    assert names["default", ""] == ["image", "cancel", "queue"]
+    assert names["1", "de"] == ["image", "cancel", "queue", "preload"]
+    assert fake.api.menus["default", "de"][0]["description"] == "Zeichnen"
+    assert fake.api.menus["1", ""][0]["description"] == "Draw"
+
+
+async def test_check_says_as_whom_without_taking_updates() -> None:
+    """Broken: `usher check` cannot tell a good token from a bad one, or eats commands."""
+    async with FakeTelegram() as fake:
+        assert "@usher_test_bot" in await telegram(fake).check()
+        fake.token = "1:wrong"
+        with pytest.raises(ChatRefused, match="token"):
+            await telegram(fake).check()
+        fake.token = fake.api.token
+        fake.api.webhook = "https://example.org"
+        with pytest.raises(ChatRefused, match="webhook"):
+            await telegram(fake).check()
+        fake.fail("getMe", status=502)
+        with pytest.raises(ChatUnavailable):
+            await telegram(fake).check()
+        assert fake.api.polls == 0
+    gc.collect()  # a connection left open would warn now
+
+
+async def test_nothing_is_sent_while_the_bot_is_not_up() -> None:
+    """Broken: a send before the start or after the stop is lost without an error."""
+    async with FakeTelegram() as fake:
+        fake.person(7)
+        chat = telegram(fake)
+        with pytest.raises(ChatUnavailable) as failure:
+            await chat.send("7", says("hello"))
+        assert not failure.value.unclear
+        async with running(fake, NotingDoor(), chat):
+            ref = await chat.send("7", says("hello"))
+        with pytest.raises(ChatUnavailable):
+            await chat.edit(ref, says("bye"))

@@ -1,0 +1,94 @@
+"""How old Telegram's word on a group's admins may be, in virtual time."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from telegram import Bot, ChatMember, ChatMemberMember, User
+from telegram.error import NetworkError, TelegramError
+
+from bot.platforms.telegram.admins import AGAIN_S, FRESH_S, GroupAdmins
+from tests.simulation.loop import run
+
+GROUP = -1001
+RIGHT = frozenset({f"telegram:group-admins@{GROUP}"})
+
+
+class Lists:
+    """Answers as Telegram does, or fails; `hangs` until then."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+        self.admins: tuple[int, ...] = (7,)
+        self.failure: TelegramError | None = None
+        self.takes_s = 0.1
+
+    async def get_chat_administrators(self, chat_id: int) -> tuple[ChatMember, ...]:
+        assert chat_id == GROUP
+        self.asked.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(self.takes_s)
+        if self.failure is not None:
+            raise self.failure
+        people = [User(each, "Ada", is_bot=each == 99) for each in self.admins]
+        return tuple(ChatMemberMember(each) for each in people)
+
+
+async def may(known: GroupAdmins, lists: Lists, person: int, **how: Any) -> bool:
+    told: dict[str, Any] = {"anonymous": False, **how}
+    rights = await known.rights(cast(Bot, lists), "telegram", GROUP, person, **told)
+    assert rights in (RIGHT, frozenset())
+    return bool(rights)
+
+
+def test_a_list_is_asked_for_once_in_five_minutes_and_an_admin_of_before_is_none() -> None:
+    """Telegram would be asked with every message, or somebody dismissed would stay an admin."""
+
+    async def story() -> None:
+        lists, known = Lists(), GroupAdmins([str(GROUP)])
+        lists.admins = (7, 99)
+        assert await asyncio.gather(*(may(known, lists, 7) for _ in range(9))) == [True] * 9
+        assert not await may(known, lists, 99)
+        lists.admins = (8,)
+        await asyncio.sleep(FRESH_S - 1)
+        assert await may(known, lists, 7)
+        assert len(lists.asked) == 1
+        await asyncio.sleep(2)
+        assert [await may(known, lists, person) for person in (7, 8)] == [False, True]
+        assert len(lists.asked) == 2
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "failure", [NetworkError("away"), TelegramError("Bad Request: chat not found"), None]
+)
+def test_while_there_is_no_list_nobody_is_an_admin(failure: TelegramError | None) -> None:
+    """An old list would go on for ever, or a call would wait for Telegram as long as that is away."""
+
+    async def story() -> None:
+        lists, known = Lists(), GroupAdmins([str(GROUP)])
+        assert await may(known, lists, 7)
+        await asyncio.sleep(FRESH_S + 1)
+        lists.failure, lists.takes_s = failure, 1000.0 if failure is None else 0.1
+        began_at = asyncio.get_running_loop().time()
+        assert not any([await may(known, lists, 7) for _ in range(9)])
+        assert asyncio.get_running_loop().time() - began_at < 10
+        assert len(lists.asked) == 2
+        assert await may(known, lists, 0, anonymous=True)  # Telegram says so with the call
+        await asyncio.sleep(AGAIN_S + 1)
+        lists.failure, lists.takes_s = None, 0.1
+        assert await may(known, lists, 7)
+
+    run(story())
+
+
+def test_groups_that_are_not_named_are_not_asked_about() -> None:
+    """Everybody's groups would be asked for, and their admins be ours."""
+
+    async def story() -> None:
+        lists, known = Lists(), GroupAdmins(["-1002"])
+        assert not await may(known, lists, 7)
+        assert not await may(known, lists, 7, anonymous=True)
+        assert lists.asked == []
+
+    run(story())

@@ -1,0 +1,241 @@
+"""An album arrives in parts, and is one question with all of its pictures."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.chat.api.base import Album, Attachment, Invocation
+from tests.bot.platforms.discord.discord_bot import NotingDoor, says
+from tests.bot.platforms.telegram.telegram_bot import picture as photo
+from tests.bot.platforms.telegram.telegram_bot import running
+from tests.bot.platforms.telegram.test_telegram_app import ended, usher
+from tests.bot.results import ask, attachment, done, in_bot, picture, said
+from tests.fakes.telegram import FakeTelegram, Person
+from tests.fakes.telegram_state import FakeChat
+from tests.simulation.bot_house import Bot
+
+PHOTO = photo(kind="JPEG").data
+
+
+def shows(person: Person, *captions: str, chat: FakeChat | None = None, album: str = "a1") -> None:
+    for caption in captions:
+        person.says(caption, photo=PHOTO, chat=chat, album=album)
+
+
+# ---------------------------------------------------------------- how they come in
+
+
+async def test_the_parts_of_an_album_are_one_call_with_all_pictures() -> None:
+    """Broken: of two photos one reaches the model, and the other is dropped without a word."""
+    door = NotingDoor()
+    async with FakeTelegram() as fake, running(fake, door):
+        person = fake.person(7)
+        shows(person, "what differs?", "", "the third")
+        person.says("hello")
+        call = await door.called(2)
+        await fake.quiet()
+    assert [each.text for each in door.calls] == ["hello", "what differs?\nthe third"]
+    assert (call.command, call.key) == ("ask", "telegram:7:album:a1")
+    assert [file.part for file in call.files] == ["101", "102", "103"]
+    assert call.album == Album()
+    assert call.request is not None
+    assert call.request.message == "101"
+
+
+async def test_an_album_is_confirmed_when_it_is_durable_and_not_before() -> None:
+    """Broken: a crash while an album is gathered, or between two of its parts, loses pictures."""
+    door = NotingDoor()
+    async with FakeTelegram() as fake:
+        person = fake.person(7)
+        async with running(fake, door):
+            shows(person, "what differs?")
+            polls = fake.api.polls
+            await fake.wait_for(lambda: fake.api.polls > polls + 1)
+        assert not door.calls
+        shows(person, "")
+        async with running(fake, door):
+            call = await door.called()
+            await fake.quiet()
+    assert [file.part for file in call.files] == ["101", "102"]
+    assert len(door.calls) == 1
+
+
+async def test_a_killed_bot_hands_an_album_on_again_under_the_same_key() -> None:
+    """Broken: a crash before the confirmation makes two jobs of one album, or none."""
+    stuck = asyncio.Event()
+
+    async def dies(_call: Invocation) -> None:
+        stuck.set()
+        await asyncio.Event().wait()
+
+    door = NotingDoor(then=dies)
+    async with FakeTelegram() as fake:
+        async with running(fake, door):
+            shows(fake.person(7), "what differs?", "")
+            async with asyncio.timeout(60):
+                await stuck.wait()
+        door.then = None
+        async with running(fake, door):
+            await door.called(2)
+            await fake.quiet()
+    first, second = door.calls
+    assert first.key == second.key
+    assert len(first.files) == len(second.files) == 2
+
+
+async def test_a_late_part_names_the_album_it_belongs_to() -> None:
+    """Broken: a slow upload is described by itself, or answered as if it were the whole album."""
+    door = NotingDoor()
+    async with FakeTelegram() as fake, running(fake, door):
+        person = fake.person(7)
+        shows(person, "what differs?", "")
+        await door.called()
+        shows(person, "")
+        late = await door.called(2)
+    assert (late.key, [file.part for file in late.files]) == (door.calls[0].key, ["103"])
+    assert late.album == Album(begun=True)
+
+
+async def test_an_album_in_a_group_is_for_us_where_it_says_so() -> None:
+    """Broken: pictures people show each other are described, or those sent to us are not seen."""
+    door = NotingDoor()
+    async with FakeTelegram() as fake, running(fake, door) as chat:
+        person, group = fake.person(7), fake.group()
+        await chat.send("-1001", says("because"))
+        shows(person, "look", "", chat=group, album="among-people")
+        shows(person, "", "/image a cat", chat=group, album="for-us")
+        shows(person, "/image a cat", chat=group, album="rest-unseen")
+        await door.called(3)
+    calls = {call.key.rpartition(":")[2]: call for call in door.calls}
+    assert calls["among-people"].album == Album(asks=False)
+    assert calls["for-us"].album == Album()
+    assert (calls["for-us"].command, len(calls["for-us"].files)) == ("image", 2)
+    assert calls["rest-unseen"].album == Album(partial=True)
+
+
+# ---------------------------------------------------------------- what becomes of them
+
+
+def part(number: int) -> Attachment:
+    shown = picture(16 * number)
+
+    return Attachment(
+        kind=shown.kind,
+        name=shown.name,
+        mime=shown.mime,
+        size=shown.size,
+        read=shown.read,
+        part=str(number),
+    )
+
+
+def of_album(*numbers: int, key: str = "a", **about: bool) -> dict[str, Any]:
+    return {
+        "key": f"fake:1:album:{key}",
+        "files": tuple(part(number) for number in numbers),
+        "album": Album(**about),
+    }
+
+
+async def pictures_of(running: Bot) -> Sequence[bytes]:
+    job = await running.queue.get(1)
+    assert job is not None
+    return [file.data for file in await running.queue.inputs(job)]
+
+
+def test_a_late_part_joins_the_question_while_it_waits() -> None:
+    """A picture that took longer to upload would be missing in the answer, without a word."""
+
+    async def story(running: Bot) -> None:
+        await ask(running, "/ask what differs?", **of_album(1, 2))
+        late = await ask(running, "/ask", **of_album(3, begun=True))
+        assert late is None
+        for _ in range(2):  # handed on again after a crash
+            await ask(running, "/ask", **of_album(3, begun=False))
+        assert await pictures_of(running) == [await part(n).read() for n in (1, 2, 3)]
+        job = await running.queue.get(1)
+        assert said(job) == [("user", "what differs?")]
+        assert job is not None
+        assert job.request.kind == "chat"
+        assert job.request.messages[-1].pictures == (0, 1, 2)
+        await ask(running, "/ask", **of_album(4, 5, begun=True))
+
+    told = [text for _, text in in_bot(story).private]
+    assert told == ["You attached 5 pictures; /describe takes 4 at most."]
+
+
+def test_a_part_that_comes_after_the_answer_has_begun_is_told_of() -> None:
+    """A picture would be dropped in silence, and the answer be about half the album."""
+
+    async def story(running: Bot) -> None:
+        await done(running, "/ask what differs?", **of_album(1, 2))
+        assert await ask(running, "/ask", **of_album(3)) is None
+        assert len(await pictures_of(running)) == 2
+        assert await ask(running, "/ask", **of_album(1, key="b", begun=True)) is None
+        assert await ask(running, "/ask why?", **of_album(1, key="c", partial=True)) is None
+
+    chat = in_bot(story)
+    beginnings = [text.partition(",")[0].partition(".")[0] for _, text in chat.private]
+    assert beginnings == [
+        "A picture of your album arrived after I had begun on job 1",
+        "This picture arrived after the rest of its album",
+        "In groups Telegram shows me only one picture of an album",
+    ]
+
+
+def test_what_people_show_each_other_is_no_call() -> None:
+    """Every album in a group would be answered."""
+
+    async def story(running: Bot) -> None:
+        assert await ask(running, "/ask", **of_album(1, asks=False), chat="g1") is None
+        job = await ask(running, "/ask what differs?", **of_album(1, key="b"), chat="g1")
+        assert job is not None
+        await ask(running, "/ask", **of_album(2, key="b", asks=False), chat="g1")
+        assert len(await pictures_of(running)) == 2
+
+    assert not in_bot(story).private
+
+
+@pytest.mark.parametrize("line", ["/image a cat", "/vary"])
+def test_an_album_for_a_command_that_takes_one_picture_is_refused(line: str) -> None:
+    """A picture would be drawn from one of several, and nobody knows which."""
+
+    async def story(running: Bot) -> None:
+        assert await ask(running, line, **of_album(1, 2)) is None
+        film = attachment(b"", "b.mp4", "video/mp4", part="2")
+        given = of_album(1, key="b") | {"files": (part(1), film)}
+        assert await ask(running, "/ask what differs?", **given) is None
+
+    first, second = [text for _, text in in_bot(story).private]
+    assert first == f"You attached 2 pictures; {line.split(maxsplit=1)[0]} takes 1 at most."
+    assert "b.mp4" in second
+
+
+# ---------------------------------------------------------------- the whole bot
+
+
+async def test_an_album_and_its_late_part_survive_restarts(tmp_path: Path) -> None:
+    """Broken: a stop between two pictures loses one of them, or asks about the other alone."""
+    async with FakeTelegram() as fake:
+        person = fake.person(7)
+        async with usher(fake, tmp_path):
+            shows(person, "what differs?")
+            polls = fake.api.polls
+            await fake.wait_for(lambda: fake.api.polls > polls + 1)
+        shows(person, "")
+        async with usher(fake, tmp_path) as parts:
+            await fake.wait_for(lambda: any(map(ended, person.chat.from_bot)), timeout_s=60)
+            job = await parts.queue.get(1)
+            assert job is not None
+            assert len(await parts.queue.inputs(job)) == 2
+        shows(person, "")
+        async with usher(fake, tmp_path) as parts:
+            late = "A picture of your album arrived after I had begun on job 1"
+            await fake.wait_for(
+                lambda: any(late in each.shown for each in person.chat.from_bot), timeout_s=60
+            )
+            await fake.quiet()
+            assert await parts.queue.get(2) is None

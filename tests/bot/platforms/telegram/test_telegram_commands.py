@@ -1,0 +1,85 @@
+"""What people type becomes a command with its text, however they type it."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from telegram import MessageEntity
+
+from bot.chat.commands.registry import COMMANDS
+from bot.chat.texts import describe
+from bot.platforms.telegram.commands import TypedCommand, menu, typed
+from tests.fakes.telegram_state import command_entities
+
+
+def entities(text: str) -> list[MessageEntity]:
+    return [MessageEntity(**each) for each in command_entities(text)]
+
+
+def read(text: str) -> TypedCommand | None:
+    return typed(text, entities(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "rest"),
+    [
+        ("/image flux cat", "image", "flux cat"),
+        ("/image=flux=cat on mat", "image", "flux cat on mat"),
+        ("/image=cat on mat", "image", "cat on mat"),
+        ("/image=flux cat", "image", "flux cat"),
+        ("/image=flux-dev/v1.0:fp8=cat", "image", "flux-dev/v1.0:fp8 cat"),
+        ("/image=flux=1+1=2", "image", "flux 1+1=2"),
+        ("/image=--size=3:2 cat", "image", "--size=3:2 cat"),
+        ("/image=", "image", ""),
+        ("/image", "image", ""),
+        ("/IMAGE cat", "image", "cat"),
+        ("/image\nflux\na cat\non a mat", "image", "flux\na cat\non a mat"),
+        ("/image =) a smile", "image", "=) a smile"),
+        ("/image 🐈 /ask nothing", "image", "🐈 /ask nothing"),
+        ("/image=flüx=Katze 🐈\u200d⬛", "image", "flüx Katze 🐈\u200d⬛"),
+    ],
+)
+def test_a_command_and_its_text_are_told_apart(text: str, command: str, rest: str) -> None:
+    """Broken: a way of typing that people use loses its model or its prompt."""
+    assert read(text) == TypedCommand(command=command, addressee=None, text=rest)
+
+
+def test_the_addressed_bot_is_named() -> None:
+    """Broken: a command for another bot is taken for ours."""
+    assert read("/image@Usher_Bot=flux=cat") == TypedCommand(
+        command="image", addressee="usher_bot", text="flux cat"
+    )
+
+
+@pytest.mark.parametrize("text", ["a cat", "see /image cat", "https://a.org/image", "", "/"])
+def test_a_command_later_in_a_text_is_none(text: str) -> None:
+    """Broken: people who talk about a command start it."""
+    assert read(text) is None
+
+
+@given(model=st.from_regex(r"[a-z][\w.:/-]{0,20}", fullmatch=True), prompt=st.text(max_size=80))
+@example(model="flux", prompt="🐈=🐕")
+def test_both_forms_mean_the_same(model: str, prompt: str) -> None:
+    """Broken: the form with equals signs arrives differently from the one with spaces."""
+    words = prompt.strip()
+    with_signs, with_spaces = read(f"/image={model}={words}"), read(f"/image {model} {words}")
+    assert with_signs is not None
+    assert with_spaces is not None
+    assert with_signs.text.split() == with_spaces.text.split()
+
+
+@given(st.text())
+def test_any_text_after_a_command_is_kept_whole(text: str) -> None:
+    """Broken: signs outside of the basic plane shift what is read, or a strange text fails."""
+    found = read(f"/ask {text}")
+    assert found is not None
+    assert found.text == text.strip()
+
+
+def test_the_menu_is_one_that_telegram_takes() -> None:
+    """Broken: one command with a wrong name or help makes Telegram refuse the whole menu."""
+    everybodys = menu(COMMANDS, describe, "en", admin=False)
+    admins = menu(COMMANDS, describe, "de", admin=True)
+    assert {each.command for each in admins} == {each.name for each in COMMANDS if not each.hidden}
+    hidden = {each.name for each in COMMANDS if each.admin or each.hidden}
+    assert hidden.isdisjoint(each.command for each in everybodys)
+    assert all(1 <= len(each.description) <= 256 for each in (*everybodys, *admins))

@@ -1,0 +1,103 @@
+"""Films, animations and sound on Telegram: played in place, with all that players need to know."""
+
+import pytest
+
+from bot.chat.api.content import Content
+from queueing.core.requests import File
+from tests.backends.planted import MOVING, PLANTED
+from tests.bot.platforms.discord.discord_bot import NotingDoor
+from tests.bot.platforms.telegram.telegram_bot import picture, running
+from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram_state import FakeMessage
+
+pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+
+from tests.backends.recorded_films import KINDS, film
+
+
+def made(kind: str, **how: object) -> File:
+    data = film(kind, **how)  # type: ignore[arg-type]
+    return File(name=f"wan-1.{kind}", mime=KINDS[kind].mime, data=data)
+
+
+def moving(kind: str) -> File:
+    data = PLANTED[kind](**MOVING)
+    return File(name=f"wan-1.{kind.lower()}", mime=f"image/{kind.lower()}", data=data)
+
+
+async def both_ways(file: File, *, spoiler: bool = False) -> list[FakeMessage]:
+    """Return what the chat shows of a file that is sent, and of a text that becomes it."""
+    content = Content(body=("a cat",), files=(file,), spoiler=spoiler)
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        person = fake.person(7)
+        await chat.send("7", content)
+        ref = await chat.send("7", Content(body=("drawing",)))
+        await chat.edit(ref, content)
+        assert [each.shown for each in person.chat.from_bot] == ["a cat", "a cat"]
+        return list(person.chat.from_bot)
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        (made("mp4"), "video"),
+        (made("mp4", silent=True), "animation"),
+        (made("m4a"), "audio"),
+        (made("mp3"), "audio"),
+        (moving("GIF"), "animation"),
+    ],
+    ids=["film", "silent", "m4a", "mp3", "gif"],
+)
+async def test_it_plays_in_place_with_its_size_and_length(file: File, kind: str) -> None:
+    """A film would be a document without a player, or a square of no length."""
+    for message in await both_ways(file):
+        assert message.file is not None
+        assert message.file.film == kind
+        if file.mime.startswith("audio/"):
+            assert message.file.about == {"duration": 1}
+        elif file.mime == "video/mp4":
+            expected = {"duration": 1, "width": 64, "height": 48, "still": (64, 48)}
+            assert message.file.about == expected
+
+
+@pytest.mark.parametrize("kind", ["WEBP", "PNG"])
+async def test_a_moving_picture_is_never_shown_as_a_still(kind: str) -> None:
+    """Half of the result would be missing, without a word."""
+    for message in await both_ways(moving(kind)):
+        assert message.file is not None
+        assert not message.file.photo
+
+
+async def test_a_hidden_film_is_hidden() -> None:
+    """A channel that hides pictures would show films."""
+    for file in (made("mp4"), made("mp4", silent=True), moving("GIF")):
+        assert all(message.spoiler for message in await both_ways(file, spoiler=True))
+
+
+async def test_films_and_pictures_come_in_one_album_and_sounds_in_another() -> None:
+    """Several results would be documents, or be refused as a mixture."""
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        person = fake.person(7)
+        await chat.send("7", Content(files=(picture(), made("mp4"), made("mp4", silent=True))))
+        shown = [each.file for each in person.chat.from_bot]
+        assert [(file.photo, file.film) for file in shown if file] == [
+            (True, ""),
+            (False, "video"),
+            (False, "video"),
+        ]
+        await chat.send("7", Content(files=(made("mp3"), made("m4a"))))
+        await chat.send("7", Content(files=(made("mp3"), made("mp4"))))
+        kinds = [each.file.film for each in person.chat.from_bot[3:] if each.file]
+        assert kinds == ["audio", "audio", "", ""]
+
+
+async def test_a_film_telegram_refuses_comes_as_a_document() -> None:
+    """A film that only Telegram finds fault with would never be delivered."""
+    content = Content(body=("done",), files=(made("mp4"),))
+    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+        fake.person(7)
+        fake.fail("sendVideo", status=400, text="Bad Request: VIDEO_CONTENT_TYPE_INVALID")
+        await chat.send("7", content)
+        [message] = fake.person(7).chat.from_bot
+        assert message.file is not None
+        assert message.file.film == ""

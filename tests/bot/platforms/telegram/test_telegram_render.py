@@ -1,0 +1,294 @@
+"""Content as text with entities: nothing escapes, nothing is cut apart, everything fits."""
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from telegram import MessageEntity
+
+from bot.chat.api.content import Button, Content, Markdown, Moment, Part, Strong, Typed
+from bot.chat.texts.split import utf16_length
+from bot.platforms.telegram.markdown import styled
+from bot.platforms.telegram.render import (
+    CAPTION_MOST,
+    ENTITIES_MOST,
+    TEXT_MOST,
+    OutgoingTelegram,
+    outgoing,
+    pressed,
+)
+from queueing.core.requests import File
+
+Said = list[tuple[str, str]]
+
+
+def shown(*parts: Part, **more: Any) -> OutgoingTelegram:
+    return outgoing(Content(body=parts, **more), group=False)
+
+
+def stretches(message: OutgoingTelegram) -> Said:
+    """Return each entity's kind and the text it covers."""
+    raw = message.text.encode("utf-16-le")
+    return [
+        (str(each.type), raw[each.offset * 2 : (each.offset + each.length) * 2].decode("utf-16-le"))
+        for each in message.entities
+    ]
+
+
+@pytest.mark.parametrize(
+    ("markdown", "text", "said"),
+    [
+        ("a **b** c", "a b c", [("bold", "b")]),
+        (
+            "__b__ and *i* and _i_",
+            "b and i and i",
+            [("bold", "b"), ("italic", "i"), ("italic", "i")],
+        ),
+        ("***both***", "both", [("bold", "both"), ("italic", "both")]),
+        ("~~gone~~", "gone", [("strikethrough", "gone")]),
+        ("**a *b* c**", "a b c", [("bold", "a b c"), ("italic", "b")]),
+        ("🐈 **Katze** 🐈", "🐈 Katze 🐈", [("bold", "Katze")]),
+        ("snake_case_name and 2*3*4", "snake_case_name and 234", [("italic", "3")]),
+        ("a ** b ** c, 5 * 6", "a ** b ** c, 5 * 6", []),
+        ("**never closed", "**never closed", []),
+        ("**over\na line**", "over\na line", [("bold", "over\na line")]),
+        ("**not\n\nover a gap**", "**not\n\nover a gap**", []),
+        (r"\*as it is\*", "*as it is*", []),
+        ("`x = *y*`", "x = *y*", [("code", "x = *y*")]),
+        ("`` a ` b ``", "a ` b", [("code", "a ` b")]),
+        ("a ` b", "a ` b", []),
+        ("**see `x` there**", "see x there", [("bold", "see "), ("code", "x"), ("bold", " there")]),
+        ("```python\nprint(1)\n```\nend", "print(1)\nend", [("pre", "print(1)")]),
+        ("```\nno end", "no end", [("pre", "no end")]),
+        ("~~~\na\n```\nb\n~~~", "a\n```\nb", [("pre", "a\n```\nb")]),
+        ("# Head *line* #\ntext", "Head line\ntext", [("bold", "Head line"), ("italic", "line")]),
+        ("#hashtag", "#hashtag", []),
+        (
+            "* one\n* *two*\n1. **three**",
+            "* one\n* two\n1. three",
+            [("italic", "two"), ("bold", "three")],
+        ),
+        ("[a cat](https://example.org/c)", "a cat", [("text_link", "a cat")]),
+        ("![alt](http://example.org/c.png)", "alt", [("text_link", "alt")]),
+        ("[a](tg://user?id=8)", "[a](tg://user?id=8)", []),
+        ("[a](javascript:alert)", "[a](javascript:alert)", []),
+        ("[ ] to do", "[ ] to do", []),
+        ("<b>no html</b> &amp;", "<b>no html</b> &amp;", []),
+    ],
+)
+def test_markdown_becomes_entities(markdown: str, text: str, said: Said) -> None:
+    """Broken: an answer shows its marks, loses words, or formats what was not meant."""
+    message = shown(Markdown(markdown))
+    assert message.text == text
+    assert stretches(message) == said
+
+
+def test_a_code_block_keeps_its_language_and_a_link_its_address() -> None:
+    """Broken: code is not coloured, or a link leads elsewhere."""
+    message = shown(Markdown("```py\nx\n```\n[here](https://example.org/a_(b)?c=*d*)"))
+    code, link = message.entities
+    assert code.language == "py"
+    assert link.url == "https://example.org/a_(b)?c=*d*"
+
+
+def test_plain_text_is_shown_literally() -> None:
+    """Broken: a prompt is read as formatting."""
+    prompt = "**a** `b` [c](https://d.org) <b>e</b> _f_"
+    assert shown(prompt) == OutgoingTelegram(text=prompt, entities=[], keyboard=None)
+
+
+@pytest.mark.parametrize("part", ["@somebody and @you", Markdown("**@somebody** and @you")])
+def test_nobody_is_mentioned_by_accident(part: Part) -> None:
+    """Broken: a prompt or an answer notifies people."""
+    text = shown(part).text
+    assert "@s" not in text
+    assert "@y" not in text
+    assert text.replace("\u2060", "") == "@somebody and @you"
+
+
+_DROPPED = re.compile("[\u2028-\u202e\u030a\u0333\u033f]")  # by Telegram's server, before it looks
+_FOUND = re.compile(r"(?<!\w)@[A-Za-z0-9_]{2,32}(?!\w)")
+_CODE = {MessageEntity.CODE, MessageEntity.PRE}
+
+
+def found_by_telegram(message: OutgoingTelegram) -> list[str]:
+    """Return the mentions Telegram's server finds: anywhere but in the code it was told of."""
+    raw = message.text.encode("utf-16-le")
+    for each in message.entities[:ENTITIES_MOST]:
+        if each.type in _CODE:
+            start, end = each.offset * 2, (each.offset + each.length) * 2
+            raw = raw[:start] + " ".encode("utf-16-le") * each.length + raw[end:]
+    return _FOUND.findall(_DROPPED.sub("", raw.decode("utf-16-le")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@@durov",
+        "@\u202edurov",
+        "@\u0333durov",
+        "a\U00010d40@durov",
+        "`a` " * 100 + "`@durov`",
+        "`" * 3 + "\n@durov",
+    ],
+    ids=["twice", "turned around", "a line beneath", "a new digit", "entity 101", "open fence"],
+)
+def test_no_trick_makes_a_mention(text: str) -> None:
+    """Broken: a model that is talked into it, or a name, calls people who are not there."""
+    assert found_by_telegram(shown(Markdown(text))) == []
+    assert found_by_telegram(shown(text)) == []
+
+
+@given(
+    st.lists(
+        st.sampled_from(["@", "ab", "_", "`", "```", "\n", " ", "*", "\u202e", "\u0333", "é", "…"]),
+        max_size=40,
+    ).map("".join),
+    st.integers(1, 60),
+    st.booleans(),
+)
+def test_nothing_that_is_cut_or_bare_mentions_anybody(
+    text: str, most: int, formatted: bool
+) -> None:
+    """Broken: a mention comes about where a long answer is cut, or sent without its formatting."""
+    for part in (text, Markdown(text)):
+        content = Content(body=(part, " ▌"))
+        message = outgoing(content, group=False, most=most, formatted=formatted)
+        assert found_by_telegram(message) == []
+        assert formatted or message.entities == []
+
+
+def test_code_and_addresses_of_mail_keep_their_signs() -> None:
+    """Broken: code copied out of an answer does not run, an address cannot be copied."""
+    text = "```\n@decorator\n```\n`@x` a@b.org"
+    message = shown(Markdown(text))
+    assert message.text == "@decorator\n@x a@b.org"
+
+
+def test_a_moment_is_shown_in_the_readers_own_time() -> None:
+    """Broken: people read times of another country, and countdowns stand still."""
+    message = shown("ready ", Moment(1_700_000_000.9, before="at "), "!")
+    assert message.text == "ready at 22:13 UTC!"
+    [entity] = message.entities
+    assert entity.to_dict() == {
+        "type": "date_time",
+        "offset": 6,
+        "length": 12,
+        "unix_time": 1_700_000_000,
+        "date_time_format": "r",
+    }
+
+
+def test_a_moment_in_a_sentence_is_a_time_of_day_and_one_that_is_not_sure_says_so() -> None:
+    """A sentence would say "at in 4 minutes", and a guess would look like a timetable."""
+    message = shown("at ", Moment(1_700_000_000.9, spread_s=180, clock=True))
+    assert message.text == "at 22:13 UTC ± 3 min"
+    [entity] = message.entities
+    assert (entity.length, entity.date_time_format) == (9, "t")
+
+
+def test_the_mentioned_person_is_notified_in_a_group_only() -> None:
+    """Broken: a ping in a group notifies nobody, or the wrong text is a link."""
+    content = Content(body=("Ready: your picture",), mention="7")
+    [entity] = outgoing(content, group=True).entities
+    assert (entity.type, entity.offset, entity.length) == ("text_mention", 0, 6)
+    assert entity.user is not None
+    assert entity.user.id == 7
+    assert outgoing(content, group=False).entities == []
+    anonymous = Content(body=("Ready",), mention="anonymous-5")
+    assert outgoing(anonymous, group=True).entities == []
+
+
+def test_the_longest_part_gives_way() -> None:
+    """Broken: a long prompt hides where a job stands, or a message is refused as too long."""
+    message = shown("⏳ #3 · ", "🐈" * 5000, " · ready ", Moment(0))
+    assert utf16_length(message.text) <= TEXT_MOST
+    assert utf16_length(message.text) >= TEXT_MOST - 1
+    assert message.text.startswith("⏳ #3 · 🐈")
+    assert message.text.endswith("…" + " · ready 00:00 UTC")
+    file = File(name="a.txt", mime="text/plain", data=b"a")
+    assert utf16_length(shown("🐈" * 5000, files=(file,)).text) <= CAPTION_MOST
+
+
+_MARKS = st.text(alphabet="ab \n*_~`[]()!#>\\@🐈-1.:/ht", max_size=120)
+
+
+@given(
+    st.lists(
+        st.one_of(st.text(), _MARKS.map(Markdown), st.text().map(Strong), st.text().map(Typed)),
+        max_size=6,
+    ),
+    st.booleans(),
+)
+@example([Markdown("**a `b** c`")], False)
+@example([Markdown("***a** b*")], False)
+@example([Markdown("*a **b* c**")], False)
+def test_whatever_is_written_telegram_takes_it(parts: list[Part], group: bool) -> None:
+    """Broken: an answer that is valid for nobody keeps a result from being delivered."""
+    message = outgoing(Content(body=tuple(parts), mention="7"), group=group)
+    assert utf16_length(message.text) <= TEXT_MOST
+    assert len(message.entities) <= ENTITIES_MOST
+    _check_entities(message)
+
+
+@given(st.lists(_MARKS.map(Markdown), min_size=1, max_size=3), st.integers(1, 60))
+def test_a_cut_text_is_whole(parts: list[Part], most: int) -> None:
+    """Broken: cutting a formatted answer leaves an entity in the air or half a character."""
+    message = outgoing(Content(body=tuple(parts)), group=False, most=most)
+    assert utf16_length(message.text) <= most
+    _check_entities(message)
+
+
+def _check_entities(message: OutgoingTelegram) -> None:
+    stretches(message)  # decodes each one: fails on half a character
+    size = utf16_length(message.text)
+    ranges = [(e.offset, e.offset + e.length, e) for e in message.entities]
+    for start, end, _ in ranges:
+        assert 0 <= start < end <= size
+    for start, end, entity in ranges:
+        for other_start, other_end, other in ranges:
+            if start < other_start < end:
+                assert other_end <= end, "entities cross"
+            if entity is not other and start <= other_start and other_end <= end:
+                assert entity.type not in {MessageEntity.CODE, MessageEntity.PRE}
+    assert all(a[0] <= b[0] for a, b in pairwise(ranges))
+
+
+@given(_MARKS)
+def test_no_word_of_an_answer_is_lost(markdown: str) -> None:
+    """Broken: a mark that was none takes words with it."""
+    kept = [sign for sign in markdown if sign in "ab🐈1"]
+    read = [sign for sign in styled(markdown).text if sign in "ab🐈1"]
+    if "](" not in markdown and "```" not in markdown and "~~~" not in markdown:
+        assert read == kept
+
+
+@pytest.mark.parametrize("sign", ["*", "_", "`", "[", "**a ", "`a``b", "[a](", "~~", "\\", "- *"])
+def test_a_hostile_answer_is_read_in_time(sign: str) -> None:
+    """Broken: an answer made of marks blocks the whole bot for minutes."""
+    text = sign * (200_000 // len(sign))
+    assert len(styled(text).text) <= len(text)
+
+
+@pytest.mark.parametrize("data", ["", "cancel", "cancel:", "cancel:x", "a b:1", "x:1:2:3", "c:²"])
+def test_a_button_of_another_age_is_not_read(data: str) -> None:
+    """Broken: data of an earlier version or of nobody reaches a command."""
+    assert pressed(data) is None
+
+
+def test_a_button_carries_all_it_needs() -> None:
+    """Broken: buttons on old messages do nothing after a restart."""
+    row = (Button(command="cancel", job_id=10**17, label="x", danger=True),)
+    second = Button(command="upscale", job_id=12, label="U2", number=2)
+    keyboard = shown("x", buttons=((), row)).keyboard
+    assert keyboard is not None
+    [[button]] = keyboard.inline_keyboard
+    assert pressed(str(button.callback_data)) == ("cancel", {"id": 10**17})
+    assert len(str(button.callback_data)) <= 64
+    numbered = shown("x", buttons=((second,),)).keyboard
+    assert numbered is not None
+    data = str(numbered.inline_keyboard[0][0].callback_data)
+    assert pressed(data) == ("upscale", {"id": 12, "number": 2})

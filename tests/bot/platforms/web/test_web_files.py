@@ -1,0 +1,209 @@
+"""Files over HTTP: whole or a range, in pieces, and nobody's memory but a piece each."""
+
+import asyncio
+import contextlib
+import random
+import socket
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from bot.chat.api.content import Content
+from bot.chat.records.message_records import MIGRATIONS
+from bot.chat.records.stored_chat_log import SqliteLog
+from bot.platforms.web.files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sendable
+from bot.platforms.web.platform import Web
+from queueing.core.requests import File
+from queueing.store import open_database
+from tests.bot.platforms.web.web_client import running
+from tests.fakes.door import ScriptedDoor
+
+FILE = File(name="film.bin", mime="video/mp4", data=random.Random(3).randbytes(3 * PIECE + 17))
+SIZE = len(FILE.data)
+WAIT_S = 60.0
+
+
+class House:
+    """A server with one file, on a loopback port; counts what is read of it."""
+
+    def __init__(self, sender: FileSender, file: Sendable | None = None) -> None:
+        self.sender = sender
+        self.file = file or sendable(FILE, tag="tag")
+        self.read = 0
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        app = web.Application()
+        app.router.add_get("/file", self._answer)
+        self.runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self.runner.setup()
+        site = web.TCPSite(self.runner, "127.0.0.1", 0)
+        await site.start()
+        port = self.runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{port}/file"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        async def piece(start: int, length: int) -> bytes | None:
+            data = await self.file.piece(start, length)
+            self.read += len(data or b"")
+            return data
+
+        counted = Sendable(
+            name=self.file.name,
+            mime=self.file.mime,
+            size=self.file.size,
+            tag=self.file.tag,
+            piece=piece,
+        )
+        return await self.sender.send(request, counted, whose="ada", headers={"X-Mine": "yes"})
+
+    def unread(self) -> socket.socket:
+        """Ask for the file and never read the answer."""
+        asked = socket.socket()
+        asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        asked.connect(("127.0.0.1", URL(self.url).port))
+        asked.sendall(b"GET /file HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        return asked
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "part"),
+    [
+        (None, 200, (0, SIZE)),
+        ("bytes=0-", 206, (0, SIZE)),
+        ("bytes=0-9", 206, (0, 10)),
+        (f"bytes={PIECE - 1}-{2 * PIECE}", 206, (PIECE - 1, 2 * PIECE + 1)),
+        (f"bytes={SIZE - 1}-{10**30}", 206, (SIZE - 1, SIZE)),
+        ("bytes=-5", 206, (SIZE - 5, SIZE)),
+        (f"bytes={SIZE}-", 416, None),
+        ("bytes=9-3", 200, (0, SIZE)),
+        ("bytes=0-1,5-6", 200, (0, SIZE)),
+        ("lines=1-2", 200, (0, SIZE)),
+    ],
+)
+async def test_a_range_is_exactly_that_part(
+    asked: str | None, status: int, part: tuple[int, int] | None
+) -> None:
+    """A film could not be wound forward, or a broken download not be gone on with."""
+    async with House(FileSender()) as house, aiohttp.ClientSession() as session:
+        headers = {"Range": asked} if asked else {}
+        async with session.get(house.url, headers=headers) as answer:
+            assert answer.status == status
+            body = await answer.read()
+            if part is None:
+                assert answer.headers["Content-Range"] == f"bytes */{SIZE}"
+                return
+            assert body == FILE.data[slice(*part)]
+            assert answer.headers["Accept-Ranges"] == "bytes"
+            assert answer.headers["X-Mine"] == "yes"
+            if status == 206:
+                first, after = part
+                assert answer.headers["Content-Range"] == f"bytes {first}-{after - 1}/{SIZE}"
+
+
+async def test_a_part_of_another_version_is_the_whole_of_this_one() -> None:
+    """Two versions of a file would be joined into one that is neither."""
+    async with House(FileSender()) as house, aiohttp.ClientSession() as session:
+        for tag, status in (('"tag"', 206), ('"other"', 200)):
+            headers = {"Range": "bytes=5-9", "If-Range": tag}
+            async with session.get(house.url, headers=headers) as answer:
+                assert answer.status == status
+
+
+async def test_what_a_browser_has_is_not_sent_again_and_a_head_has_no_body() -> None:
+    """Every opening of the page would fetch all pictures again."""
+    async with House(FileSender()) as house, aiohttp.ClientSession() as session:
+        async with session.get(house.url, headers={"If-None-Match": '"tag"'}) as answer:
+            assert (answer.status, await answer.read()) == (304, b"")
+        async with session.head(house.url) as answer:
+            assert answer.headers["Content-Length"] == str(SIZE)
+        assert house.read == 0
+
+
+async def test_downloads_that_nobody_reads_hold_a_piece_each_and_are_ended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Sixty unread downloads of 25 MB took three gigabytes, for as long as they liked."""
+    data = bytes(40 * PIECE)
+    large = sendable(File(name="a", mime="b", data=data), tag="t")
+    async with House(FileSender(piece_s=3.0), large) as house:
+        unread = [house.unread() for _ in range(3 * AT_ONCE_EACH)]
+        try:
+            # Its turn comes when those before it were ended for not reading.
+            async with (
+                asyncio.timeout(WAIT_S),
+                aiohttp.ClientSession() as session,
+                session.get(house.url) as answer,
+            ):
+                assert await answer.read() == data
+        finally:
+            for each in unread:
+                each.close()
+        # What the kernel holds for a connection comes on top of the piece.
+        assert house.read - len(data) < len(unread) * 15 * PIECE
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_so_many_downloads_run_at_once() -> None:
+    """Each takes memory; one person could take everybody's."""
+    turns = Turns(each=2, overall=3)
+    holding = contextlib.AsyncExitStack()
+    for whose in ("ada", "ada", "ben"):
+        await holding.enter_async_context(turns.of(whose))
+
+    async def next_one(whose: str) -> str:
+        async with turns.of(whose):
+            return whose
+
+    waiting = [asyncio.create_task(next_one(whose)) for whose in ("ada", "cyd")]
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+    await holding.aclose()
+    async with asyncio.timeout(WAIT_S):
+        assert await asyncio.gather(*waiting) == ["ada", "cyd"]
+
+
+async def test_a_file_that_goes_while_it_is_sent_is_cut_not_short() -> None:
+    """Half a picture would pass for the whole one."""
+    left = [FILE.data[:PIECE]]
+
+    async def piece(_start: int, _length: int) -> bytes | None:
+        return left.pop() if left else None
+
+    file = Sendable(name="a", mime="b", size=SIZE, tag="t", piece=piece)
+    async with (
+        House(FileSender(), file) as house,
+        aiohttp.ClientSession() as session,
+        session.get(house.url) as answer,
+    ):
+        with pytest.raises(aiohttp.ClientError):
+            await answer.read()
+
+
+async def test_files_of_the_page_come_from_the_database_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reader would have the whole file read into memory."""
+    database = await open_database(f"sqlite:///{tmp_path}/a.sqlite", migrations=(MIGRATIONS,))
+    log = SqliteLog(database)
+    monkeypatch.setattr(log, "file", None)  # which reads the whole of it
+    async with running(Web(port=0, log=log), ScriptedDoor()) as page:
+        ref = await page.send("local", Content(files=(FILE,)))
+        entry = await log.get("local", ref.message)
+        assert entry is not None
+        assert entry.shown is not None
+        url = f"{page.url}files/{entry.shown.files[0].id}"
+        async with aiohttp.ClientSession() as session:
+            async with session.get(url) as answer:
+                assert await answer.read() == FILE.data
+            async with session.get(url, headers={"Range": "bytes=7-8"}) as answer:
+                assert (answer.status, await answer.read()) == (206, FILE.data[7:9])
+    await database.aclose()

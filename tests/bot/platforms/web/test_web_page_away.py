@@ -1,0 +1,71 @@
+"""The page in a real Chromium while its server is away: what it says, and what is done meanwhile."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from bot.chat.api.content import Content, Moment
+from bot.chat.records.chat_log import MemoryLog
+from bot.platforms.web.platform import Web
+from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
+from tests.bot.platforms.web.web_client import picture, running
+from tests.fakes.chromium import Chromium
+from tests.fakes.door import ScriptedDoor
+from tests.fakes.ports import port_of
+
+__all__ = ["chromium", "stage"]  # fixtures of the page's own tests
+pytestmark = pytest.mark.browser
+
+STATES = """window.states = [], window.tries = 0;
+  const { WebSocket: Real } = window;
+  window.WebSocket = class extends Real { constructor(...args) { super(...args); window.tries += 1; } };
+  new MutationObserver(() => states.push(document.getElementById("connection-text").textContent))
+    .observe(document.getElementById("connection-text"), { childList: true });"""
+
+
+async def test_work_goes_on_while_the_server_is_away(chromium: Chromium, tmp_path: Path) -> None:
+    """The state would flicker, times count down to what nobody knows, and a picture be lost."""
+    log, door, path = MemoryLog(), ScriptedDoor(), tmp_path / "start.png"
+    await asyncio.to_thread(path.write_bytes, picture().data)
+    port = port_of(door)
+    async with chromium.page() as page:
+        async with running(Web(port=port, log=log), door) as web:
+            await page.goto(web.url)
+            await page.wait_text("Connected")
+            moment = Moment(time.time() + 300, before="at ")
+            await web.send("local", Content(body=("ready ", moment)))
+            await page.wait_text("(in ", ".moment")
+            await page.evaluate(STATES)
+        await page.wait_text("Connection lost. Reconnecting…", "#connection")
+        await page.wait("!document.querySelector('.moment').innerText.includes('(in')")
+        await page.set_files("#file", path)
+        await page.wait("document.querySelector('#attached .busy') !== null")
+        await page.click("#text")
+        await page.type("/image like this")
+        await page.wait("performance.getEntriesByName(`${location.origin}/upload`).length === 1")
+        await page.wait("window.tries >= 3")
+        assert await page.evaluate("states") == ["Connection lost. Reconnecting…"]
+        assert await page.text("#notice") == ""
+        async with running(Web(port=port, log=log), door):
+            await page.wait_text("Connected")
+            await page.wait("document.querySelector('#attached .done') !== null")
+            await page.wait_text("(in", ".moment")
+            await page.press("Enter")
+            call = await door.taken()
+            assert call.text == "like this"
+            assert await call.files[0].read() == picture().data
+            await page.wait("document.querySelector('.message.pending') === null")
+            assert await page.evaluate("document.querySelectorAll('.message').length") == 2
+
+
+async def test_a_line_that_comes_back_before_its_connection_broke_is_connected(
+    stage: Stage,
+) -> None:
+    """A moment without a network would leave "Connection lost" standing over a page that works."""
+    page = stage.page
+    await page.evaluate("dispatchEvent(new Event('offline'))")
+    await page.wait_text("Connection lost", "#connection")
+    await page.evaluate("dispatchEvent(new Event('online'))")
+    await page.wait_text("Connected", "#connection")

@@ -1,0 +1,131 @@
+"""The page in a real Chromium without a mouse: the ways between messages, and what is heard."""
+
+import pytest
+
+from bot.chat.api.content import Button, Content, Markdown
+from bot.platforms.web.platform import Web
+from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium, stage
+from tests.bot.platforms.web.web_client import picture, running
+from tests.fakes.chromium import Chromium
+from tests.fakes.door import ScriptedDoor
+
+__all__ = ["chromium", "stage"]  # fixtures of the page's own tests
+pytestmark = pytest.mark.browser
+
+AGAIN = Button(command="again", job_id=7, label="🔁 Again")
+DELETE = Button(command="delete", job_id=7, label="🗑️ Delete", danger=True)
+FOCUSED = "document.activeElement"
+MESSAGE = f"{FOCUSED}.closest('.message')?.querySelector('.body').innerText"
+SMALL = """[...document.querySelectorAll("button, input, textarea, a.button")]
+  .filter((node) => node.checkVisibility() && !node.closest(".line"))
+  .filter((node) => { const box = node.getBoundingClientRect(); return box.width < 24 || box.height < 24; })
+  .map((node) => node.outerHTML)"""
+
+
+async def _three(stage: Stage) -> None:
+    for words in ("first", "second", "third"):
+        await stage.show(Content(body=(words,), buttons=((AGAIN, DELETE),)))
+
+
+async def test_keys_go_from_message_to_message_and_back_to_the_text(stage: Stage) -> None:
+    """Without a mouse, ten presses of Tab would lie between a person and their last picture."""
+    page = stage.page
+    await _three(stage)
+    await page.click("#text")
+    await page.type("a draft")
+    for words in ("third", "second", "first", "first"):
+        await page.press("ArrowUp", alt=True)
+        assert await page.evaluate(MESSAGE) == words
+    await page.press("ArrowDown")  # Alt is not needed any more once a message has the focus
+    assert await page.evaluate(MESSAGE) == "second"
+    await page.press("Escape")
+    assert await page.evaluate(f"{FOCUSED}.id") == "text"
+    await page.press("ArrowUp", alt=True)
+    await page.press("ArrowDown", alt=True)
+    assert await page.evaluate(f"[{FOCUSED}.id, {FOCUSED}.value].join()") == "text,a draft"
+
+
+async def test_a_message_is_one_stop_until_it_is_entered(stage: Stage) -> None:
+    """Every button of every message would stand between the text and the header."""
+    page = stage.page
+    await _three(stage)
+    await page.click("#text")
+    await page.evaluate("document.getElementById('attach').disabled = true")
+    for words in ("third", "second"):
+        await page.press("Tab", shift=True)
+        assert await page.evaluate(f"{FOCUSED}.className") == "message"
+        assert await page.evaluate(MESSAGE) == words
+    for label in ("🔁 Again", "🗑️ Delete"):
+        await page.press("Tab")
+        assert await page.evaluate(f"{FOCUSED}.innerText") == label
+
+
+async def test_what_is_drawn_into_the_entered_message_can_be_reached(stage: Stage) -> None:
+    """A message that gets new buttons while somebody is in it would keep them to itself."""
+    page = stage.page
+    ref = await stage.show(Content(body=("waiting",), buttons=((DELETE,),)))
+    await page.click("#text")
+    await page.press("ArrowUp", alt=True)
+    await stage.web.edit(ref, Content(body=("done",), buttons=((AGAIN, DELETE),)))
+    await page.wait_text("Again", LAST)
+    await page.press("Tab")
+    assert await page.evaluate(f"{FOCUSED}.innerText") == "🔁 Again"
+
+
+async def test_a_message_says_whose_it_is_and_its_buttons_say_no_signs(stage: Stage) -> None:
+    """A screen reader would read "clockwise arrows Again", and not who is speaking."""
+    page = stage.page
+    await stage.say("/image a cat")
+    await stage.show(Content(body=("a cat",), buttons=((AGAIN,),)))
+    labels = "[...document.querySelectorAll('.message')].map((node) => node.ariaLabel)"
+    assert await page.evaluate(labels) == ["You: /image a cat", "Usher: a cat"]
+    tree = (await page.call("Accessibility.getFullAXTree"))["nodes"]
+    names = [node["name"]["value"].strip() for node in tree
+             if node.get("role", {}).get("value") == "button" and not node.get("ignored")]  # fmt: skip
+    assert "Again" in names
+    assert not any(sign in name for name in names for sign in "🔁🗑️")
+
+
+async def test_everything_to_press_is_large_enough_for_a_finger(stage: Stage) -> None:
+    """A target below 24 pixels is missed (WCAG 2.2)."""
+    page = stage.page
+    await page.look(width=390, height=844, phone=True)
+    files = (picture("1.png"), picture("2.png", shade=9))
+    body = (Markdown("See [this](https://example.org).\n\n```\ncode\n```"),)
+    await stage.show(Content(body=body, files=files, buttons=((AGAIN, DELETE),)))
+    await page.click(f"{LAST} .meta .plain")
+    await stage.say("and this?")
+    await page.wait("document.querySelector('.quote:not([hidden])') !== null")
+    assert await page.evaluate(SMALL) == []
+
+
+async def test_the_list_below_the_text_is_announced_and_allowed_there(stage: Stage) -> None:
+    """A field of several lines is no combobox: readers of the page would be told of keys it lacks."""
+    page = stage.page
+    assert await page.evaluate("document.getElementById('text').role") is None
+    assert not await page.evaluate("document.getElementById('text').hasAttribute('aria-expanded')")
+    await page.type("/im")
+    await page.wait_text("to choose from with the arrow keys", "#announce")
+
+
+async def test_the_page_to_sign_in_has_its_landmark(chromium: Chromium) -> None:
+    """Readers of the page jump to its main part, and would find none."""
+    shown = "[...document.querySelectorAll('main')].filter((node) => node.checkVisibility())"
+    web = Web(port=0, token="correct-horse-battery-staple")
+    async with running(web, ScriptedDoor()), chromium.page() as page:
+        await page.goto(web.url)
+        await page.wait_text("Sign in")
+        assert await page.evaluate(f"{shown}.map((node) => node.id)") == ["signin"]
+
+
+async def test_a_marked_choice_is_told_apart_by_enough_contrast(stage: Stage) -> None:
+    """What a command does could not be read in the very line that is marked."""
+    page = stage.page
+    await page.type("/im")
+    await page.wait("document.querySelector('#choices [aria-selected=true]') !== null")
+    colors = """(() => {
+      const row = document.querySelector("#choices [aria-selected=true]");
+      return [row, row.querySelector(".help")].map((node) => getComputedStyle(node).color);
+    })()"""
+    row, words = await page.evaluate(colors)
+    assert row == words

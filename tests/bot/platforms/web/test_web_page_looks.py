@@ -1,0 +1,129 @@
+"""The page in a real Chromium: what helps to read, to choose among pictures and to come back."""
+
+import time
+
+import pytest
+
+from bot.chat.api.content import Bar, Button, Content, Markdown, Moment, Strong, Typed
+from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
+from tests.bot.platforms.web.web_client import picture
+
+__all__ = ["chromium", "stage"]  # fixtures of the page's own tests
+pytestmark = pytest.mark.browser
+
+
+async def test_several_pictures_are_numbered_and_paged_without_a_keyboard(stage: Stage) -> None:
+    """On a phone nobody could tell which picture "Vary 2" means, or see the next one large."""
+    page = stage.page
+    files = tuple(picture(f"{at}.png", shade=40 * at) for at in (1, 2, 3))
+    await stage.show(Content(body=("three",), files=files))
+    numbers = "[...document.querySelectorAll('.picture')].map((node) => node.dataset.number).join()"
+    assert await page.evaluate(numbers) == "1,2,3"
+    await page.click(".picture[data-number='2']")
+    await page.wait_text("2/3", "#large-name")
+    await page.click("#large-after")
+    await page.wait_text("3/3", "#large-name")
+    await page.click("#large-after")
+    await page.wait_text("1/3", "#large-name")
+    await page.evaluate(SWIPE)
+    await page.wait_text("2/3", "#large-name")
+    assert await page.evaluate("document.getElementById('large').open")
+
+
+SWIPE = """(() => {
+  const stage = document.getElementById("large-stage");
+  const at = (clientX) => ({ clientX, clientY: 300, isPrimary: true, bubbles: true });
+  stage.dispatchEvent(new PointerEvent("pointerdown", at(500)));
+  stage.dispatchEvent(new PointerEvent("pointerup", at(300)));
+  document.getElementById("large-picture").click();
+})()"""
+
+
+async def test_one_picture_has_neither_number_nor_neighbours(stage: Stage) -> None:
+    """Buttons that do nothing would be pressed."""
+    page = stage.page
+    await stage.show(Content(body=("one",), files=(picture("1.png"),)))
+    assert await page.evaluate("document.querySelector('.picture').dataset.number") is None
+    await page.click(".picture")
+    assert await page.evaluate("document.getElementById('large-after').hidden")
+
+
+async def test_an_address_is_a_link_and_can_be_copied(stage: Stage) -> None:
+    """An invitation would have to be marked by hand, across a line's end."""
+    page = stage.page
+    link = "http://127.0.0.1:8080/?token=a-b_c"
+    await stage.show(Content(body=(f"This link signs Ada in: {link}\nAnyone who has it is Ada.",)))
+    made = "(({ href, rel, target, textContent }) => [href, rel, target, textContent].join(' '))"
+    shown = await page.evaluate(f"{made}(document.querySelector('.line a'))")
+    assert shown == f"{link} noopener noreferrer _blank {link}"
+    assert await page.evaluate("document.querySelectorAll('.copy-link').length") == 1
+    await page.wait_text("Anyone who has it is Ada.")
+
+
+async def test_a_commands_name_writes_it_into_the_field(stage: Stage) -> None:
+    """A newcomer would have to type what stands before their eyes."""
+    page = stage.page
+    await stage.show(Content(body=(Strong("Pictures"), "\n", Typed("/image"), " <prompt>")))
+    assert await page.text(".line strong") == "Pictures"
+    await page.click(".typed")
+    await page.wait("document.getElementById('text').value === '/image '")
+
+
+async def test_progress_is_a_real_bar_and_numbers_stay_beside_their_units(stage: Stage) -> None:
+    """Five signs show nothing of the first tenth, and "17" would stand on another line than "GB"."""
+    page = stage.page
+    await stage.show(Content(body=("step 4/80 ", Bar(0.05), " · 17 GB, 13 s, 4 steps")))
+    assert await page.evaluate("document.querySelector('progress').value") == 0.05
+    assert "17\u00a0GB, 13\u00a0s, 4 steps" in await page.text(".line")
+
+
+async def test_what_had_passed_when_it_was_told_does_not_count_down(stage: Stage) -> None:
+    """A log of the past would say "now" beside everything of the last seconds."""
+    await stage.show(Content(body=(Moment(time.time() - 3), " · ban")))
+    assert "now" not in await stage.page.text(".line")
+
+
+async def test_no_room_is_kept_for_times_that_are_hidden(stage: Stage) -> None:
+    """A screen would hold three exchanges and look unfinished."""
+    page = stage.page
+    for words in ("first", "second"):
+        await stage.show(Content(body=(words,)))
+    gap = """(() => {
+      const [first, second] = document.querySelectorAll(".bubble");
+      return second.getBoundingClientRect().top - first.getBoundingClientRect().bottom;
+    })()"""
+    assert await page.evaluate(gap) <= 26
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+async def test_nothing_lies_over_anything_on_a_phone(stage: Stage, language: str) -> None:
+    """Times would stand in the next bubble, and long words run out of theirs."""
+    page = stage.page
+    await page.look(width=390, height=844, phone=True)
+    if language == "de":
+        async with page.reloads():
+            stage.door.choose("web:local", "de")
+    word = "Donaudampfschifffahrtsgesellschaftskapitaensmuetzenabzeichen" * 2
+    button = Button(command="again", job_id=1, label=word[:50])
+    for body in (("short",), (word,), (Markdown(f"# {word}\n\n- {word}"),), ("last",)):
+        await stage.show(Content(body=body, buttons=((button,),)))
+    assert await page.evaluate(OVERLAPS) == []
+    wide = "[...document.querySelectorAll('body *')].filter((node) => node.checkVisibility())"
+    wide += ".filter((node) => node.getBoundingClientRect().right > 390.5).map((node) => node.outerHTML)"
+    assert await page.evaluate(wide) == []
+
+
+OVERLAPS = """(() => {
+  const parts = [...document.querySelectorAll(".bubble, .meta")].map((node) => [node, node.getBoundingClientRect()]);
+  return parts.slice(1).flatMap(([node, box], at) =>
+    parts[at][1].bottom > box.top + 0.5 ? [`${parts[at][0].innerText} / ${node.innerText}`] : []);
+})()"""
+
+
+async def test_the_page_speaks_the_language_its_reader_chose(stage: Stage) -> None:
+    """The bot would speak German and the page around it English."""
+    page = stage.page
+    async with page.reloads():
+        stage.door.choose("web:local", "de")
+    await page.wait_text("Verbunden")
+    assert await page.evaluate("document.documentElement.lang") == "de"

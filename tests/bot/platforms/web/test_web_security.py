@@ -1,0 +1,569 @@
+"""What a hostile page, user or neighbour could try with the web chat, one row each."""
+
+import asyncio
+import contextlib
+import gzip
+import json
+import logging
+import random
+import tracemalloc
+from collections.abc import AsyncIterator, Mapping
+from io import BytesIO
+
+import aiohttp
+import pytest
+from aiohttp import web
+from multidict import CIMultiDictProxy
+from yarl import URL
+
+from bot.chat.api.base import MessageRef
+from bot.chat.api.content import Content
+from bot.chat.records.chat_log import MemoryLog
+from bot.people.web_people import FixedPeople, WebPerson
+from bot.platforms.web import tab as web_tab
+from bot.platforms.web.guard import Bucket, host_allowed, origin_allowed
+from bot.platforms.web.listener import Listener
+from bot.platforms.web.platform import Web
+from bot.platforms.web.server import MAX_TABS, TOO_MANY_TABS
+from bot.platforms.web.tab import FRAMES_BURST, NOT_KNOWN
+from bot.platforms.web.wire import MAX_FILES, MAX_UPLOAD
+from queueing.core.requests import File
+from tests.bot.platforms.web.web_client import Tab, picture, running, tab
+from tests.fakes.door import ScriptedDoor
+
+TOKEN = "correct-horse-battery-staple"
+Headers = Mapping[str, str]
+
+
+@pytest.fixture
+def door() -> ScriptedDoor:
+    return ScriptedDoor()
+
+
+# ---------------------------------------------------------------- names and origins
+
+
+@pytest.mark.parametrize(
+    ("header", "loopback", "allowed"),
+    [
+        ("127.0.0.1:8080", True, True),
+        ("localhost:8080", True, True),
+        ("[::1]:8080", True, True),
+        ("usher.example", True, True),
+        ("evil.example:8080", True, False),
+        ("evil.example:8080", False, False),
+        ("127.0.0.1.evil.example", True, False),
+        ("192.168.1.5:8080", True, False),
+        ("192.168.1.5:8080", False, True),
+        ("usher.example@evil.example", True, False),
+        ("evil.example#localhost", True, False),
+        ("evil.example@127.0.0.1", True, False),
+        ("evil.example@127.0.0.1:8080", True, False),
+        ("127.0.0.1:8080/evil", True, False),
+        ("127.0.0.1 :8080", True, False),
+        ("127.0.0.1:port", True, False),
+        ("127.0.0.1\t", True, False),
+        ("[::1", True, False),
+        ("", True, False),
+    ],
+)
+def test_only_our_own_names_are_answered(header: str, loopback: bool, allowed: bool) -> None:
+    """A hostile site could point its name at our address and read the chat as its own."""
+    assert host_allowed(header, loopback=loopback, names={"usher.example"}) is allowed
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [
+        ("http://127.0.0.1:8080", True),
+        ("https://127.0.0.1:8080", True),
+        ("http://127.0.0.1:3000", False),
+        ("HTTP://127.0.0.1:8080", False),
+        ("http://127.0.0.1:8080/", False),
+        ("http://evil@127.0.0.1:8080", False),
+        ("http://localhost:8080", False),
+        ("https://evil.example", False),
+        ("null", False),
+        ("", False),
+        ("file://127.0.0.1:8080", False),
+        (None, False),
+    ],
+)
+def test_only_our_own_page_is_listened_to(origin: str | None, allowed: bool) -> None:
+    """Any open web page could send requests in the name of the person who opened it."""
+    assert origin_allowed(origin, "127.0.0.1:8080") is allowed
+
+
+def test_a_page_reached_by_tls_is_not_one_in_the_clear() -> None:
+    """Somebody on the way could put a page of theirs beside ours and speak in its name."""
+    assert origin_allowed("https://usher.example", "usher.example", "https")
+    assert not origin_allowed("http://usher.example", "usher.example", "https")
+    assert origin_allowed("https://usher.example", "Usher.Example")  # a proxy that tells nothing
+
+
+@pytest.mark.parametrize("path", ["", "static/app.js", "socket", "files/x"])
+async def test_a_rebound_name_reaches_nothing(door: ScriptedDoor, path: str) -> None:
+    """The check of names would be missing on a route."""
+    async with running(Web(port=0), door) as web:
+        status, _, _ = await _get(web, path, {"Host": "evil.example"})
+        assert status == 403
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", None])
+async def test_another_page_can_neither_connect_nor_upload(
+    door: ScriptedDoor, origin: str | None
+) -> None:
+    """Another site could read and write a person's chat through their own browser."""
+    headers = {"Origin": origin} if origin else {}
+    async with running(Web(port=0), door) as web, aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(f"{web.url}socket", headers=headers)
+        assert refused.value.status == 403
+        async with session.post(f"{web.url}upload", data=b"x", headers=headers) as answer:
+            assert answer.status == 403
+
+
+# ---------------------------------------------------------------- headers
+
+
+@pytest.mark.parametrize("path", ["", "static/app.js", "static/none", "files/none", "nowhere"])
+async def test_every_answer_carries_the_protecting_headers(door: ScriptedDoor, path: str) -> None:
+    """Some answer could be framed, sniffed as a page, or run a script."""
+    async with running(Web(port=0), door) as web:
+        _, headers, _ = await _get(web, path)
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+
+
+async def test_the_page_has_no_inline_code_and_nothing_from_elsewhere(door: ScriptedDoor) -> None:
+    """The content policy would break the page, or have to be loosened for it."""
+    async with running(Web(port=0), door) as web:
+        _, _, page = await _get(web, "")
+        text = page.decode()
+        assert " style=" not in text
+        assert " on" not in text.replace(" one ", "").partition("<body>")[2].replace(" only", "")
+        assert text.count("<script") == text.count('<script type="module" src="/static/')
+        assert "http" not in text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "static/../web.py",
+        "static/%2e%2e/platforms/web.py",
+        "static/..%2f..%2fpyproject.toml",
+        "static//etc/passwd",
+        "static/__init__.py",
+        "files/..%2f..%2fetc%2fpasswd",
+    ],
+)
+async def test_no_path_leads_out_of_the_page(door: ScriptedDoor, path: str) -> None:
+    """Anybody could read the server's files."""
+    async with running(Web(port=0), door) as web:
+        status, _, body = await _get(web, path)
+        assert status == 404
+        assert b"import" not in body
+
+
+# ---------------------------------------------------------------- people
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.5", "gpu-box"])
+def test_an_address_open_to_others_needs_a_token(host: str) -> None:
+    """A default setting would give the GPUs to everybody on the network."""
+    with pytest.raises(ValueError, match="token"):
+        Web(host=host)
+    Web(host=host, token=TOKEN)
+
+
+def test_a_token_that_could_be_guessed_is_refused() -> None:
+    """A short token would be found by trying."""
+    with pytest.raises(ValueError, match="16 characters"):
+        Web(token="secret")
+
+
+async def test_a_stranger_gets_the_bare_page_and_nothing_else(door: ScriptedDoor) -> None:
+    """Without a token one could read the chat or make requests."""
+    log = MemoryLog()
+    async with running(Web(port=0, token=TOKEN, log=log), door) as web:
+        ref = await web.send("local", Content(files=(picture(),)))
+        file = await _file_id(log, ref)
+        assert (await _get(web, ""))[0] == 200
+        assert (await _get(web, f"files/{file}"))[0] == 401
+        assert (await _get(web, f"files/{file}", {"Cookie": "usher=wrong"}))[0] == 401
+        for cookie in (None, "wrong", ""):
+            async with tab(web, greet=False, cookie=cookie) as page:
+                await page.send(type="hello")
+                assert await _close_code(page) == NOT_KNOWN
+        async with aiohttp.ClientSession() as session:
+            headers = {"Origin": web.url.rstrip("/")}
+            async with session.post(f"{web.url}upload", data=b"x", headers=headers) as answer:
+                assert answer.status == 401
+    assert door.keys == []
+
+
+async def test_a_link_with_a_token_signs_in_once(door: ScriptedDoor) -> None:
+    """The token would stay in the address, or the cookie could be read or sent by other pages."""
+    async with running(Web(port=0, token=TOKEN), door) as web, aiohttp.ClientSession() as session:
+        async with session.get(f"{web.url}?token={TOKEN}", allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/")
+            cookie = answer.headers["Set-Cookie"]
+            assert "HttpOnly" in cookie
+            assert "SameSite=Strict" in cookie
+            assert "Secure" not in cookie
+        async with tab(web, cookie=TOKEN) as page:
+            await page.say("hello")
+            assert (await door.taken()).user == "web:local"
+
+
+async def test_a_cookie_set_behind_https_never_travels_in_the_clear(door: ScriptedDoor) -> None:
+    """Behind a proxy with TLS the token could leak over plain HTTP."""
+    async with running(Web(port=0, token=TOKEN), door) as web, aiohttp.ClientSession() as session:
+        headers = {"X-Forwarded-Proto": "https"}
+        link = f"{web.url}?token={TOKEN}"
+        async with session.get(link, headers=headers, allow_redirects=False) as answer:
+            assert "Secure" in answer.headers["Set-Cookie"]
+
+
+async def test_a_wrong_token_sets_no_cookie(door: ScriptedDoor) -> None:
+    """A guess would replace a good sign-in, or be accepted."""
+    async with running(Web(port=0, token=TOKEN), door) as web:
+        _, headers, _ = await _get(web, "?token=wrong")
+        assert headers["Location"] == "/#refused"
+        assert "Set-Cookie" not in headers
+
+
+async def test_nothing_writes_a_token_to_the_log(
+    door: ScriptedDoor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Everybody who reads the log could sign in."""
+    caplog.set_level(logging.DEBUG)
+    async with running(Web(port=0, token=TOKEN), door) as web:
+        await _get(web, f"?token={TOKEN}")
+        async with tab(web, cookie=TOKEN) as page:
+            await page.say("hello")
+            await page.next("taken")
+    assert TOKEN not in caplog.text
+
+
+async def test_a_person_taken_off_the_list_is_out_at_once(door: ScriptedDoor) -> None:
+    """An open page would go on working after its token was taken back."""
+    people = _People()
+    async with running(Web(port=0, people=people), door) as web, tab(web, cookie=TOKEN) as page:
+        await page.say("hello")
+        await page.next("taken")
+        people.gone = True
+        await page.say("still here?")
+        assert await _close_code(page) == NOT_KNOWN
+    assert len(door.keys) == 1
+
+
+async def test_a_large_picture_arrives_whole(door: ScriptedDoor) -> None:
+    """A big result would break the answer or arrive cut."""
+    log = MemoryLog()
+    file = File(name="big.png", mime="image/png", data=random.Random(7).randbytes(5_000_000))
+    async with running(Web(port=0, log=log), door) as web:
+        name = await _file_id(log, await web.send("local", Content(files=(file,))))
+        _, headers, body = await _get(web, f"files/{name}")
+        assert body == file.data
+        assert headers["Cache-Control"] == "private, no-cache"  # nothing shown after it is deleted
+
+
+async def test_files_of_others_are_not_found(door: ScriptedDoor) -> None:
+    """Who learns a picture's address could see it without being its owner."""
+    log = MemoryLog()
+    people = FixedPeople(
+        {"a" * 20: WebPerson(id="ada", name="A"), "b" * 20: WebPerson(id="ben", name="B")}
+    )
+    async with running(Web(port=0, people=people, log=log), door) as web:
+        file = await _file_id(log, await web.send("ada", Content(files=(picture(),))))
+        assert (await _get(web, f"files/{file}", {"Cookie": f"usher={'a' * 20}"}))[0] == 200
+        assert (await _get(web, f"files/{file}", {"Cookie": f"usher={'b' * 20}"}))[0] == 404
+
+
+async def test_people_cannot_share_a_key(door: ScriptedDoor) -> None:
+    """With another's key one would be handed the job it belongs to."""
+    people = FixedPeople(
+        {"a" * 20: WebPerson(id="ada", name="A"), "b" * 20: WebPerson(id="ben", name="B")}
+    )
+    async with running(Web(port=0, people=people), door) as web:
+        for token in ("a" * 20, "b" * 20):
+            async with tab(web, cookie=token) as page:
+                await page.say("/image cat", "0" * 32)
+                await page.next("taken")
+    assert len(set(door.keys)) == 2
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize(
+    ("mime", "served"),
+    [
+        ("image/png", "image/png"),
+        ("image/svg+xml", "application/octet-stream"),
+        ("text/html", "application/octet-stream"),
+        ("text/html; charset=utf-8", "application/octet-stream"),
+    ],
+)
+async def test_only_harmless_pictures_are_shown_in_place(
+    door: ScriptedDoor, mime: str, served: str
+) -> None:
+    """A file made by a model or a stranger could run as a page of the bot."""
+    log = MemoryLog()
+    file = File(name='a"b\r\nX: y.html', mime=mime, data=b"<script>alert(1)</script>")
+    async with running(Web(port=0, log=log), door) as web:
+        name = await _file_id(log, await web.send("local", Content(files=(file,))))
+        status, headers, body = await _get(web, f"files/{name}")
+        assert (status, headers["Content-Type"], body) == (200, served, file.data)
+        assert "sandbox" in headers["Content-Security-Policy"]
+        shown = headers["Content-Disposition"]
+        assert shown == "inline" if served == mime else shown.startswith("attachment; ")
+        assert "X" not in headers
+        _, headers, _ = await _get(web, f"files/{name}?download=1")
+        assert headers["Content-Disposition"].startswith("attachment; filename*=UTF-8''a%22b")
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_an_upload_that_is_too_large_is_cut_off(door: ScriptedDoor, announced: bool) -> None:
+    """One upload could fill the memory, with an honest length or without one."""
+
+    async def drip() -> AsyncIterator[bytes]:
+        for _ in range(MAX_UPLOAD // 2**20 + 2):
+            yield b"x" * 2**20
+
+    data = BytesIO(b"x" * (MAX_UPLOAD + 1)) if announced else drip()
+    async with running(Web(port=0), door) as web, aiohttp.ClientSession() as session:
+        headers = {"Origin": web.url.rstrip("/")}
+        # Cut off while it is still sending is as good as an answer.
+        with contextlib.suppress(aiohttp.ClientConnectionError):
+            async with session.post(f"{web.url}upload", data=data, headers=headers) as answer:
+                assert answer.status == 413
+        assert (await _get(web, ""))[0] == 200
+
+
+# ---------------------------------------------------------------- floods
+
+
+@pytest.fixture
+def _no_frame_comes_slowly_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no frame added to the burst, as on a busy machine each might be."""
+    monkeypatch.setattr(web_tab, "FRAMES_PER_S", 0.001)
+
+
+@pytest.mark.usefixtures("_no_frame_comes_slowly_enough")
+async def test_a_flood_of_frames_closes_the_page(door: ScriptedDoor) -> None:
+    """One client could keep the loop and the database busy for everybody."""
+    async with running(Web(port=0), door) as web, tab(web) as page:
+        with contextlib.suppress(ConnectionError):
+            for _ in range(FRAMES_BURST // 50 + 1):
+                for _ in range(50):
+                    await page.send(type="earlier", before=1)
+                for _ in range(50):  # or it would end for the answers nobody reads
+                    if (await page.socket.receive(timeout=60)).type is not aiohttp.WSMsgType.TEXT:
+                        break
+        assert await _close_code(page) == aiohttp.WSCloseCode.POLICY_VIOLATION
+
+
+@pytest.mark.usefixtures("_no_frame_comes_slowly_enough")
+async def test_who_reads_no_answers_gets_no_more(door: ScriptedDoor) -> None:
+    """One client that only writes could fill the memory with answers to it."""
+    async with running(Web(port=0), door) as web, tab(web) as page:
+        with contextlib.suppress(ConnectionError):
+            for _ in range(FRAMES_BURST * 3):
+                await page.send(type="earlier", before=1)
+        assert await _close_code(page) == aiohttp.WSCloseCode.POLICY_VIOLATION
+        async with tab(web) as again:
+            await again.say("hello")
+            await again.next("taken")
+
+
+async def test_a_frame_beyond_all_bounds_closes_the_page(door: ScriptedDoor) -> None:
+    """One frame could fill the memory."""
+    async with running(Web(port=0), door) as web, tab(web) as page:
+        with contextlib.suppress(ConnectionError):  # cut off while it was still sending
+            await page.socket.send_str(json.dumps({"type": "say", "text": "x" * 4_000_000}))
+        codes = {aiohttp.WSCloseCode.MESSAGE_TOO_BIG, aiohttp.WSCloseCode.ABNORMAL_CLOSURE}
+        assert await _close_code(page) in codes
+    assert door.keys == []
+
+
+async def test_one_person_cannot_open_pages_without_end(door: ScriptedDoor) -> None:
+    """One person's pages could use up the server's connections."""
+    async with running(Web(port=0), door) as web, aiohttp.ClientSession() as session:
+        origin = web.url.rstrip("/")
+        pages = [
+            await session.ws_connect(f"{web.url}socket", origin=origin) for _ in range(MAX_TABS)
+        ]
+        async with tab(web, greet=False) as page:
+            assert await _close_code(page) == TOO_MANY_TABS
+        await asyncio.gather(*(open_page.close() for open_page in pages))
+
+
+async def test_connections_without_end_are_ended(door: ScriptedDoor) -> None:
+    """Strangers could use up all file handles, and the chats and servers would be cut off too."""
+    app = web.Application()
+    app.router.add_get("/", _hello)
+    listener = Listener(app, max_connections=20)
+    port = await listener.open("127.0.0.1", 0)
+    opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
+    async with asyncio.timeout(60):
+        for reader, _ in opened[
+            :55
+        ]:  # the newest of an address stay, a quarter of all there may be
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        assert await _answered(port)
+    for _, writer in opened:
+        writer.close()
+    await listener.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow:"])
+async def test_who_never_finishes_a_request_is_not_waited_for(said: bytes) -> None:
+    """Connections that drip a header could be held for ever, as many as there may be."""
+    app = web.Application()
+    app.router.add_get("/", _hello)
+    listener = Listener(app, who=lambda _request: "local", silent_s=3.0)
+    port = await listener.open("127.0.0.1", 0)
+    slow_reader, slow_writer = await asyncio.open_connection("127.0.0.1", port)
+    quick_reader, quick_writer = await asyncio.open_connection("127.0.0.1", port)
+    slow_writer.write(said)
+    quick_writer.write(REQUEST)
+    assert (await quick_reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200")
+    async with asyncio.timeout(60):
+        with contextlib.suppress(ConnectionError):
+            assert await slow_reader.read() == b""
+    quick_writer.write(REQUEST)  # its connection is kept
+    assert (await quick_reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200")
+    for writer in (slow_writer, quick_writer):
+        writer.close()
+    await listener.close()
+
+
+async def test_what_is_no_request_leaves_no_traceback(
+    door: ScriptedDoor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Strangers could fill the operator's disk through the log."""
+    caplog.set_level(logging.INFO)
+    async with running(Web(port=0), door) as page:
+        port = URL(page.url).port
+        for sent in (b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 10_000):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            with contextlib.suppress(ConnectionError):
+                writer.write(sent)
+                assert b"HTTP/1.0 400" in await reader.read()
+            writer.close()
+    assert "Traceback" not in caplog.text
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_a_packed_upload_is_not_unpacked_beyond_the_limit(door: ScriptedDoor) -> None:
+    """Two megabytes could unpack to gigabytes in memory."""
+    bomb = gzip.compress(bytes(400_000_000))
+    async with running(Web(port=0), door) as page, aiohttp.ClientSession() as session:
+        headers = {"Origin": page.url.rstrip("/"), "Content-Encoding": "gzip"}
+        tracemalloc.start()
+        try:
+            with contextlib.suppress(aiohttp.ClientConnectionError):
+                async with session.post(f"{page.url}upload", data=bomb, headers=headers) as answer:
+                    assert answer.status == 413
+            assert tracemalloc.get_traced_memory()[1] < 4 * MAX_UPLOAD
+        finally:
+            tracemalloc.stop()
+
+
+async def test_uploads_of_one_person_do_not_pile_up(door: ScriptedDoor) -> None:
+    """One person who sends slowly could fill the memory with halves of pictures."""
+    stop = asyncio.Event()
+
+    async def drip() -> AsyncIterator[bytes]:
+        yield b"x"
+        await stop.wait()
+
+    async with running(Web(port=0), door) as page, aiohttp.ClientSession() as session:
+        headers = {"Origin": page.url.rstrip("/")}
+
+        async def upload(data: bytes | AsyncIterator[bytes]) -> int:
+            async with session.post(f"{page.url}upload", data=data, headers=headers) as answer:
+                return answer.status
+
+        slow = [asyncio.create_task(upload(drip())) for _ in range(MAX_FILES)]
+        assert page._server is not None
+        async with asyncio.timeout(60):
+            while page._server._uploading["local"] < MAX_FILES:  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0)
+        assert await upload(b"x") == 429
+        stop.set()
+        assert await asyncio.gather(*slow) == [200] * MAX_FILES
+
+
+def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
+    """Floods would pass, or people who pause between lines would be refused."""
+    bucket = Bucket(per_s=2, burst=3)
+    assert [bucket.take(100.0) for _ in range(4)] == [True, True, True, False]
+    assert bucket.take(100.5)
+    assert not bucket.take(100.6)
+    assert [bucket.take(200.0) for _ in range(4)] == [True, True, True, False]
+
+
+# ---------------------------------------------------------------- helpers
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+async def _hello(_: web.Request) -> web.Response:
+    return web.Response(text="hello")
+
+
+async def _answered(port: int) -> bool:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(REQUEST)
+        return b"200 OK" in await reader.read(100)
+    except ConnectionError:
+        return False
+    finally:
+        writer.close()
+
+
+class _People:
+    """One person whose token can be taken back."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self.person = WebPerson(id="ada", name="Ada")
+
+    def by_token(self, token: str) -> WebPerson | None:
+        return self.person if token == TOKEN and not self.gone else None
+
+    def by_id(self, person: str) -> WebPerson | None:
+        return self.person if person == "ada" and not self.gone else None
+
+
+async def _get(
+    web: Web, path: str, headers: Headers | None = None
+) -> tuple[int, CIMultiDictProxy[str], bytes]:
+
+    async with aiohttp.ClientSession() as session:
+        url = URL(f"{web.url}{path}", encoded=True)
+        async with session.get(url, headers=headers, allow_redirects=False) as answer:
+            return answer.status, answer.headers, await answer.read()
+
+
+async def _close_code(page: Tab) -> int | None:
+    async with asyncio.timeout(60):
+        async for _ in page.socket:
+            pass
+    return page.socket.close_code
+
+
+async def _file_id(log: MemoryLog, ref: MessageRef) -> str:
+    entry = await log.get(ref.chat, ref.message)
+    assert entry is not None
+    assert entry.shown is not None
+    return entry.shown.files[0].id

@@ -1,0 +1,151 @@
+"""Small pictures of the page: who gets them, of what, and when they are gone."""
+
+import asyncio
+from io import BytesIO
+from random import Random
+
+import aiohttp
+import pytest
+from PIL import Image
+
+from bot.chat.api.content import Content
+from bot.chat.records.chat_log import MemoryLog
+from bot.platforms.web.platform import Web
+from bot.platforms.web.small import SCREEN, THUMB, PastPicture, Small, smaller
+from queueing.core.requests import File
+from tests.bot.platforms.web.web_client import picture, running
+from tests.fakes.door import ScriptedDoor
+
+
+class Kept:
+    """The past jobs of one person, and how often their pictures were read."""
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.pictures = {7: large()}
+        self.read = 0
+
+    async def find(self, owner: str, job_id: int) -> PastPicture | None:
+        if owner != self.owner or job_id not in self.pictures:
+            return None
+
+        async def read() -> bytes | None:
+            self.read += 1
+            return self.pictures.get(job_id)
+
+        return PastPicture(name="cat.png", read=read)
+
+
+def large(size: tuple[int, int] = (1600, 800)) -> bytes:
+    """Return a PNG that is hard to compress."""
+    out = BytesIO()
+    Image.frombytes("RGB", size, Random(1).randbytes(size[0] * size[1] * 3)).save(out, "PNG")
+    return out.getvalue()
+
+
+def moving() -> bytes:
+    frames = [Image.new("RGB", (2000, 20), color) for color in ("red", "blue")]
+    out = BytesIO()
+    frames[0].save(out, "WEBP", save_all=True, append_images=frames[1:], lossless=True)
+    return out.getvalue()
+
+
+def test_a_picture_becomes_small_and_what_is_none_becomes_nothing() -> None:
+    """A broken or moving picture would fail its message, or stand still."""
+    with Image.open(BytesIO(smaller(large(), THUMB))) as small:
+        assert (small.format, small.size) == ("WEBP", (THUMB, THUMB // 2))
+    with Image.open(BytesIO(smaller(picture().data, SCREEN))) as small:
+        assert small.size == (64, 48)  # never larger than it was
+    assert smaller(b"no picture", THUMB) == smaller(large()[:400], THUMB) == b""
+    assert smaller(moving(), THUMB) == b""
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "P", "L", "LA", "I;16", "1", "CMYK"])
+def test_every_kind_of_pixels_is_made_small(mode: str) -> None:
+    """A server's picture in another mode than most would be missing from the history."""
+    out = BytesIO()
+    Image.new(mode, (300, 300)).save(out, "JPEG" if mode == "CMYK" else "PNG")
+    assert smaller(out.getvalue(), THUMB)
+
+
+async def test_what_is_kept_is_made_once_and_bounded() -> None:
+    """Every look at a page would cost a picture's work, and every picture stay in memory."""
+    small, read = Small(most_bytes=500), 0
+
+    async def data() -> bytes:
+        nonlocal read
+        read += 1
+        return picture(size=(400, 400)).data
+
+    for _ in range(3):
+        assert await small.of("a", "a.png", THUMB, data)
+    assert read == 1
+    await asyncio.gather(*(small.of(str(at), "b.png", THUMB, data) for at in range(40)))
+    assert read == 41
+    await small.of("a", "a.png", THUMB, data)
+    assert read == 42  # it had to make room
+
+
+async def test_the_picture_of_a_past_job_is_its_owners_and_ends_with_it() -> None:
+    """The history would show strangers what one drew, or what was deleted long ago."""
+    mine = Kept("web:local")
+    async with (
+        running(Web(port=0, past=mine), ScriptedDoor()) as web,
+        aiohttp.ClientSession() as http,
+    ):
+        async with http.get(f"{web.url}past/7") as answer:
+            assert (answer.status, answer.content_type) == (200, "image/webp")
+            assert answer.headers["Cache-Control"] == "private, no-cache"
+            tag, size = answer.headers["ETag"], len(await answer.read())
+        assert size < 20_000
+        async with http.get(f"{web.url}past/7", headers={"If-None-Match": tag}) as answer:
+            assert answer.status == 304
+        assert mine.read == 1
+        for other in ("8", "-7", "x", "\u0667", "9" * 30):
+            async with http.get(f"{web.url}past/{other}") as answer:
+                assert answer.status == 404
+        del mine.pictures[7]
+        async with http.get(f"{web.url}past/7", headers={"If-None-Match": tag}) as answer:
+            assert answer.status == 404
+    theirs = Kept("web:ada")
+    async with (
+        running(Web(port=0, past=theirs), ScriptedDoor()) as web,
+        aiohttp.ClientSession() as http,
+        http.get(f"{web.url}past/7") as answer,
+    ):
+        assert answer.status == 404
+    token = "correct-horse-battery-staple"
+    async with (
+        running(Web(port=0, past=mine, token=token), ScriptedDoor()) as web,
+        aiohttp.ClientSession() as http,
+        http.get(f"{web.url}past/7") as answer,
+    ):
+        assert answer.status == 401
+
+
+async def test_a_large_result_is_shown_small_and_downloaded_whole() -> None:
+    """Sixty results would be as many megabytes on a phone."""
+    log, data = MemoryLog(), large()
+    async with (
+        running(Web(port=0, log=log), ScriptedDoor()) as web,
+        aiohttp.ClientSession() as http,
+    ):
+        files = (File(name="big.png", mime="image/png", data=data),
+                 File(name="moves.webp", mime="image/webp", data=moving()))  # fmt: skip
+        ref = await web.send("local", Content(files=files))
+        entry = await log.get("local", ref.message)
+        assert entry is not None
+        assert entry.shown is not None
+        big, moves = (f"{web.url}files/{file.id}" for file in entry.shown.files)
+        async with http.get(f"{big}?small=1") as answer:
+            with Image.open(BytesIO(await answer.read())) as shown:
+                assert (shown.format, shown.size) == ("WEBP", (SCREEN, SCREEN // 2))
+            small_tag = answer.headers["ETag"]
+        async with http.get(big) as answer:
+            assert await answer.read() == data
+            assert answer.headers["ETag"] != small_tag
+        async with http.get(f"{moves}?small=1") as answer:
+            assert await answer.read() == moving()
+        await web.delete(ref)
+        async with http.get(f"{big}?small=1", headers={"If-None-Match": small_tag}) as answer:
+            assert answer.status == 404

@@ -1,0 +1,146 @@
+"""What a model is told of a conversation: bounded, whole turns, its pictures in their places."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.chat.api.chat_settings import ChatSettings, ChatSettingsTable, places_of
+from bot.requests.conversation import PICTURES, USUAL_CHARS, Talk, continued, room_chars
+from bot.requests.styles import Style
+from queueing.core.catalog import ModelSpec
+from queueing.core.requests import ChatMessage, File
+
+
+def user(text: str, *pictures: int) -> ChatMessage:
+    return ChatMessage(role="user", text=text, pictures=pictures)
+
+
+def answer(text: str) -> ChatMessage:
+    return ChatMessage(role="assistant", text=text)
+
+
+def file(name: str) -> File:
+    return File(name=name, mime="image/png", data=b"")
+
+
+def talks(*lengths: int, pictures: tuple[int, ...] = ()) -> Talk:
+    """Return questions and answers in turn, each that long; some questions with a picture."""
+    turns = [
+        answer("a" * length) if place % 2 else user("q" * length)
+        for place, length in enumerate(lengths)
+    ]
+    for index, place in enumerate(pictures):
+        turns[place] = turns[place].model_copy(update={"pictures": (index,)})
+    files = tuple(file(f"{index}.png") for index in range(len(pictures)))
+    return Talk(turns=tuple(turns), files=files)
+
+
+ASKED = Talk(turns=(user("why?"),))
+
+
+def test_the_oldest_pairs_go_first_and_system_and_question_stay() -> None:
+    """A long conversation would be refused by the server, or forget how to behave."""
+    talk = continued(talks(50, 50, 10, 10), ASKED, system="Rhyme.", room=40, sees=False)
+    assert [turn.role for turn in talk.turns] == ["system", "user", "assistant", "user"]
+    assert [len(turn.text) for turn in talk.turns] == [6, 10, 10, 4]
+    nothing = continued(talks(50, 50), ASKED, system="Rhyme." * 99, room=40, sees=False)
+    assert [turn.role for turn in nothing.turns] == ["system", "user"]
+
+
+def test_a_system_prompt_of_before_is_replaced_by_the_one_of_now() -> None:
+    """A changed rule of a chat would not hold in conversations that go on."""
+    earlier = Talk(turns=(ChatMessage(role="system", text="old"), user("a"), answer("b")))
+    talk = continued(earlier, ASKED, system="new", room=99, sees=False)
+    assert [turn.text for turn in talk.turns] == ["new", "a", "b", "why?"]
+
+
+def test_pictures_come_along_for_a_model_that_sees_the_newest_ones() -> None:
+    """A question would point to another picture, or a blind model be sent one."""
+    earlier = talks(1, 1, 1, 1, 1, 1, pictures=(0, 2, 4))
+    asked = Talk(turns=(user("these?", 0, 1),), files=(file("x.png"), file("y.png")))
+    talk = continued(earlier, asked, system="", room=999, sees=True)
+    assert [each.name for each in talk.files] == ["1.png", "2.png", "x.png", "y.png"]
+    assert [turn.pictures for turn in talk.turns if turn.role == "user"] == [(), (0,), (1,), (2, 3)]
+    blind = continued(earlier, ASKED, system="", room=999, sees=False)
+    assert blind.files == ()
+    assert not any(turn.pictures for turn in blind.turns)
+
+
+@given(
+    st.lists(st.integers(0, 40), max_size=12),
+    st.integers(0, 200),
+    st.booleans(),
+    st.sets(st.integers(0, 5).map(lambda place: place * 2), max_size=6),
+)
+def test_what_is_sent_always_fits_and_makes_sense(
+    lengths: list[int], room: int, sees: bool, pictures: set[int]
+) -> None:
+    """Some conversation could not be continued at all."""
+    shown = tuple(sorted(place for place in pictures if place < len(lengths)))
+    talk = continued(talks(*lengths, pictures=shown), ASKED, system="S", room=room, sees=sees)
+    front, *turns = talk.turns
+    assert front.role == "system"
+    assert turns[-1] == ASKED.turns[0]
+    assert turns[0].role == "user"
+    assert len(talk.files) <= PICTURES
+    named = [index for turn in turns for index in turn.pictures]
+    assert named == list(range(len(talk.files)))
+    if len(turns) > 1:
+        assert sum(len(turn.text) for turn in talk.turns) <= room
+
+
+def test_the_room_follows_the_models_context() -> None:
+    """A model that remembers much would be treated like one that remembers little."""
+
+    def spec(**options: int) -> ModelSpec:
+        return ModelSpec(name="m", backends=("b",), capabilities=frozenset(), options=dict(options))
+
+    assert room_chars(None) == room_chars(spec()) == USUAL_CHARS
+    assert room_chars(spec(context_length=4096)) == int(4096 * 3.5 * 0.75)
+
+
+def test_a_chat_has_its_own_rules_or_its_platforms_or_everybodys() -> None:
+    """The rules of one chat would hold in another, or a thread escape its group's."""
+    own, platform, usual = (
+        ChatSettings(system="own"),
+        ChatSettings(system="platform"),
+        ChatSettings(system="usual"),
+    )
+    rooms = ChatSettingsTable(by_key={"telegram:-5": own, "discord": platform, "*": usual})
+    assert rooms.of("telegram", ["-5"]) == rooms.of("telegram", places_of("-5/12", ())) == own
+    assert rooms.of("discord", ["77"]) == platform
+    assert rooms.of("telegram", ["-51"]) == usual
+    assert ChatSettingsTable().of("web", ["local"]) == ChatSettings()
+
+
+_LEVELS = ("thread", "channel", "category", "server")
+_KEYS = (*(f"discord:{place}" for place in _LEVELS), "discord", "*")
+_ELSEWHERE = ("telegram", "telegram:thread", "discord:another", "discord:cat", "channel")
+
+
+@given(st.sets(st.sampled_from((*_KEYS, *_ELSEWHERE))))
+def test_the_nearest_place_with_rules_decides(named: set[str]) -> None:
+    """A wide rule would overrule a near one, or a thread would escape all of them."""
+    rooms = ChatSettingsTable(by_key={key: ChatSettings(system=key) for key in named})
+    places = places_of("thread", ("server", "category", "channel"))
+    nearest = next((key for key in _KEYS if key in named), "")
+    assert rooms.of("discord", places).system == nearest
+
+
+def test_unwanted_words_are_whole_words_in_any_case() -> None:
+    """A list of words would refuse harmless ones, or be passed by with a capital letter."""
+    room = ChatSettings(words=("ass", "Straße", "snow crash"))
+    assert room.unwanted(["a class of grass"]) is None
+    assert room.unwanted([None, "ASS!"]) == "ass"
+    assert room.unwanted(["auf der STRASSE"]) == "Straße"
+    assert room.unwanted(["snow\n crash"]) == "snow crash"
+    assert room.unwanted(["a\u00ads\u200bs\u2060 \uff21\uff33\uff33"]) == "ass"
+    assert ChatSettings().unwanted(["anything"]) is None
+
+
+def test_a_style_keeps_the_persons_words_as_they_are() -> None:
+    """A prompt with braces would change the style, or be changed by it."""
+    assert Style(prompt="{prompt}, noir").apply("a {prompt}") == "a {prompt}, noir"
+    assert Style(prompt="noir").apply("a cat") == "a cat, noir"
+    assert Style().apply("a cat") == "a cat"
+    assert Style(negative="colour").without(None) == "colour"
+    assert Style().without(None) is None

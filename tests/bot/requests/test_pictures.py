@@ -1,0 +1,134 @@
+"""Strangers' pictures are checked before they are decoded; results are made to fit."""
+
+import io
+import struct
+import zlib
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from bot.requests.images import BadPicture, bare, checked, dimensions, fitted
+from queueing.core.requests import File
+from tests.backends.planted import PLANTED, SECRET, exif, frames, words_of
+
+
+def encoded(form: str, size: tuple[int, int] = (32, 24), mode: str = "RGB") -> bytes:
+    out = io.BytesIO()
+    Image.effect_noise(size, 90).convert(mode).save(out, form)
+    return out.getvalue()
+
+
+def bomb() -> bytes:
+    """Return a small PNG that claims 60000 x 60000 pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    rows = zlib.compress(bytes(1000))
+    head = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
+    return head + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP"])
+async def test_a_picture_is_taken_under_our_own_name(form: str) -> None:
+    """A stranger's file name would reach servers and disks."""
+    file = await checked(encoded(form))
+    assert file.name == f"picture.{form.lower()}"
+    assert await dimensions(file) == (32, 24)
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP"])
+async def test_a_picture_is_kept_without_what_a_camera_wrote(form: str) -> None:
+    """Otherwise the place where a photo was taken would lie in the database."""
+    before = PLANTED[form](exif=exif(6))
+    for after in ((await checked(before)).data, await bare(before)):
+        assert SECRET in words_of(before)
+        assert SECRET not in words_of(after)
+        assert frames(after) == frames(before)[:1]
+        with Image.open(io.BytesIO(after)) as image:
+            assert image.getexif()[0x0112] == 6
+
+
+async def test_a_photo_of_several_pictures_is_one_picture() -> None:
+    """Otherwise a phone's portrait would end in an internal error."""
+    out = io.BytesIO()
+    Image.new("RGB", (40, 30)).save(
+        out, "MPO", save_all=True, append_images=[Image.new("RGB", (40, 30), "red")]
+    )
+    assert (await checked(out.getvalue())).mime == "image/jpeg"
+
+
+async def test_of_a_damaged_picture_nothing_is_kept() -> None:
+    """Otherwise what it holds beside the pixels would be stored unseen."""
+    assert await bare(PLANTED["JPEG"]()[:400]) == b""
+    assert await bare(b"plain words") == b"plain words"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"hello, I am a text",
+        b"\x89PNG\r\n\x1a\n",
+        encoded("PNG")[:60],
+        encoded("JPEG")[:-200],
+        encoded("GIF"),
+        encoded("BMP"),
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n",
+    ],
+)
+async def test_what_is_no_picture_is_refused(data: bytes) -> None:
+    """A broken or foreign file would end as a failed job minutes later, or run a decoder."""
+    with pytest.raises(BadPicture) as refused:
+        await checked(data)
+    assert refused.value.key == "problem.not_picture"
+
+
+async def test_a_pixel_bomb_is_refused_before_it_is_decoded() -> None:
+    """A few bytes would take ten gigabytes of memory."""
+    with pytest.raises(BadPicture) as refused:
+        await checked(bomb())
+    assert refused.value.key == "problem.picture_pixels"
+
+
+@given(st.binary(max_size=400), st.sampled_from(["PNG", "JPEG", "WEBP"]), st.integers(0, 300))
+async def test_no_bytes_break_the_check(noise: bytes, form: str, at: int) -> None:
+    """A crafted file would end in an internal error."""
+    whole = encoded(form)
+    for data in (noise, whole[:at] + noise + whole[at + len(noise) :]):
+        with suppress(BadPicture):
+            assert (await checked(data)).mime.startswith("image/")
+
+
+async def test_a_result_that_fits_is_untouched() -> None:
+    """Pictures would lose quality without need."""
+    file = File(name="a.png", mime="image/png", data=encoded("PNG"))
+    assert await fitted(file, len(file.data)) is file
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "P", "L", "I;16"])
+async def test_a_result_too_large_is_made_smaller(mode: str) -> None:
+    """A large picture would never arrive, whatever kind it is."""
+    out = io.BytesIO()
+    picture = Image.effect_noise((700, 500), 90)
+    (picture.convert("I").convert("I;16") if mode == "I;16" else picture.convert(mode)).save(
+        out, "PNG"
+    )
+    file = File(name="a.png", mime="image/png", data=out.getvalue())
+    smaller = await fitted(file, 40_000)
+    assert smaller is not None
+    assert len(smaller.data) <= 40_000
+    assert smaller.name == "a.jpg"
+
+
+async def test_what_cannot_fit_is_left_out() -> None:
+    """An attempt without hope would go on for ever."""
+    file = File(name="a.zip", mime="application/zip", data=bytes(1000))
+    assert await fitted(file, 10) is None
+    broken = File(name="a.png", mime="image/png", data=bytes(1000))
+    assert await fitted(broken, 10) is None

@@ -1,0 +1,139 @@
+"""A text file belongs to the question it comes with, and is never more than text."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.chat.api.attachment_kinds import AttachmentKind
+from bot.chat.api.base import Attachment
+from bot.requests.text_files import MOST_BYTES, BadTextFile, decoded, is_text_file
+from tests.bot.platforms.discord.discord_bot import NotingDoor
+from tests.bot.platforms.discord.discord_bot import running as on_discord
+from tests.bot.platforms.telegram.telegram_bot import running
+from tests.bot.results import ask, in_bot, picture, said
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.telegram import FakeTelegram
+from tests.simulation.bot_house import Bot
+
+
+def text_file(
+    data: bytes = b"hello", name: str = "notes.txt", size: int | None = None
+) -> Attachment:
+    async def read() -> bytes:
+        assert len(data) <= MOST_BYTES, "was downloaded"
+        return data
+
+    said = size or len(data)
+    kind = AttachmentKind.TEXT
+    return Attachment(kind=kind, name=name, mime="text/plain", size=said, read=read)
+
+
+@pytest.mark.parametrize(
+    ("name", "mime", "text"),
+    [
+        ("notes.txt", "text/plain; charset=utf-8", True),
+        ("main.py", "application/octet-stream", True),
+        ("data", "application/json", True),
+        ("a.png", "image/png", False),
+        ("drawing.xml", "image/svg+xml", False),
+        ("song.ts", "video/mp2t", False),
+        ("a.zip", "application/zip", False),
+        ("README", "", False),
+    ],
+)
+def test_text_files_are_told_from_others(name: str, mime: str, text: bool) -> None:
+    """A program would not be read, or a film be taken for one."""
+    assert is_text_file(name, mime) == text
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_text_or_refused(data: bytes) -> None:
+    """A broken file would end in an internal error, or reach the model as rubbish."""
+    with suppress(BadTextFile):
+        assert "\x00" not in decoded(data)
+
+
+def test_text_of_other_systems_is_read() -> None:
+    """A file saved by Windows' editor would be refused."""
+    assert decoded("Übung".encode("utf-16")) == decoded("Übung".encode("utf-8-sig")) == "Übung"
+
+
+def test_a_question_is_asked_about_its_files() -> None:
+    """People would have to paste long texts, which Discord itself turns into files."""
+
+    async def story(running: Bot) -> None:
+        files = (text_file(), picture(), text_file(b"x = 1", "../../main.py\x1b[1m"))
+        job = await ask(running, "/ask what is it?", files=files)
+        ((_, text),) = said(job)
+        assert text == ("> notes.txt\n> hello\n> \n> ../../main.py[1m\n> x = 1\n\nwhat is it?")
+        assert job is not None
+        assert len(await running.queue.inputs(job)) == 1
+        await ask(running, "/history")
+        await asyncio.sleep(2)
+        assert "what is it? · " in running.chat.private[-1][1]
+
+    in_bot(story)
+
+
+@pytest.mark.parametrize(
+    ("command", "file", "told"),
+    [
+        ("/ask why?", text_file(b"\xff\x00\x12"), "notes.txt isn't a text file I can read."),
+        (
+            "/ask why?",
+            text_file(b"x" * (MOST_BYTES + 1)),
+            "notes.txt is larger than 200 kB, the limit for text files.",
+        ),
+        (
+            "/ask why?",
+            text_file(b"word " * 5000),
+            "The attached text has 25009 characters; the limit is 20000.",
+        ),
+        (
+            "/describe",
+            text_file(),
+            "/describe takes no text files (notes.txt). Send a text file with a question about it.",
+        ),
+    ],
+)
+def test_a_file_that_is_no_use_is_refused_in_one_sentence(
+    command: str, file: Attachment, told: str
+) -> None:
+    """A question would be asked about half a file, or a huge one fill the memory."""
+
+    async def story(running: Bot) -> None:
+        assert await ask(running, command, files=(file,)) is None
+
+    assert [text for _, text in in_bot(story).private] == [told]
+
+
+async def test_telegram_brings_the_text_files_of_a_question() -> None:
+    """Broken: a file sent to the bot, or replied to, is passed over."""
+    door = NotingDoor()
+    async with FakeTelegram() as fake, running(fake, door):
+        person = fake.person(7)
+        notes = fake.keep_file(b"words", name="a.txt", mime="text/plain", photo=False)
+        sent = person.says("", document=notes)
+        person.says("/ask what is it?", document=notes)
+        person.says("/ask what is it?", reply_to=sent)
+        person.says("/image vary", reply_to=sent)
+        await door.called(4)
+        assert [
+            [(file.name, file.kind, file.replied) for file in call.files] for call in door.calls
+        ] == [[("a.txt", AttachmentKind.TEXT, replied)] for replied in (False, False, True, True)]
+        assert await door.calls[0].files[0].read() == b"words"
+
+
+async def test_discord_brings_the_text_files_of_a_question() -> None:
+    """Broken: a long message, which Discord itself sends as a file, is passed over."""
+    door = NotingDoor()
+    async with FakeDiscord() as fake, on_discord(fake, door):
+        person = fake.person(7)
+        file = person.file("message.txt", b"words", "text/plain")
+        await person.says("what is it?", file, in_channel=person.direct)
+        call = await door.called()
+        assert (call.command, [each.name for each in call.files]) == ("ask", ["message.txt"])
+        assert await call.files[0].read() == b"words"

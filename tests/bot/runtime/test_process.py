@@ -1,0 +1,52 @@
+"""What the process takes from the system, and what it has at hand before it needs it."""
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from bot.runtime import process
+
+resource = pytest.importorskip("resource")
+
+LATE = """
+import sys
+from bot import process
+process.settle()
+before = set(sys.modules)
+import io
+from PIL import Image
+for kind in ("PNG", "JPEG", "WEBP", "GIF", "AVIF"):
+    out = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(out, kind)
+    Image.open(out, formats=(kind,)).load()
+"\\ud83d".encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def test_no_module_is_imported_in_the_middle_of_the_work() -> None:
+    """With no file handle left, a picture or a message failed because a codec could not be read."""
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], capture_output=True, text=True, check=True, timeout=60
+    )
+    late = [name for name in done.stdout.split() if name.startswith(("PIL.", "encodings."))]
+    assert late == []
+
+
+def test_as_many_files_as_the_system_allows_may_be_open(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A usual limit of 256 would leave the page few visitors, though the system allows more."""
+    limits = {"now": (256, 4096)}
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits["now"])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, both: limits.update(now=both))
+    process.allow_open_files()
+    assert limits["now"] == (4096, 4096)
+    assert not caplog.records
+
+    limits["now"] = (64, 64)
+    with caplog.at_level(logging.WARNING):
+        process.allow_open_files()
+    assert "only 64 files" in caplog.text

@@ -1,0 +1,86 @@
+"""What the database keeps of pictures, of jobs and on the page, and what goes first."""
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from bot.chat.records.chat_log import ShownMessage, TextPart
+from bot.chat.records.message_records import MIGRATIONS
+from bot.chat.records.stored_chat_log import SqliteLog
+from bot.config.sections import RetentionConfig
+from bot.platforms.web.content import shown_file
+from bot.runtime.retention import let_go
+from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.ports import Admission
+from queueing.core.requests import File, Output, TextToImage
+from queueing.store import Database, SqliteStore, open_database
+
+MB = 1024 * 1024
+NOW = 1_000_000.0
+KEPT = RetentionConfig.model_validate({"days": 7, "size": "4MB"})
+
+
+@pytest_asyncio.fixture
+async def database() -> AsyncIterator[Database]:
+    opened = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
+    yield opened
+    await opened.aclose()
+
+
+def _picture(number: int) -> File:
+    return File(name=f"{number}.png", mime="image/png", data=bytes([number]) * (MB - 1000))
+
+
+async def _drawn(store: SqliteStore, number: int) -> Job:
+    """Have a picture drawn and delivered."""
+    request = TextToImage(prompt=f"cat {number}")
+    new = NewJob(model="flux", request=request, owner="web:local", key=f"k{number}")
+    job = await store.add(new, NOW, limits=Admission())
+    job = await store.apply(job, JobEvent.START, NOW, backend="comfy", runner="r")
+    output = Output(files=(_picture(number),))
+    job = await store.apply(job, JobEvent.COMPLETE, NOW + number, output=output)
+    await store.acknowledge(job, NOW + number)
+    return job
+
+
+async def _put(log: SqliteLog, number: int) -> None:
+    """Put a message with a picture on the page."""
+    file = _picture(number)
+    described = (shown_file("local", f"m{number}", file),)
+    shown = ShownMessage(author="usher", body=(TextPart(text=f"cat {number}"),), files=described)
+    await log.put("local", f"m{number}", NOW + number, shown, (file,))
+
+
+async def _on_the_page(log: SqliteLog) -> dict[str, int]:
+    """Return how many pictures each message shows that its page can fetch."""
+    entries = await log.since("local", 0, 100)
+    return {
+        entry.shown.body[0].text: len(  # type: ignore[union-attr]
+            [each for each in entry.shown.files if await log.file("local", each.id)]
+        )
+        for entry in entries
+        if entry.shown
+    }
+
+
+async def test_the_oldest_pictures_go_first_and_the_words_stay(database: Database) -> None:
+    """The page's pictures would fill the disk beyond what the operator allows."""
+    log, store = SqliteLog(database), SqliteStore(database)
+    for number in range(5):
+        await _put(log, number)
+    seen = (await log.since("local", 0, 100))[-1].number
+    await let_go(store, log, KEPT, NOW + 60)
+    assert await _on_the_page(log) == {"cat 0": 0, "cat 1": 0, "cat 2": 0, "cat 3": 1, "cat 4": 1}
+    assert len(await log.since("local", seen, 100)) == 3  # open pages hear of it
+
+
+async def test_jobs_have_what_the_page_leaves(database: Database) -> None:
+    """Without a web chat half of the room would stand empty; with one it would be taken twice."""
+    log, store = SqliteLog(database), SqliteStore(database)
+    jobs = [await _drawn(store, number) for number in range(5)]
+    await let_go(store, log, KEPT, NOW + 60)
+    assert [await store.output(job) is not None for job in jobs] == [False, True, True, True, True]
+    await _put(log, 7)
+    await let_go(store, log, KEPT, NOW + 60)
+    assert [await store.output(job) is not None for job in jobs] == [False, False, True, True, True]
+    assert await _on_the_page(log) == {"cat 7": 1}
