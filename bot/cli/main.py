@@ -57,7 +57,7 @@ def version() -> str:
     try:
         return metadata.version("usher-bot")
     except metadata.PackageNotFoundError:
-        project = Path(__file__).parents[1] / "pyproject.toml"
+        project = Path(__file__).parents[2] / "pyproject.toml"
         return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
 
 

@@ -12,7 +12,7 @@ from bot.config.config import Config
 from bot.config.sections import BackendConfig, ModelConfig
 from bot.config.uniqueness import twins_of_models, twins_of_servers
 from bot.config.values import Section
-from bot.config.yaml_reader import Path, Problem, nearest, no_setting
+from bot.config.yaml_reader import ConfigProblem, Path, nearest, no_setting
 from bot.people.access import PersonLimits
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.errors import BadModel
@@ -21,7 +21,7 @@ from queueing.core.requests import Capability
 USUAL_FOR = {"image": Capability.TEXT_TO_IMAGE, "ask": Capability.TEXT_TO_TEXT}
 
 
-def problems(config: Config) -> list[Problem]:
+def problems(config: Config) -> list[ConfigProblem]:
     """Return everything that makes a valid configuration unusable all the same."""
     named = [*_server_problems(config), *twins_of_servers(config), *_name_problems(config)]
     catalog = _sound(config, {problem.path[:4] for problem in named}).catalog()
@@ -65,7 +65,7 @@ def _sound(config: Config, wrong: set[Path]) -> Config:
     return config.model_copy(update={"hosts": hosts, "models": models})
 
 
-def warnings(config: Config) -> list[Problem]:
+def warnings(config: Config) -> list[ConfigProblem]:
     """Return what works but is probably not meant; asks for a configuration without problems."""
     return [*_size_warnings(config.catalog()), *_admin_warnings(config)]
 
@@ -73,23 +73,23 @@ def warnings(config: Config) -> list[Problem]:
 # ---------------------------------------------------------------- servers and names
 
 
-def _server_problems(config: Config) -> Iterator[Problem]:
+def _server_problems(config: Config) -> Iterator[ConfigProblem]:
     hosts_of: dict[str, str] = {}
     for host_name, host in config.hosts.items():
         for name, backend in host.backends.items():
             path: Path = ("hosts", host_name, "backends", name)
             if backend.kind not in KINDS:
                 text = f"unknown kind {backend.kind!r}; {nearest(backend.kind, KINDS)}"
-                yield Problem(path=(*path, "kind"), text=text)
+                yield ConfigProblem(path=(*path, "kind"), text=text)
             elif backend.url is None and KINDS[backend.kind].needs_url:
-                yield Problem(path=path, text="needs a url, such as http://127.0.0.1:8188")
+                yield ConfigProblem(path=path, text="needs a url, such as http://127.0.0.1:8188")
             if name in hosts_of:
                 text = f"{hosts_of[name]} has a backend of this name; a server is on one host only"
-                yield Problem(path=path, text=text)
+                yield ConfigProblem(path=path, text=text)
             hosts_of.setdefault(name, host_name)
 
 
-def _name_problems(config: Config) -> Iterator[Problem]:
+def _name_problems(config: Config) -> Iterator[ConfigProblem]:
     backends = {name for host in config.hosts.values() for name in host.backends}
     taken: dict[str, str] = {}
     for name, model in config.models.items():
@@ -97,19 +97,19 @@ def _name_problems(config: Config) -> Iterator[Problem]:
         for path, word in _words(name, model):
             owner = taken.setdefault(word.casefold(), name)
             if owner != name or (path[-1] != name and word.casefold() == name.casefold()):
-                yield Problem(path=path, text=f"{word!r} already means the model {owner}")
+                yield ConfigProblem(path=path, text=f"{word!r} already means the model {owner}")
     if not config.models and not any(
         backend.discover for host in config.hosts.values() for backend in host.backends.values()
     ):
         text = "no models: name one, or let a backend `discover: true` what its server has"
-        yield Problem(path=("models",), text=text)
+        yield ConfigProblem(path=("models",), text=text)
 
 
-def _unknown_backends(name: str, model: ModelConfig, known: set[str]) -> Iterator[Problem]:
+def _unknown_backends(name: str, model: ModelConfig, known: set[str]) -> Iterator[ConfigProblem]:
     for index, backend in enumerate(model.backends):
         if backend not in known:
             text = f"no host has a backend {backend!r}; {nearest(backend, known)}"
-            yield Problem(path=("models", name, "backends", index), text=text)
+            yield ConfigProblem(path=("models", name, "backends", index), text=text)
 
 
 def _words(name: str, model: ModelConfig) -> Iterator[tuple[Path, str]]:
@@ -121,7 +121,7 @@ def _words(name: str, model: ModelConfig) -> Iterator[tuple[Path, str]]:
 # ---------------------------------------------------------------- what each kind says
 
 
-def _option_problems(catalog: Catalog) -> Iterator[Problem]:
+def _option_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
     """Let every kind look at its own settings: a new kind then needs no line here."""
     for spec in catalog.backends.values():
         base: Path = ("hosts", catalog.host_of[spec.name], "backends", spec.name)
@@ -138,21 +138,23 @@ def _option_problems(catalog: Catalog) -> Iterator[Problem]:
                 yield from _placed(str(error), ".".join(base), base, ModelConfig)
 
 
-def _idle_problems(catalog: Catalog) -> Iterator[Problem]:
+def _idle_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
     for model in catalog.models.values():
         if not model.capabilities:
             text = "its servers can do nothing in common, so nobody could use it"
-            yield Problem(path=("models", model.name, "backends"), text=text)
+            yield ConfigProblem(path=("models", model.name, "backends"), text=text)
 
 
-def _placed(text: str, prefix: str, base: Path, group: type[Section]) -> Iterator[Problem]:
+def _placed(text: str, prefix: str, base: Path, group: type[Section]) -> Iterator[ConfigProblem]:
     """Split a kind's "models.qwen.flavour: …; models.qwen.system: …" into places."""
     for sentence in re.split(rf"; (?={re.escape(prefix)}\.)", text):
         setting, colon, what = sentence.removeprefix(f"{prefix}.").partition(": ")
         if colon and sentence.startswith(f"{prefix}."):
-            yield Problem(path=(*base, *setting.split(".")), text=_known_too(setting, what, group))
+            yield ConfigProblem(
+                path=(*base, *setting.split(".")), text=_known_too(setting, what, group)
+            )
         else:
-            yield Problem(path=base, text=sentence.removeprefix(f"{prefix}: "))
+            yield ConfigProblem(path=base, text=sentence.removeprefix(f"{prefix}: "))
 
 
 def _known_too(setting: str, what: str, group: type[Section]) -> str:
@@ -167,17 +169,19 @@ def _known_too(setting: str, what: str, group: type[Section]) -> str:
 # ---------------------------------------------------------------- memory and defaults
 
 
-def _size_problems(catalog: Catalog) -> Iterator[Problem]:
+def _size_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
     for model in catalog.models.values():
         if not _fits(model, catalog) and not _offloads(model, catalog):
-            yield Problem(path=("models", model.name, "vram"), text=_too_large(model, catalog))
+            yield ConfigProblem(
+                path=("models", model.name, "vram"), text=_too_large(model, catalog)
+            )
 
 
-def _size_warnings(catalog: Catalog) -> Iterator[Problem]:
+def _size_warnings(catalog: Catalog) -> Iterator[ConfigProblem]:
     for model in catalog.models.values():
         if not _fits(model, catalog):
             text = f"{_too_large(model, catalog)}: it takes the host alone and runs slowly"
-            yield Problem(path=("models", model.name, "vram"), text=text)
+            yield ConfigProblem(path=("models", model.name, "vram"), text=text)
 
 
 def _too_large(model: ModelSpec, catalog: Catalog) -> str:
@@ -206,7 +210,7 @@ def _offloads(model: ModelSpec, catalog: Catalog) -> bool:
     return any(catalog.backends[name].offloads for name in model.backends)
 
 
-def _default_problems(config: Config, catalog: Catalog) -> Iterator[Problem]:
+def _default_problems(config: Config, catalog: Catalog) -> Iterator[ConfigProblem]:
     discovers = any(backend.discover for backend in catalog.backends.values())
     for command, capability in USUAL_FOR.items():
         name: str | None = getattr(config.defaults, command)
@@ -216,13 +220,13 @@ def _default_problems(config: Config, catalog: Catalog) -> Iterator[Problem]:
         if model is None:
             able = ", ".join(catalog.able(capability)) or "none"
             text = f"no model is called {name!r}; able to do it: {able}"
-            yield Problem(path=("defaults", command), text=text)
+            yield ConfigProblem(path=("defaults", command), text=text)
         elif capability not in model.capabilities:
             text = f"{name} cannot do {capability}; its capabilities are {_listed(model)}"
-            yield Problem(path=("defaults", command), text=text)
+            yield ConfigProblem(path=("defaults", command), text=text)
 
 
-def _enhance_problems(catalog: Catalog) -> Iterator[Problem]:
+def _enhance_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
     """Return what is wrong with the text models that are to improve prompts."""
     discovers = any(backend.discover for backend in catalog.backends.values())
     for model in catalog.models.values():
@@ -232,23 +236,25 @@ def _enhance_problems(catalog: Catalog) -> Iterator[Problem]:
         able = ", ".join(catalog.able(Capability.TEXT_TO_TEXT)) or "none"
         writer = catalog.find(model.enhance)
         if Capability.TEXT_TO_IMAGE not in model.capabilities:
-            yield Problem(path=path, text=f"{model.name} draws nothing; only prompts are improved")
+            yield ConfigProblem(
+                path=path, text=f"{model.name} draws nothing; only prompts are improved"
+            )
         elif writer is None and not discovers:
             text = f"no model is called {model.enhance!r}; able to do it: {able}"
-            yield Problem(path=path, text=text)
+            yield ConfigProblem(path=path, text=text)
         elif writer is not None and Capability.TEXT_TO_TEXT not in writer.capabilities:
             text = f"{model.enhance} writes no text; able to do it: {able}"
-            yield Problem(path=path, text=text)
+            yield ConfigProblem(path=path, text=text)
 
 
-def _style_problems(config: Config, catalog: Catalog) -> Iterator[Problem]:
+def _style_problems(config: Config, catalog: Catalog) -> Iterator[ConfigProblem]:
     discovers = any(backend.discover for backend in catalog.backends.values())
     for name, style in config.styles.items():
         if style.model is None or catalog.find(style.model) or discovers:
             continue
         able = ", ".join(catalog.able(Capability.TEXT_TO_IMAGE)) or "none"
         text = f"no model is called {style.model!r}; able to draw: {able}"
-        yield Problem(path=("styles", name, "model"), text=text)
+        yield ConfigProblem(path=("styles", name, "model"), text=text)
 
 
 def _listed(model: ModelSpec) -> str:
@@ -258,11 +264,11 @@ def _listed(model: ModelSpec) -> str:
 # ---------------------------------------------------------------- chats and people
 
 
-def _chat_problems(config: Config) -> Iterator[Problem]:
+def _chat_problems(config: Config) -> Iterator[ConfigProblem]:
     web = config.chats.web
     if web and not web.token and not is_loopback(web.host):
         text = f"{web.host} is open to other machines: set chats.web.token as well"
-        yield Problem(path=("chats", "web", "host"), text=text)
+        yield ConfigProblem(path=("chats", "web", "host"), text=text)
     yield from _room_problems(config)
     yield from _people_problems(config)
     usual = config.limits.limits()
@@ -272,18 +278,18 @@ def _chat_problems(config: Config) -> Iterator[Problem]:
     for path, limits in groups.items():
         if limits.in_line_per_person > limits.open_per_person:
             text = f"cannot be more than open_per_person ({limits.open_per_person})"
-            yield Problem(path=(*path, "in_line_per_person"), text=text)
+            yield ConfigProblem(path=(*path, "in_line_per_person"), text=text)
 
 
-def _room_problems(config: Config) -> Iterator[Problem]:
+def _room_problems(config: Config) -> Iterator[ConfigProblem]:
     for key in config.rooms:
         platform, colon, chat = key.partition(":")
         if key != "*" and (platform not in config.chats.naming() or (colon and not chat)):
             text = 'must be a chat such as "telegram:-100123", a platform, or "*" for all'
-            yield Problem(path=("rooms", key), text=text)
+            yield ConfigProblem(path=("rooms", key), text=text)
 
 
-def _people_problems(config: Config) -> Iterator[Problem]:
+def _people_problems(config: Config) -> Iterator[ConfigProblem]:
     """Return the names of people and rights that nobody can have; see `bot.people.naming`."""
     known = config.chats.naming()
     named: list[tuple[Path, str]] = [(("admins", i), each) for i, each in enumerate(config.admins)]
@@ -295,19 +301,21 @@ def _people_problems(config: Config) -> Iterator[Problem]:
         for names in known.values():
             right = names.person.fits(name) or names.is_right(name)
             if kind in names.kinds and not right:
-                yield Problem(path=path, text=f"must be such as {names.examples(people=True)}")
+                yield ConfigProblem(
+                    path=path, text=f"must be such as {names.examples(people=True)}"
+                )
     for platform, rights in config.chats.given("allow_roles").items():
         for index, name in enumerate(rights):
             if not known[platform].is_right(name):
                 text = f"must be such as {known[platform].examples(people=False)}"
-                yield Problem(path=("chats", platform, "allow_roles", index), text=text)
+                yield ConfigProblem(path=("chats", platform, "allow_roles", index), text=text)
 
 
-def _admin_warnings(config: Config) -> Iterator[Problem]:
+def _admin_warnings(config: Config) -> Iterator[ConfigProblem]:
     for index, admin in enumerate(config.admins):
         platform = _platform_of(config, admin)
         if getattr(config.chats, platform, None) is None:
-            yield Problem(path=("admins", index), text=f"chats.{platform} is not configured")
+            yield ConfigProblem(path=("admins", index), text=f"chats.{platform} is not configured")
 
 
 def _platform_of(config: Config, name: str) -> str:

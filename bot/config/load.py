@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from bot.config import checks as config_checks
 from bot.config import yaml_reader as config_yaml
 from bot.config.config import Config
-from bot.config.yaml_reader import Document, Problem, no_setting, sentences
+from bot.config.yaml_reader import ConfigProblem, Document, no_setting, sentences
 
 __all__ = ["Config", "ConfigError", "load", "parse", "settings_at"]
 
@@ -89,7 +89,7 @@ def parse(
     return config.with_warnings(sentences(document, file, warnings))
 
 
-def _validated(document: Document, folder: Path) -> tuple[Config | None, list[Problem]]:
+def _validated(document: Document, folder: Path) -> tuple[Config | None, list[ConfigProblem]]:
     """Return what is wrong with the single settings, and the configuration without those.
 
     It is None where it makes no sense without them.
@@ -126,8 +126,8 @@ def _leave_out(value: JsonValue, details: ErrorDetails) -> None:
 
 
 def _news(
-    found: Iterable[Problem], known: Sequence[Problem], *, same: bool = False
-) -> list[Problem]:
+    found: Iterable[ConfigProblem], known: Sequence[ConfigProblem], *, same: bool = False
+) -> list[ConfigProblem]:
     """Return the problems that do not merely follow from known ones: those at places of their own.
 
     With `same`, only those at the very places of known ones are left out.
@@ -146,20 +146,20 @@ def _meet(one: config_yaml.Path, other: config_yaml.Path) -> bool:
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
-def _written_out(document: Document) -> list[Problem]:
+def _written_out(document: Document) -> list[ConfigProblem]:
     text = "stands in the file; ${NAME} keeps it in the environment, out of copies of this file"
-    return [Problem(path=path, text=text) for path in document.literal_secrets]
+    return [ConfigProblem(path=path, text=text) for path in document.literal_secrets]
 
 
-def _problem(details: ErrorDetails) -> Problem:
+def _problem(details: ErrorDetails) -> ConfigProblem:
     """Say in a sentence what pydantic found; never quotes the value, which may be a secret."""
     path = tuple(part for part in details["loc"] if part != "[key]")
     kind = details["type"]
     if kind == "extra_forbidden":
-        return Problem(path=path, text=no_setting(str(path[-1]), settings_at(path[:-1])))
+        return ConfigProblem(path=path, text=no_setting(str(path[-1]), settings_at(path[:-1])))
     if kind not in _TEXTS:
-        return Problem(path=path, text=details["msg"])
-    return Problem(path=path, text=_TEXTS[kind].format(**details.get("ctx", {})))
+        return ConfigProblem(path=path, text=details["msg"])
+    return ConfigProblem(path=path, text=_TEXTS[kind].format(**details.get("ctx", {})))
 
 
 def settings_at(path: config_yaml.Path) -> frozenset[str]:

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 from backends.registry import connect
 from bot.config.addresses import is_loopback
 from bot.config.config import Config
-from bot.config.yaml_reader import Path, Problem
+from bot.config.yaml_reader import ConfigProblem, Path
 from queueing.core.catalog import Catalog
 
 
-def twins_of_servers(config: Config) -> Iterator[Problem]:
+def twins_of_servers(config: Config) -> Iterator[ConfigProblem]:
     """Return cards that are two hosts', and addresses that are two backends'."""
     card_of: dict[str, str] = {}
     server_of: dict[Hashable, str] = {}
@@ -22,17 +22,17 @@ def twins_of_servers(config: Config) -> Iterator[Problem]:
         path: Path = ("hosts", host_name)
         if host.gpu and (owner := card_of.setdefault(host.gpu, host_name)) != host_name:
             text = f"the card of {owner} already; servers that share a card stand under one host"
-            yield Problem(path=(*path, "gpu"), text=text)
+            yield ConfigProblem(path=(*path, "gpu"), text=text)
         for name, backend in host.backends.items():
             if backend.url is None:
                 continue
             owner = server_of.setdefault(_address(backend.url), name)
             if owner != name:
                 text = f"the server of {owner} already; its models count in memory only once"
-                yield Problem(path=(*path, "backends", name, "url"), text=text)
+                yield ConfigProblem(path=(*path, "backends", name, "url"), text=text)
 
 
-def twins_of_models(catalog: Catalog) -> Iterator[Problem]:
+def twins_of_models(catalog: Catalog) -> Iterator[ConfigProblem]:
     """Return models that are one on their server; asks for servers and models without problems."""
     for spec in catalog.backends.values():
         backend = connect(spec)
@@ -42,7 +42,7 @@ def twins_of_models(catalog: Catalog) -> Iterator[Problem]:
             twin = first.setdefault(own_name, model.name)
             if twin != model.name:
                 text = f"{twin} is {own_name} on {spec.name} already; give that one `aliases`, or `rooms` their own `system`"
-                yield Problem(path=("models", model.name), text=text)
+                yield ConfigProblem(path=("models", model.name), text=text)
 
 
 def _address(url: str) -> Hashable:

@@ -1,7 +1,7 @@
 """Reads the text of a configuration: plain values, the line of each, secrets filled in.
 
 Knows YAML and environment variables; never what a setting means. Nothing here raises on bad input:
-whatever is wrong becomes a `Problem`, so that all of them can be shown at once.
+whatever is wrong becomes a `ConfigProblem`, so that all of them can be shown at once.
 """
 
 import re
@@ -25,7 +25,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
+class ConfigProblem:
     """Something wrong at a place of the configuration, in one sentence for the operator."""
 
     path: Path
@@ -43,7 +43,7 @@ class Document:
 
     value: JsonValue = None
     lines: dict[Path, int] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ConfigProblem] = field(default_factory=list)
     literal_secrets: list[Path] = field(default_factory=list)
 
     def line_of(self, path: Path) -> int | None:
@@ -61,16 +61,16 @@ def read(text: str, environ: Mapping[str, str]) -> Document:
         node = yaml.compose(text, Loader=_Loader)
         if node is None:
             text = "the file is empty: copy config.example.yaml"
-            document.problems.append(Problem(path=(), text=text))
+            document.problems.append(ConfigProblem(path=(), text=text))
         else:
             document.value = _Reader(document, environ).value(node, ())
     except yaml.MarkedYAMLError as error:
         document.problems.append(_unreadable(text, error))
     except yaml.YAMLError as error:
         what = str(error).splitlines()[0]
-        document.problems.append(Problem(path=(), text=f"cannot be read: {what}"))
+        document.problems.append(ConfigProblem(path=(), text=f"cannot be read: {what}"))
     except RecursionError:
-        document.problems.append(Problem(path=(), text="cannot be read: nested too deeply"))
+        document.problems.append(ConfigProblem(path=(), text="cannot be read: nested too deeply"))
     return document
 
 
@@ -92,7 +92,7 @@ _NEVER_CLOSED = {
 """The same for slips that are found long after the line they are in."""
 
 
-def _unreadable(text: str, error: yaml.MarkedYAMLError) -> Problem:
+def _unreadable(text: str, error: yaml.MarkedYAMLError) -> ConfigProblem:
     """Return what keeps a file from being read, at the line where the slip is."""
     context = error.context or ""
     mark = error.problem_mark or error.context_mark
@@ -103,7 +103,7 @@ def _unreadable(text: str, error: yaml.MarkedYAMLError) -> Problem:
     if context in _NEVER_CLOSED and error.context_mark is not None and not advice:
         what, mark = _NEVER_CLOSED[context], error.context_mark
     line = mark.line + 1 if mark else None
-    return Problem(path=(), text=f"cannot be read: {what}{advice}", line=line)
+    return ConfigProblem(path=(), text=f"cannot be read: {what}{advice}", line=line)
 
 
 def _advice(text: str, index: int | None) -> str:
@@ -216,7 +216,7 @@ class _Reader:
         return found
 
     def _complain(self, path: Path, text: str, line: int | None = None) -> None:
-        self._document.problems.append(Problem(path=path, text=text, line=line))
+        self._document.problems.append(ConfigProblem(path=path, text=text, line=line))
 
 
 def _unquoted(key: yaml.Node) -> str:
@@ -236,7 +236,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"did you mean {meant[0]}?" if meant else f"there are {', '.join(known)}"
 
 
-def sentences(document: Document, file: str, problems: Iterable[Problem]) -> tuple[str, ...]:
+def sentences(document: Document, file: str, problems: Iterable[ConfigProblem]) -> tuple[str, ...]:
     """Return problems as "config.yaml:17: models.flux.load_s: must be a number", in line order."""
     placed = [(problem.line or document.line_of(problem.path), problem) for problem in problems]
     placed.sort(key=lambda pair: pair[0] or 0)

@@ -22,7 +22,7 @@ from queueing.store.position_index import LineKey, Move, PositionIndex
 from queueing.store.rows import Row, accepted, file_rows, job_from, job_row, output_rows
 
 
-class Arrival(NamedTuple):
+class Submission(NamedTuple):
     """A job to be accepted, its request already as JSON; a tuple, for there are many."""
 
     new: NewJob
@@ -94,7 +94,7 @@ class AdmissionCounters:
     # ------------------------------------------------------------ accepting
 
     def accept(
-        self, connection: sqlite3.Connection, arrivals: Sequence[Arrival]
+        self, connection: sqlite3.Connection, arrivals: Sequence[Submission]
     ) -> list[Job | Exception]:
         """Accept jobs or find those their keys made before."""
         self.know(connection)
@@ -115,7 +115,7 @@ class AdmissionCounters:
         connection.executemany(queries.INSERT_INPUT, inputs)
         return outcomes
 
-    def _refusal(self, arrival: Arrival) -> LimitReached | None:
+    def _refusal(self, arrival: Submission) -> LimitReached | None:
         limits, new = arrival.limits, arrival.new
         if limits.max_open is not None and self._open.get(new.owner, 0) >= limits.max_open:
             return LimitReached("owner", limits.max_open)
@@ -123,7 +123,7 @@ class AdmissionCounters:
             return LimitReached("line", limits.max_waiting)
         return None
 
-    def _admit(self, arrival: Arrival) -> Job:
+    def _admit(self, arrival: Submission) -> Job:
         new = arrival.new
         owner, line = new.owner, (new.model, new.lane)
         seq = None

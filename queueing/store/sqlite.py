@@ -16,7 +16,7 @@ from queueing.core.ports import Admission, Learned, Line, StartOrder
 from queueing.core.requests import Chat, File, Output, TextToImage
 from queueing.store import queries
 from queueing.store import runtime_state as notes
-from queueing.store.changes import AdmissionCounters, Amendment, Arrival, Change, load_places
+from queueing.store.changes import AdmissionCounters, Amendment, Change, Submission, load_places
 from queueing.store.database import Database
 from queueing.store.failures import DiskFull
 from queueing.store.head_cache import HeadCache
@@ -77,7 +77,7 @@ class SqliteStore:
             await self._load()
         request = new.request.model_dump_json(exclude_none=True)
         try:
-            return await self._submit(self._accepting, Arrival(new, request, now, limits))
+            return await self._submit(self._accepting, Submission(new, request, now, limits))
         except DiskFull as error:
             raise NotAccepting(str(error), full_disk=True) from error
 

@@ -53,7 +53,7 @@ COMMANDS = (
 
 
 class ScriptedDoor:
-    """Implements `Door`. `taken` gives the calls in their order, `held` makes them wait first."""
+    """Implements `CommandHandler`. `taken` gives the calls in their order, `held` makes them wait first."""
 
     def __init__(self, commands: Sequence[Command] = COMMANDS) -> None:
         self.commands = commands

@@ -65,7 +65,7 @@ _SAYS_ENOUGH = frozenset(
 
 
 class Dispatcher:
-    """Carries out calls from every platform. Implements `Door`."""
+    """Carries out calls from every platform. Implements `CommandHandler`."""
 
     def __init__(self, context: Context, presenter: Presenter) -> None:
         self.commands: Sequence[Command] = context.commands

@@ -26,7 +26,7 @@ from bot.people.received import Received
 from bot.people.web_people import WebPerson
 from bot.platforms.web.content import shown_file, split_command
 from bot.platforms.web.guard import Bucket
-from bot.platforms.web.wire import MAX_FILES, NotTaken, PressFrame, Say, Submit, Taken
+from bot.platforms.web.wire import MAX_FILES, NotTaken, PressFrame, Say, Submit, TakenFrame
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
 from queueing.core.requests import File
@@ -98,7 +98,7 @@ class Calls:
 
     async def say(
         self, person: WebPerson, say: Say, language: str | None, show_form: ShowForm
-    ) -> Taken | NotTaken:
+    ) -> TakenFrame | NotTaken:
         """Show what the person said in their chat and carry it out.
 
         Idempotent by `say.key`: within this process nothing is called twice, and after a restart
@@ -107,7 +107,7 @@ class Calls:
         caller = self._caller(person)
         async with caller.lock:
             if say.key in caller.done:
-                return Taken(key=say.key)
+                return TakenFrame(key=say.key)
             shown = await self._put_line(person, say)
             if isinstance(shown, NotTaken):
                 return shown
@@ -116,16 +116,16 @@ class Calls:
             files = (*call.files, *files)
             await self.door.call(replace(call, show_form=show_form, quoted=quoted, files=files))
             caller.remember(say.key)
-            return Taken(key=say.key)
+            return TakenFrame(key=say.key)
 
     async def press(
         self, person: WebPerson, press: PressFrame, language: str | None, show_form: ShowForm
-    ) -> Taken | NotTaken:
+    ) -> TakenFrame | NotTaken:
         """Carry out a button of a message in the person's own chat. Idempotent by `press.key`."""
         caller = self._caller(person)
         async with caller.lock:
             if press.key in caller.done:
-                return Taken(key=press.key)
+                return TakenFrame(key=press.key)
             if not await self._has_button(person.id, press):
                 return NotTaken(key=press.key, reason="button-gone")
             if not self.allowed(person):
@@ -133,11 +133,11 @@ class Calls:
             call = self._press_call(person, press, language)
             await self.door.call(replace(call, show_form=show_form))
             caller.remember(press.key)
-            return Taken(key=press.key)
+            return TakenFrame(key=press.key)
 
     async def submit(
         self, person: WebPerson, submit: Submit, language: str | None
-    ) -> Taken | NotTaken:
+    ) -> TakenFrame | NotTaken:
         """Carry out a form that was sent off. Idempotent by `submit.key`.
 
         It can do no more than a typed line: the door checks its values like any other's.
@@ -145,12 +145,12 @@ class Calls:
         caller = self._caller(person)
         async with caller.lock:
             if submit.key in caller.done:
-                return Taken(key=submit.key)
+                return TakenFrame(key=submit.key)
             if not self.allowed(person):
                 return NotTaken(key=submit.key, reason="too-fast")
             await self.door.call(self._form_call(person, submit, language))
             caller.remember(submit.key)
-            return Taken(key=submit.key)
+            return TakenFrame(key=submit.key)
 
     def upload(self, person: WebPerson, file: File) -> str:
         """Keep a file until the person's next line names it, and return its id."""

@@ -158,7 +158,7 @@ class EarlierMessages(Record):
     more: bool
 
 
-class Taken(Record):
+class TakenFrame(Record):
     """A `Say`, `PressFrame` or `Submit` of that key is durable: the page need not send it again."""
 
     type: Literal["taken"] = "taken"

@@ -12,7 +12,7 @@ resource = pytest.importorskip("resource")
 
 LATE = """
 import sys
-from bot import process
+from bot.runtime import process
 process.settle()
 before = set(sys.modules)
 import io

@@ -496,13 +496,13 @@ async def test_a_refused_first_answer_is_deferred_in_time_and_given_afterwards(
 ) -> None:
     """Broken: "The application did not respond", and an unrelated message a second later."""
     refused = asyncio.Event()
-    confirm = calls_module.Call._confirm_in_time
+    confirm = calls_module.InteractionReply._confirm_in_time
 
     async def once_refused(self: Any) -> None:
         await refused.wait()
         await confirm(self)
 
-    monkeypatch.setattr(calls_module.Call, "_confirm_in_time", once_refused)
+    monkeypatch.setattr(calls_module.InteractionReply, "_confirm_in_time", once_refused)
     monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.0)
     door = NotingDoor()
     async with FakeDiscord() as fake, running(fake, door):

@@ -30,7 +30,7 @@ VALUES: dict[str, str | int] = {
     "model": "flux",
     "names": "flux",
 }
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.mark.parametrize("what", What)
