@@ -34,7 +34,7 @@ from queueing.core.events import Event, JobChanged, Progressed
 from queueing.core.jobs import Job, JobState, NewJob
 from queueing.core.requests import Chat, ChatMessage
 from queueing.core.world import Residency
-from tests.processes.house import House, house, until
+from tests.processes.installation import Installation, installation, until
 
 TURNS = 5
 NAMES = ("one", "two")
@@ -68,8 +68,8 @@ class Ear:
 class Talking:
     """Holds conversations on a queue with two servers."""
 
-    def __init__(self, running: House, model: str, chars: int) -> None:
-        self._house = running
+    def __init__(self, running: Installation, model: str, chars: int) -> None:
+        self._installation = running
         self._model = model
         self._chars = chars
         self._numbers = itertools.count(1)
@@ -88,27 +88,29 @@ class Talking:
             said.append(ChatMessage(role="user", text=_words(lots, self._chars // TURNS)))
             by = last.backend if last is not None and remembered else None
             began = time.perf_counter()
-            (asked,) = await self._house.submit(self._question(said, 8, remembered_by=by))
+            (asked,) = await self._installation.submit(self._question(said, 8, remembered_by=by))
             waited_s = await self._ear.begun(asked) - began
-            (last,) = await self._house.ends.of([asked])
+            (last,) = await self._installation.ends.of([asked])
             if last.state is not JobState.COMPLETED:
                 raise RuntimeError(last.error)
-            output = await self._house.queue.output(last)
+            output = await self._installation.queue.output(last)
             said.append(ChatMessage(role="assistant", text=output.text if output else ""))
             if other is not None:
-                await self._house.queue.cancel(other.id)
-                await self._house.ends.of([other])
+                await self._installation.queue.cancel(other.id)
+                await self._installation.ends.of([other])
         return waited_s, last.backend if last else None
 
     def _idle(self) -> bool:
         """Return whether both servers are free."""
-        (model,) = self._house.queue.models()
+        (model,) = self._installation.queue.models()
         return not any(copy.running for copy in model.copies)
 
     async def _occupy(self) -> Job:
         """Keep the first server busy with somebody else's endless question."""
         said = [ChatMessage(role="user", text="Tell me everything.")]
-        (job,) = await self._house.submit(self._question(said, 100_000, remembered_by=NAMES[0]))
+        (job,) = await self._installation.submit(
+            self._question(said, 100_000, remembered_by=NAMES[0])
+        )
         await self._ear.begun(job)
         return job
 
@@ -165,7 +167,7 @@ async def measure(urls: Sequence[str], tokens: int, rounds: int) -> dict[str, fl
     waits: dict[bool, list[float]] = {True: [], False: []}
     stayed: dict[bool, list[bool]] = {True: [], False: []}
     with tempfile.TemporaryDirectory() as folder:
-        async with house(Path(folder), hosts, [model]) as running:
+        async with installation(Path(folder), hosts, [model]) as running:
             for host in hosts:
                 await running.queue.preload(model.name, host.name)
             await until(lambda: _ready(running) == len(NAMES))
@@ -185,7 +187,7 @@ async def measure(urls: Sequence[str], tokens: int, rounds: int) -> dict[str, fl
     }
 
 
-def _ready(running: House) -> int:
+def _ready(running: Installation) -> int:
     (model,) = running.queue.models()
     return sum(copy.residency is Residency.READY for copy in model.copies)
 

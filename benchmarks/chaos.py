@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.chaos.real import RealHouse
+from tests.chaos.real import RealInstallation
 from tests.chaos.trial import Trial
 from tests.chaos.verdict import Verdict
 
@@ -56,9 +56,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        house = RealHouse(*options.comfyui, *options.llama_server) if options.comfyui else None
+        installation = (
+            RealInstallation(*options.comfyui, *options.llama_server) if options.comfyui else None
+        )
         stops = options.kills if options.stops is None else options.stops
-        trial = Trial(folder, kills=options.kills, stops=stops, seed=options.seed, house=house)
+        trial = Trial(
+            folder, kills=options.kills, stops=stops, seed=options.seed, installation=installation
+        )
         verdict = asyncio.run(trial.run())
     for breach in verdict.breaches:
         print(breach, file=sys.stderr)

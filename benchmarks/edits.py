@@ -28,8 +28,8 @@ from queueing.core.ports import Report
 from queueing.core.requests import Progress, Work
 from tests.fakes.backend import Attempt, Card, FakeServer, Fate
 from tests.simulation import loop as virtual
-from tests.simulation.bot_house import Bot, bot
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import Bot, bot
+from tests.simulation.installation import Installation, host, image_model
 
 MODELS = tuple(f"model-{number}" for number in range(6))
 WAITING = 500
@@ -106,19 +106,19 @@ class Community:
             await self.ask(running, await ended.get())
 
 
-def _house() -> House:
+def _installation() -> Installation:
     models = [image_model(name, f"on-{name}", service_s=EVERY_S * len(MODELS)) for name in MODELS]
-    house = House.of(models, [host(f"gpu-{name}", f"on-{name}") for name in MODELS])
-    for number, (name, server) in enumerate(list(house.servers.items())):
-        house.servers[name] = Studio(name, server.card, EVERY_S * number)
-    return house
+    installation = Installation.of(models, [host(f"gpu-{name}", f"on-{name}") for name in MODELS])
+    for number, (name, server) in enumerate(list(installation.servers.items())):
+        installation.servers[name] = Studio(name, server.card, EVERY_S * number)
+    return installation
 
 
 async def _measure(seed: int, minutes: float) -> dict[str, float]:
     random = Random(seed)
     chats = StrictTelegram(random), StrictDiscord(random)
     community = Community(*chats, random)
-    async with bot(_house(), *chats, limits=NO_LIMITS) as running:
+    async with bot(_installation(), *chats, limits=NO_LIMITS) as running:
         places = Places()
         ended: asyncio.Queue[str] = asyncio.Queue()
 

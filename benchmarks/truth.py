@@ -18,14 +18,14 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
 
 from benchmarks.truth_claims import Truth
-from benchmarks.truth_crowd import NO_LIMITS, Crowd, Server, house_of, mishaps
+from benchmarks.truth_crowd import NO_LIMITS, Crowd, Server, installation_of, mishaps
 from benchmarks.truth_looks import LOOK_S, Watch
 from bot.platforms.discord.platform import Discord
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job
 from tests.fakes.chat import FakeChat
 from tests.simulation import loop as virtual
-from tests.simulation.bot_house import bot
+from tests.simulation.bot_installation import bot
 
 WARM_UP_S = 60.0
 
@@ -33,10 +33,10 @@ WARM_UP_S = 60.0
 async def measure(seed: int, minutes: float) -> tuple[dict[str, object], Watch]:
     """Let the crowd live for so many minutes and return the figures."""
     random = Random(seed)
-    house, crowd = house_of(random), Crowd(random)
-    servers = {name: s for name, s in house.servers.items() if isinstance(s, Server)}
+    installation, crowd = installation_of(random), Crowd(random)
+    servers = {name: s for name, s in installation.servers.items() if isinstance(s, Server)}
     watcher = FakeChat("watcher", limits=Discord.limits)  # its answers are on nobody's account
-    async with bot(house, *crowd.chats, watcher, limits=NO_LIMITS) as running:
+    async with bot(installation, *crowd.chats, watcher, limits=NO_LIMITS) as running:
         watch = Watch(running, watcher, Truth(servers))
         accepted: asyncio.Queue[Job] = asyncio.Queue()
 
@@ -51,7 +51,7 @@ async def measure(seed: int, minutes: float) -> tuple[dict[str, object], Watch]:
         async with asyncio.TaskGroup() as tasks:
             life = [
                 tasks.create_task(crowd.live(running)),
-                tasks.create_task(mishaps(house, random)),
+                tasks.create_task(mishaps(installation, random)),
                 tasks.create_task(_promises(accepted, watch)),
             ]
             await asyncio.sleep(WARM_UP_S)

@@ -11,8 +11,8 @@ from bot.platforms.web.platform import Web
 from queueing.core.errors import OutOfMemory
 from queueing.core.requests import Work
 from tests.fakes.backend import Attempt, Card, FakeServer, Fate, prompt_of
-from tests.simulation.bot_house import ADMIN, Bot
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import ADMIN, Bot
+from tests.simulation.installation import Installation, host, image_model
 
 HOSTS = {"gpu-1": ("studio", 24000), "gpu-2": ("workshop", 16000), "gpu-3": ("attic", 16000)}
 MODELS = {  # name: (backends, MB, seconds for a load, for a picture, how often it is asked for)
@@ -85,16 +85,18 @@ class Server(FakeServer):
         return OutOfMemory("no") if self._random.random() < 2 * _FAULTY else None
 
 
-def house_of(random: Random) -> House:
+def installation_of(random: Random) -> Installation:
     """Return three cards on which several models cannot be at once."""
     models = [
         image_model(name, *backends.split(), vram_mb=mb, load_s=load_s, service_s=s, parallel=1)
         for name, (backends, mb, load_s, s, _) in MODELS.items()
     ]
-    house = House.of(models, [host(name, b, vram_mb=mb) for name, (b, mb) in HOSTS.items()])
-    for name, server in list(house.servers.items()):
-        house.servers[name] = Server(name, server.card, Random(random.random()))
-    return house
+    installation = Installation.of(
+        models, [host(name, b, vram_mb=mb) for name, (b, mb) in HOSTS.items()]
+    )
+    for name, server in list(installation.servers.items()):
+        installation.servers[name] = Server(name, server.card, Random(random.random()))
+    return installation
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +163,8 @@ class Crowd:
         await running.gate.call(call)
 
 
-async def mishaps(house: House, random: Random) -> None:
+async def mishaps(installation: Installation, random: Random) -> None:
     """Have a server go away and come back, again and again, until cancelled."""
     while True:
         await asyncio.sleep(_AWAY_EVERY_S * random.uniform(0.5, 1.5))
-        house.servers[random.choice(["attic", "attic", "workshop"])].die(restart_s=_AWAY_S)
+        installation.servers[random.choice(["attic", "attic", "workshop"])].die(restart_s=_AWAY_S)

@@ -13,7 +13,7 @@ from bot.chat.api.content import Body, Content, Moment
 from bot.chat.texts import plain
 from queueing.core.jobs import Job
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import Bot
+from tests.simulation.bot_installation import Bot
 
 LOOK_S = 1.0
 DIFFERS_S, PASSED_S, UNTRUE_S = 5.0, 3.0, 5.0

@@ -10,7 +10,11 @@ import pytest
 TESTS = Path(__file__).parent
 FILES = sorted(TESTS.rglob("*.py"))
 GENEROUS_S = 60.0
-VIRTUAL = {"tests.simulation.loop", "tests.simulation.house", "tests.simulation.bot_house"}
+VIRTUAL = {
+    "tests.simulation.loop",
+    "tests.simulation.installation",
+    "tests.simulation.bot_installation",
+}
 
 # Waits in real time that have a reason; `tests.simulation` as a whole runs in virtual time.
 SLEEPS = {
@@ -21,7 +25,7 @@ SLEEPS = {
     "chaos": "the trial's people live in real time, beside processes that are killed",
     "contracts/backend_harness.py": "a server in another process cannot signal",
     "fakes": "the pace of servers",
-    "processes/house.py": "a server in another process cannot signal",
+    "processes/installation.py": "a server in another process cannot signal",
     "processes/test_killed.py": "another process cannot signal",
     "security/test_forgetting.py": "another process cannot signal",
     "security/test_stopping.py": "another process shows nothing but its file",

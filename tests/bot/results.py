@@ -13,8 +13,8 @@ from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, TextToImage
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import Bot, play
-from tests.simulation.house import House, ended, host
+from tests.simulation.bot_installation import Bot, play
+from tests.simulation.installation import Installation, ended, host
 
 DRAWS = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
 
@@ -37,13 +37,13 @@ def in_bot(
     **fields: Any,
 ) -> FakeChat:
     """Play a story in the bot on these models, by default a painter, a lens and a writer."""
-    house = fields.pop("house", None) or House.of(
+    installation = fields.pop("installation", None) or Installation.of(
         models or (FLUX, LENS, QWEN), [host("gpu-1", "comfy")]
     )
-    house.servers["comfy"].options = options
-    house.servers["comfy"].loras = fields.pop("loras", ())
-    house.servers["comfy"].service_s = fields.pop("service_s", 5.0)
-    return play(story, house, **fields)
+    installation.servers["comfy"].options = options
+    installation.servers["comfy"].loras = fields.pop("loras", ())
+    installation.servers["comfy"].service_s = fields.pop("service_s", 5.0)
+    return play(story, installation, **fields)
 
 
 async def ask(running: Bot, text: str, user: str = "fake:1", **fields: Any) -> Job | None:

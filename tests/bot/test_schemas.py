@@ -19,8 +19,8 @@ from queueing.core.jobs import JobState
 from queueing.store import open_database, upkeep
 from queueing.store.database import QUEUE_MIGRATIONS
 from tests.fakes.chat import FakeChat, Message
-from tests.simulation.bot_house import bot
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import bot
+from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
 RELEASED = sorted((Path(__file__).parent / "schemas").glob("*.sql"))
@@ -112,7 +112,7 @@ def test_work_goes_on_after_an_upgrade(old: Path) -> None:
         waiting = [row[0] for row in connection.execute(line)]
         messages = dict(connection.execute("SELECT message, chat FROM messages").fetchall())
     models = [image_model("flux", vram_mb=16000), image_model("qwen", vram_mb=7000)]
-    house = House.of(models, [host("gpu-1", "comfy")], url=f"sqlite:///{old}")
+    installation = Installation.of(models, [host("gpu-1", "comfy")], url=f"sqlite:///{old}")
     chat = FakeChat("telegram")
     asked = Content(body=("as it was",))
     chat.messages.update(
@@ -120,7 +120,7 @@ def test_work_goes_on_after_an_upgrade(old: Path) -> None:
     )
 
     async def play() -> list[JobState]:
-        async with bot(house, chat) as running, asyncio.timeout(200_000):
+        async with bot(installation, chat) as running, asyncio.timeout(200_000):
             while await running.queue.unacknowledged():  # noqa: ASYNC110 - virtual time
                 await asyncio.sleep(1)
             jobs = [await running.queue.get(job_id) for job_id in waiting]

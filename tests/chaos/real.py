@@ -21,7 +21,7 @@ from typing import Any, Self
 import aiohttp
 
 from tests.chaos.chats import Seen, Words
-from tests.chaos.houses import Server
+from tests.chaos.installations import Server
 from tests.chaos.verdict import Line, Row, Verdict
 from tests.chaos.wire import Wire
 
@@ -166,7 +166,7 @@ class RealLlama:
         await self.wire.cut()
 
 
-class RealHouse:
+class RealInstallation:
     """The servers of a trial that really draw and write."""
 
     slow = 3.0

@@ -1,4 +1,4 @@
-"""Stories of the whole bot in virtual time: a house whose servers, chats and database misbehave."""
+"""Stories of the whole bot in virtual time: an installation whose servers, chats and database misbehave."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,14 +8,14 @@ from typing import Any
 from queueing.core.catalog import Timeouts
 from queueing.core.requests import Capability
 from tests.fakes.chat import FakeChat, Message
-from tests.simulation.bot_house import Bot, bot
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import Bot, bot
+from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
-Story = Callable[[Bot, House], Awaitable[None]]
+Story = Callable[[Bot, Installation], Awaitable[None]]
 
 
-def village(**fields: Any) -> House:
+def village(**fields: Any) -> Installation:
     """Return a server for pictures and texts."""
     texts = frozenset({Capability.TEXT_TO_TEXT})
     patience = Timeouts(load_s=60, first_s=60, idle_s=60, total_s=300)
@@ -23,14 +23,14 @@ def village(**fields: Any) -> House:
         image_model("flux", "comfy", vram_mb=16000, timeouts=patience),
         replace(image_model("llama", "comfy", vram_mb=7000), capabilities=texts),
     ]
-    return House.of(models, [host("gpu-1", "comfy")], **fields)
+    return Installation.of(models, [host("gpu-1", "comfy")], **fields)
 
 
-def told(story: Story, house: House | None = None) -> FakeChat:
+def told(story: Story, installation: Installation | None = None) -> FakeChat:
     """Play a story to its end and return the chat as its people see it then."""
 
     async def play() -> FakeChat:
-        where = house or village()
+        where = installation or village()
         async with bot(where) as running:
             await story(running, where)
             await quiet(running)

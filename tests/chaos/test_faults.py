@@ -17,8 +17,8 @@ from queueing.core.problems import What, problem
 from queueing.core.requests import Work
 from tests.chaos.stories import only, told
 from tests.fakes.backend import FakeServer, Fate
-from tests.simulation.bot_house import Bot
-from tests.simulation.house import House
+from tests.simulation.bot_installation import Bot
+from tests.simulation.installation import Installation
 
 # ---------------------------------------------------------------- servers
 
@@ -115,8 +115,8 @@ def test_a_server_in_trouble_is_told_and_heals(name: str, caplog: pytest.LogCapt
     trouble = TROUBLES[name]
     caplog.set_level(logging.INFO)
 
-    async def story(running: Bot, house: House) -> None:
-        trouble.script(house.servers["comfy"])
+    async def story(running: Bot, installation: Installation) -> None:
+        trouble.script(installation.servers["comfy"])
         await asyncio.sleep(30)  # health has looked
         await running.gate.call(running.chat.call("/image flux a cat"))
         await asyncio.sleep(1000)
@@ -140,7 +140,7 @@ def test_a_server_in_trouble_is_told_and_heals(name: str, caplog: pytest.LogCapt
 def test_an_answer_is_never_part_of_a_send() -> None:
     """A process that dies after a send repeats it: people would read the answer twice."""
 
-    async def story(running: Bot, _: House) -> None:
+    async def story(running: Bot, _: Installation) -> None:
         running.chat.fail_when = lambda _chat: ChatUnavailable("away")
         await running.gate.call(running.chat.call("/ask llama why"))
         await asyncio.sleep(600)

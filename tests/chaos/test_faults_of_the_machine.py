@@ -23,8 +23,8 @@ from tests.chaos.stories import quiet, told, village
 from tests.fakes.backend import Fate, prompt_of
 from tests.fakes.chat import FakeChat
 from tests.fakes.clock import START
-from tests.simulation.bot_house import Bot, bot
-from tests.simulation.house import NO_LIMITS, House
+from tests.simulation.bot_installation import Bot, bot
+from tests.simulation.installation import NO_LIMITS, Installation
 from tests.simulation.loop import run
 
 Harm = Callable[[Bot, Path], Callable[[], None]]
@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "usher.sqlite"
 
 
-def at(path: Path) -> House:
+def at(path: Path) -> Installation:
     return village(url=f"sqlite:///{path}")
 
 
@@ -66,7 +66,7 @@ def shown_to(chat: FakeChat, person: int) -> list[str]:
 def test_a_full_disk_is_told_and_what_was_accepted_goes_on_afterwards() -> None:
     """A full disk would lose what runs, or people would not learn why nothing is accepted."""
 
-    async def story(running: Bot, _: House) -> None:
+    async def story(running: Bot, _: Installation) -> None:
         database = running.records._database
         await ask(running, "a cat", 1)
         await asyncio.sleep(12)
@@ -120,7 +120,7 @@ def test_a_database_that_takes_nothing_for_a_while_loses_nothing(
 ) -> None:
     """A result would be lost, a request taken that is not stored, or a restart needed to go on."""
 
-    async def story(running: Bot, _: House) -> None:
+    async def story(running: Bot, _: Installation) -> None:
         await running.records._database.write(_no_patience)
         await ask(running, "a cat", 1)
         await ask(running, "a bird", 2)
@@ -151,11 +151,11 @@ def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Requests would be taken into a file that has to be thrown away."""
-    house, chat, copy = at(path), FakeChat(), path.with_name("backup")
+    installation, chat, copy = at(path), FakeChat(), path.with_name("backup")
 
     async def met() -> None:
-        await _a_past(house)
-        async with bot(house, chat) as running:
+        await _a_past(installation)
+        async with bot(installation, chat) as running:
             await ask(running, "a cat", 1)
             await ask(running, "a bird", 2)
             await asyncio.sleep(12)
@@ -169,11 +169,11 @@ def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
 
     async def mended() -> None:
         with pytest.raises(StoreError, match="restore the newest backup"):
-            await open_database(house.url, inline=True)
+            await open_database(installation.url, inline=True)
         for name in ("usher.sqlite-wal", "usher.sqlite-shm"):
             path.with_name(name).unlink(missing_ok=True)
         copy.replace(path)
-        async with bot(house, chat) as running:
+        async with bot(installation, chat) as running:
             await ask(running, "a dog", 4)
             await quiet(running)
 
@@ -190,11 +190,11 @@ def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
     assert [first_line(chat, person) for person in (1, 2, 4)] == ["a cat", "a bird", "a dog"]
 
 
-async def _a_past(house: House) -> None:
+async def _a_past(installation: Installation) -> None:
     """Make the table of jobs too large for one page."""
-    store = SqliteStore(await open_database(house.url, inline=True))
+    store = SqliteStore(await open_database(installation.url, inline=True))
     for number in range(100):
-        job = await store.add(house.new("flux", f"{number}" * 99), START, limits=NO_LIMITS)
+        job = await store.add(installation.new("flux", f"{number}" * 99), START, limits=NO_LIMITS)
         await store.acknowledge(await store.apply(job, JobEvent.CANCEL, START), START)
     await store.aclose()
 
@@ -243,9 +243,9 @@ async def within(seconds: float, running: Bot) -> None:
     assert asyncio.get_running_loop().time() - began < seconds
 
 
-def pauses_between() -> House:
-    """Return a house whose first attempt at each request fails, which pauses it."""
-    house = village(url="sqlite://", clock=SystemClock())
+def pauses_between() -> Installation:
+    """Return an installation whose first attempt at each request fails, which pauses it."""
+    installation = village(url="sqlite://", clock=SystemClock())
     met: set[str] = set()
 
     def fate(work: Work) -> Fate:
@@ -253,8 +253,8 @@ def pauses_between() -> House:
         met.add(prompt_of(work))
         return Fate(error=Unavailable("connection reset")) if first else Fate()
 
-    house.servers["comfy"].fates = fate
-    return house
+    installation.servers["comfy"].fates = fate
+    return installation
 
 
 @pytest.mark.parametrize("jumps_h", [(5.0, -9.0, 7.0, -3.0), (-2.0, 400_000.0)])
@@ -282,14 +282,14 @@ def test_a_clock_set_back_between_two_runs_holds_nothing_up(hands: _Hands, path:
 
     async def story() -> None:
         hands.set_by_h = 5.0
-        house = replace(pauses_between(), url=f"sqlite:///{path}")
-        async with bot(house, chat) as running:
+        installation = replace(pauses_between(), url=f"sqlite:///{path}")
+        async with bot(installation, chat) as running:
             await ask(running, "a cat", 1)
             await asyncio.sleep(16)
             (job,) = await running.queue.open_jobs()
             assert job.not_before > running.clock.now()
         hands.set_by_h = 0.0
-        async with bot(replace(house, clock=SystemClock()), chat) as running:
+        async with bot(replace(installation, clock=SystemClock()), chat) as running:
             await within(120, running)
 
     run(story())

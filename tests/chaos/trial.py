@@ -16,7 +16,7 @@ from random import Random
 from bot.requests.enhancement import OWNER
 from tests.chaos.chats import Chats, OnDiscord, OnTelegram
 from tests.chaos.crowd import Crowd
-from tests.chaos.houses import FakeHouse, House, Outages
+from tests.chaos.installations import FakeInstallation, Installation, Outages
 from tests.chaos.lives import Lives, Nursery
 from tests.chaos.mortal import DISCORD
 from tests.chaos.neighbours import number_in
@@ -45,19 +45,27 @@ class Trial:
     """One run of so many kills and orderly stops in a folder of its own."""
 
     def __init__(
-        self, folder: Path, *, kills: int, stops: int, seed: int, house: House | None = None
+        self,
+        folder: Path,
+        *,
+        kills: int,
+        stops: int,
+        seed: int,
+        installation: Installation | None = None,
     ) -> None:
         self._folder = folder
         self._kills = kills
         self._stops = stops
-        self._house: House = house or FakeHouse()
+        self._installation: Installation = installation or FakeInstallation()
         self._seed = seed
         self._random = Random(seed)
         self._crowds_random = Random(seed + 1)
-        self._outages = Outages(self._house.servers, Random(seed + 2), self._house.slow)
+        self._outages = Outages(
+            self._installation.servers, Random(seed + 2), self._installation.slow
+        )
         self._database = folder / "usher.sqlite"
         self._completed: set[int] = set()
-        self._house.completed(self._completed)
+        self._installation.completed(self._completed)
 
     async def run(self) -> Verdict:
         """Run it and return what it showed."""
@@ -66,23 +74,23 @@ class Trial:
             # A restart forgets what was sent in the last minute, so groups are not limited here.
             telegram = await stack.enter_async_context(FakeTelegram(limits=Limits(group=None)))
             discord = await stack.enter_async_context(FakeDiscord(check_specs=False))
-            await stack.enter_async_context(self._house)
+            await stack.enter_async_context(self._installation)
             web = await stack.enter_async_context(OnWeb(Random(self._seed + 3)))
             config = self._config(telegram, discord, web)
             chats = (OnTelegram(telegram), web, OnDiscord(discord))
-            crowd = Crowd(chats, self._crowds_random, self._house.words)
+            crowd = Crowd(chats, self._crowds_random, self._installation.words)
             nursery = await stack.enter_async_context(Nursery(config, self._folder / "log.txt"))
             lives = Lives(
                 nursery=nursery,
                 random=self._random,
                 polls=lambda: telegram.api.polls,
                 is_up=discord.gateway.connected.is_set,
-                slow=self._house.slow,
+                slow=self._installation.slow,
             )
             await self._live(lives, crowd, chats, web)
             rows = self._rows()
-            verdict.judge_chats(crowd, chats, rows, self._house.number_of)
-            await self._house.judge(verdict, rows)
+            verdict.judge_chats(crowd, chats, rows, self._installation.number_of)
+            await self._installation.judge(verdict, rows)
         self._judge_database(verdict)
         verdict.faults += lives.faults
         verdict.recovery_s, verdict.died_at = lives.recovery_s, dict(lives.died_at)
@@ -91,7 +99,7 @@ class Trial:
 
     async def _live(self, lives: Lives, crowd: Crowd, chats: Sequence[Chats], web: OnWeb) -> None:
         most = ASKED_PER_LIFE * (self._kills + self._stops + 2)
-        asking = asyncio.create_task(crowd.go_on(ASK_EVERY_S * self._house.slow, most))
+        asking = asyncio.create_task(crowd.go_on(ASK_EVERY_S * self._installation.slow, most))
 
         def left() -> int:
             asking.cancel()
@@ -100,7 +108,7 @@ class Trial:
         async def calm() -> None:
             lives.faults += await web.last_look()
 
-        within_s = STUCK_AFTER_S * self._house.slow
+        within_s = STUCK_AFTER_S * self._installation.slow
         died = partial(self._look, crowd)
         await lives.go_through(
             self._kills, self._stops, died=died, left=left, calm=calm, within_s=within_s
@@ -118,7 +126,7 @@ class Trial:
             DISCORD: discord.url,
         }
         chats = CHATS.format(telegram=telegram.url, web=web.port, database=self._database)
-        text = self._house.config() + chats
+        text = self._installation.config() + chats
         path = self._folder / "config.yaml"
         path.write_text(text, encoding="utf-8")
         return path

@@ -25,7 +25,7 @@ from tests.fakes.discord_json import message as message_shape
 from tests.fakes.discord_state import APPLICATION_ID
 from tests.fakes.door import ScriptedDoor
 from tests.fakes.telegram import FakeTelegram
-from tests.simulation.bot_house import ADMIN, Bot
+from tests.simulation.bot_installation import ADMIN, Bot
 
 ME = f"<@{APPLICATION_ID}>"
 FILES = {

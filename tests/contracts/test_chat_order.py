@@ -19,8 +19,8 @@ from queueing.core.requests import Chat
 from tests.bot.results import QWEN
 from tests.contracts.chat_harness import SLOW, STAGES, Stage, running
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import bot
-from tests.simulation.house import House, host
+from tests.simulation.bot_installation import bot
+from tests.simulation.installation import Installation, host
 
 
 class Watched:
@@ -66,9 +66,9 @@ class Watched:
 
 @asynccontextmanager
 async def the_bot_on(stage: Stage) -> AsyncIterator[Watched]:
-    house = House.of([QWEN], [host("gpu-1", "comfy")])
+    installation = Installation.of([QWEN], [host("gpu-1", "comfy")])
     platform = stage.platform()
-    async with bot(house, FakeChat("spare"), platform) as parts:
+    async with bot(installation, FakeChat("spare"), platform) as parts:
         door = Watched(parts.gate)
         parts.queue.subscribe(door.notice)
         async with running(stage, door, platform):

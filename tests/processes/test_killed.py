@@ -20,12 +20,12 @@ from queueing.core.problems import Problem, What
 from tests.bot.platforms.web.web_client import Tab, text_of
 from tests.fakes.ports import port_of
 from tests.fakes.process import ROOT, respawning, serving
-from tests.processes.house import (
+from tests.processes.installation import (
     CHECKPOINT,
     backend,
-    house,
     image,
     image_model,
+    installation,
     set_faults,
     text,
     text_model,
@@ -240,7 +240,7 @@ async def test_a_question_that_kills_its_server_is_given_up_and_its_neighbours_a
             name="gpu", vram_mb=24_000, backends=(backend("lmstudio", "studio", studio),)
         )
         models = [text_model("qwen", "studio", vram_mb=4_000, parallel=4)]
-        async with house(tmp_path, [host], models) as running:
+        async with installation(tmp_path, [host], models) as running:
             poison = text("qwen", words="poison")
             jobs = await running.submit(text("qwen"), poison, text("qwen"), text("qwen"))
             good, bad, *others = await running.ends.of(jobs)
@@ -257,7 +257,7 @@ async def test_a_picture_that_kills_its_server_is_given_up_and_the_line_goes_on(
     """If this fails the line of a model ends at the first request its server cannot survive."""
     async with respawning("comfyui", "--step-s", "0.02", "--dies-of", "poison") as comfy:
         host = HostSpec(name="gpu", vram_mb=24_000, backends=(backend("comfyui", "comfy", comfy),))
-        async with house(tmp_path, [host], [image_model("sdxl", "comfy")]) as running:
+        async with installation(tmp_path, [host], [image_model("sdxl", "comfy")]) as running:
             jobs = await running.submit(image("sdxl"), image("sdxl", words="poison"), image("sdxl"))
             first, bad, last = await running.ends.of(jobs)
     assert (first.state, last.state) == (JobState.COMPLETED, JobState.COMPLETED)

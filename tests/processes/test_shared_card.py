@@ -16,13 +16,13 @@ from queueing.core.ports import MemoryProbe
 from queueing.core.world import Blocked
 from tests.fakes.card import SharedCard
 from tests.fakes.process import serving
-from tests.processes.house import (
+from tests.processes.installation import (
     CHECKPOINT,
-    House,
+    Installation,
     backend,
-    house,
     image,
     image_model,
+    installation,
     text,
     text_model,
     told,
@@ -56,7 +56,7 @@ def card(tmp_path: Path) -> SharedCard:
 @asynccontextmanager
 async def two_servers(
     folder: Path, *, qwen_mb: int, qwen_believed_mb: int, memory: MemoryProbe | None
-) -> AsyncIterator[tuple[House, str, str]]:
+) -> AsyncIterator[tuple[Installation, str, str]]:
     """Run ComfyUI and LM Studio on the card and a queue in front of them."""
     shared = ("--card", str(folder / "card.json"), "--load-s", "0.3", "--lingers-s", "0.4")
     async with (
@@ -73,7 +73,7 @@ async def two_servers(
             image_model("sdxl", "comfy", vram_mb=14_000),
             text_model("qwen", "studio", vram_mb=qwen_believed_mb),
         ]
-        async with house(folder, [host], models, memory=memory) as running:
+        async with installation(folder, [host], models, memory=memory) as running:
             yield running, comfy, studio
 
 

@@ -17,13 +17,13 @@ from queueing.engine import health_checker as health
 from queueing.planning.reasons import sentence
 from tests.fakes.process import respawning
 from tests.patience import runs_out
-from tests.processes.house import (
-    House,
+from tests.processes.installation import (
+    Installation,
     backend,
     die,
-    house,
     image,
     image_model,
+    installation,
     set_faults,
     told,
     until,
@@ -43,7 +43,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def servers(
     folder: Path, count: int, **fields: Any
-) -> AsyncIterator[tuple[House, list[str]]]:
+) -> AsyncIterator[tuple[Installation, list[str]]]:
     """Run that many ComfyUI processes, each on a host of its own, and a queue."""
     given: dict[str, Any] = {"timeouts": IMPATIENT} | fields
     async with (
@@ -56,11 +56,11 @@ async def servers(
             for n, url in enumerate(urls, 1)
         ]
         model: ModelSpec = image_model("sdxl", *(f"c{n}" for n in range(1, count + 1)), **given)
-        async with house(folder, hosts, [model]) as running:
+        async with installation(folder, hosts, [model]) as running:
             yield running, urls
 
 
-async def waits_because(running: House, job: Job, why: Blocked) -> str:
+async def waits_because(running: Installation, job: Job, why: Blocked) -> str:
     """Return the sentence a waiting job shows, once it is for that reason."""
     said: list[str] = []
 
@@ -74,7 +74,7 @@ async def waits_because(running: House, job: Job, why: Blocked) -> str:
     return said[0]
 
 
-def is_up(running: House, name: str) -> bool:
+def is_up(running: Installation, name: str) -> bool:
     return next(one for one in running.queue.backends() if one.name == name).up
 
 

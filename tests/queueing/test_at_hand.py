@@ -12,7 +12,7 @@ from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.clock import VirtualClock
-from tests.simulation.house import host, image_model
+from tests.simulation.installation import host, image_model
 from tests.simulation.loop import run
 
 FLUX = image_model("flux", "comfy", vram_mb=12000)

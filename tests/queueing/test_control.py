@@ -16,25 +16,33 @@ from queueing.core.requests import Chat, ChatMessage
 from queueing.core.world import Blocked, Rules
 from queueing.service.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
-from tests.simulation.house import NO_LIMITS, FlakyStore, House, ended, host, image_model, until
+from tests.simulation.installation import (
+    NO_LIMITS,
+    FlakyStore,
+    Installation,
+    ended,
+    host,
+    image_model,
+    until,
+)
 from tests.simulation.loop import run
 
 
-def two_hosts(**fields: str) -> House:
+def two_hosts(**fields: str) -> Installation:
     """Return flux on one host, and sdxl on both; a host holds one model at a time."""
     models = [
         image_model("flux", "comfy", vram_mb=16000, aliases=("f",)),
         image_model("sdxl", "comfy", "other", vram_mb=16000),
     ]
-    return House.of(models, [host("gpu-1", "comfy"), host("gpu-2", "other")], **fields)
+    return Installation.of(models, [host("gpu-1", "comfy"), host("gpu-2", "other")], **fields)
 
 
-async def ask(queue: JobQueue, house: House, model: str, *prompts: str) -> list[Job]:
-    return [await queue.submit(house.new(model, each), limits=NO_LIMITS) for each in prompts]
+async def ask(queue: JobQueue, installation: Installation, model: str, *prompts: str) -> list[Job]:
+    return [await queue.submit(installation.new(model, each), limits=NO_LIMITS) for each in prompts]
 
 
-def prompts(house: House, server: str = "comfy") -> list[str]:
-    return [prompt for _, _, prompt in house.servers[server].starts]
+def prompts(installation: Installation, server: str = "comfy") -> list[str]:
+    return [prompt for _, _, prompt in installation.servers[server].starts]
 
 
 # ---------------------------------------------------------------- pauses
@@ -44,14 +52,14 @@ def test_a_paused_model_says_so_and_promises_no_time() -> None:
     """If this fails people are promised a time that nobody knows."""
 
     async def story() -> None:
-        house = two_hosts()
-        house.servers["comfy"].service_s = 20.0
-        async with house.queue() as queue:
-            jobs = await ask(queue, house, "flux", "a", "b", "c")
-            await until(lambda: house.servers["comfy"].running)
+        installation = two_hosts()
+        installation.servers["comfy"].service_s = 20.0
+        async with installation.queue() as queue:
+            jobs = await ask(queue, installation, "flux", "a", "b", "c")
+            await until(lambda: installation.servers["comfy"].running)
             assert await queue.pause(model="F") == Paused(models=frozenset({"flux"}))
             await asyncio.sleep(60)
-            assert prompts(house) == ["a"]
+            assert prompts(installation) == ["a"]
             standing = (await queue.standings(jobs[1:]))[jobs[1].id]
             assert standing.reason is not None
             assert (standing.reason.why, standing.reason.host) == (Blocked.PAUSED, None)
@@ -61,7 +69,7 @@ def test_a_paused_model_says_so_and_promises_no_time() -> None:
             assert await queue.resume(model="flux") == Paused()
             for job in jobs:
                 await ended(queue, job, within_s=70)
-        assert prompts(house) == ["a", "b", "c"]
+        assert prompts(installation) == ["a", "b", "c"]
 
     run(story())
 
@@ -70,14 +78,14 @@ def test_people_are_told_at_once_that_their_line_is_paused() -> None:
     """If this fails status messages count down to a start that does not come."""
 
     async def story() -> None:
-        house = two_hosts()
-        async with house.queue() as queue:
-            await ask(queue, house, "flux", "a", "b")
-            await until(lambda: house.servers["comfy"].running)
-            house.events.clear()
+        installation = two_hosts()
+        async with installation.queue() as queue:
+            await ask(queue, installation, "flux", "a", "b")
+            await until(lambda: installation.servers["comfy"].running)
+            installation.events.clear()
             await queue.pause()
             await asyncio.sleep(0.1)
-            moved = [event for event in house.events if isinstance(event, LinesMoved)]
+            moved = [event for event in installation.events if isinstance(event, LinesMoved)]
             assert any("flux" in event.models for event in moved)
 
     run(story())
@@ -87,14 +95,14 @@ def test_a_host_that_is_paused_while_it_loads_ends_its_load_and_starts_nothing()
     """If this fails a pause cuts a load short, or the loaded model begins to work all the same."""
 
     async def story() -> None:
-        house = two_hosts()
-        async with house.queue() as queue:
-            await ask(queue, house, "flux", "a")
-            await until(lambda: house.servers["comfy"].loading)
+        installation = two_hosts()
+        async with installation.queue() as queue:
+            await ask(queue, installation, "flux", "a")
+            await until(lambda: installation.servers["comfy"].loading)
             await queue.pause(host="gpu-1")
             await asyncio.sleep(60)
-            assert house.servers["comfy"].memory == {"flux"}
-            assert prompts(house) == []
+            assert installation.servers["comfy"].memory == {"flux"}
+            assert prompts(installation) == []
             assert [each.paused for each in queue.hosts()] == [True, False]
 
     run(story())
@@ -104,15 +112,15 @@ def test_a_pause_before_the_queue_runs_adds_to_those_of_the_last_run(tmp_path: P
     """If this fails a command that comes early resumes everything that was paused."""
 
     async def story() -> None:
-        house = two_hosts(url=f"sqlite:///{tmp_path}/usher.db")
-        async with house.queue() as queue:
+        installation = two_hosts(url=f"sqlite:///{tmp_path}/usher.db")
+        async with installation.queue() as queue:
             await queue.pause(model="flux")
-        store = SqliteStore(await open_database(house.url, inline=True))
-        early = house.build(store, house.connect())
+        store = SqliteStore(await open_database(installation.url, inline=True))
+        early = installation.build(store, installation.connect())
         both = Paused(models=frozenset({"flux"}), hosts=frozenset({"gpu-2"}))
         assert await early.pause(host="gpu-2") == both
         await store.aclose()
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             await asyncio.sleep(1)
             assert queue.paused() == both
 
@@ -123,14 +131,14 @@ def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
     """If this fails an admin is told of an error while the machines stand still."""
 
     async def story() -> None:
-        house = two_hosts()
+        installation = two_hosts()
         store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
-        async with house.queue(store) as queue:
+        async with installation.queue(store) as queue:
             store.failing.add("note_paused")
             with pytest.raises(StoreError):
                 await queue.pause()
             assert queue.paused() == Paused()
-            (job,) = await ask(queue, house, "flux", "a")
+            (job,) = await ask(queue, installation, "flux", "a")
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
     run(story())
@@ -148,8 +156,8 @@ def test_an_unknown_host_is_refused(act: Callable[[JobQueue], Awaitable[object]]
     """If this fails a typing error is stored and never found again."""
 
     async def story() -> None:
-        house = two_hosts()
-        async with house.queue() as queue:
+        installation = two_hosts()
+        async with installation.queue() as queue:
             with pytest.raises(Refused):
                 await act(queue)
             with pytest.raises(UnknownModel):
@@ -166,21 +174,21 @@ def test_draining_waits_for_a_load_under_way_and_for_every_job() -> None:
     """If this fails the memory that was promised is taken a moment later."""
 
     async def story() -> None:
-        house = two_hosts()
-        server = house.servers["comfy"]
-        async with house.queue() as queue:
-            (job,) = await ask(queue, house, "flux", "a")
+        installation = two_hosts()
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
+            (job,) = await ask(queue, installation, "flux", "a")
             await until(lambda: server.loading)
             await queue.drain("gpu-1")
             assert not server.memory
-            assert house.cards["gpu-1"].used_mb == 0
+            assert installation.cards["gpu-1"].used_mb == 0
             assert not queue.models()[0].copies
             waiting = await queue.get(job.id)
             assert waiting is not None
             assert waiting.state is JobState.PENDING
             await queue.resume(host="gpu-1")
             await ended(queue, job)
-        assert not house.violations
+        assert not installation.violations
 
     run(story())
 
@@ -189,10 +197,10 @@ def test_two_admins_who_drain_one_host_are_both_told() -> None:
     """If this fails the second one waits for ever."""
 
     async def story() -> None:
-        house = two_hosts()
-        server = house.servers["comfy"]
-        async with house.queue() as queue:
-            await ask(queue, house, "flux", "a")
+        installation = two_hosts()
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
+            await ask(queue, installation, "flux", "a")
             await until(lambda: server.running)
             async with asyncio.timeout(60):
                 await asyncio.gather(queue.drain("gpu-1"), queue.drain("gpu-1"))
@@ -205,10 +213,10 @@ def test_a_drain_says_when_a_server_may_still_hold_memory() -> None:
     """If this fails somebody starts a game on a card that is full."""
 
     async def story() -> None:
-        house = two_hosts()
-        server = house.servers["comfy"]
-        async with house.queue() as queue:
-            (job,) = await ask(queue, house, "flux", "a")
+        installation = two_hosts()
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
+            (job,) = await ask(queue, installation, "flux", "a")
             await ended(queue, job)
             server.up = False
             with pytest.raises(Unavailable, match="comfy does not answer"):
@@ -222,17 +230,17 @@ def test_a_drain_names_what_must_be_unloaded_by_hand() -> None:
     """If this fails an old LM Studio keeps its model, and we say that it has not."""
 
     async def story() -> None:
-        house = two_hosts()
+        installation = two_hosts()
         store = SqliteStore(await open_database("sqlite://", inline=True))
-        backends = house.connect()
+        backends = installation.connect()
         backends["comfy"].can_unload = False
-        queue = house.build(store, backends)
+        queue = installation.build(store, backends)
         running = asyncio.create_task(queue.run())
-        (job,) = await ask(queue, house, "flux", "a")
+        (job,) = await ask(queue, installation, "flux", "a")
         await ended(queue, job)
         with pytest.raises(Unavailable, match="flux on comfy must be unloaded by hand"):
             await queue.drain("gpu-1")
-        assert house.servers["comfy"].memory == {"flux"}
+        assert installation.servers["comfy"].memory == {"flux"}
         running.cancel()
         await asyncio.wait([running])
         await store.aclose()
@@ -247,10 +255,10 @@ def test_a_preload_right_after_the_start_waits_for_the_first_look() -> None:
     """If this fails an admin reads "comfy is down: None" of a server that is well."""
 
     async def story() -> None:
-        house = two_hosts()
-        async with house.queue() as queue:
+        installation = two_hosts()
+        async with installation.queue() as queue:
             assert await queue.preload("flux", None) == "comfy"
-            assert house.servers["comfy"].memory == {"flux"}
+            assert installation.servers["comfy"].memory == {"flux"}
 
     run(story())
 
@@ -259,15 +267,15 @@ def test_a_preload_on_a_dead_server_fails_as_soon_as_that_is_known() -> None:
     """If this fails an admin waits for ever for a server that is off."""
 
     async def story() -> None:
-        house = two_hosts()
-        house.servers["comfy"].up = False
-        async with house.queue() as queue:
+        installation = two_hosts()
+        installation.servers["comfy"].up = False
+        async with installation.queue() as queue:
             async with asyncio.timeout(30):
                 with pytest.raises(Unavailable, match=r"^comfy does not answer$"):
                     await queue.preload("flux", None)
-            house.servers["comfy"].up = True
+            installation.servers["comfy"].up = True
             await asyncio.sleep(60)
-            assert not house.servers["comfy"].loads
+            assert not installation.servers["comfy"].loads
 
     run(story())
 
@@ -284,15 +292,15 @@ def test_a_failed_preload_says_why_without_internals(error: Exception, says: Wha
     """If this fails an admin reads a traceback, or the wish stays and loads in a circle."""
 
     async def story() -> None:
-        house = two_hosts()
-        house.servers["comfy"].load_fates = lambda: error
-        async with house.queue() as queue:
+        installation = two_hosts()
+        installation.servers["comfy"].load_fates = lambda: error
+        async with installation.queue() as queue:
             with pytest.raises(BackendError) as failed:
                 await queue.preload("flux", None)
             assert failed.value.problem is not None
             assert failed.value.problem.what is says
             await asyncio.sleep(300)
-            assert len(house.servers["comfy"].loads) == 1
+            assert len(installation.servers["comfy"].loads) == 1
 
     run(story())
 
@@ -301,8 +309,8 @@ def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloaded() ->
     """If this fails its message says for ever that the model is about to be loaded."""
 
     async def story() -> None:
-        house = two_hosts()
-        async with house.queue() as queue:
+        installation = two_hosts()
+        async with installation.queue() as queue:
             await queue.preload("sdxl", "gpu-1")  # fills the card, and stays
             waiting = asyncio.ensure_future(queue.preload("flux", None))
             await asyncio.sleep(60)
@@ -312,7 +320,7 @@ def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloaded() ->
                 await waiting
             await queue.unload("sdxl", None)
             await asyncio.sleep(60)
-            assert "flux" not in house.servers["comfy"].memory
+            assert "flux" not in installation.servers["comfy"].memory
 
     run(story())
 
@@ -321,8 +329,8 @@ def test_a_preload_avoids_paused_hosts_and_models() -> None:
     """If this fails a preload waits for ever, or takes back a card somebody was given."""
 
     async def story() -> None:
-        house = two_hosts()
-        async with house.queue() as queue:
+        installation = two_hosts()
+        async with installation.queue() as queue:
             await queue.pause(host="gpu-1")
             assert await queue.preload("sdxl", None) == "other"
             with pytest.raises(Refused, match="paused: names gpu-1"):
@@ -344,16 +352,16 @@ def test_one_persons_flood_waits_in_the_back_row_and_enters_job_by_job() -> None
     """If this fails one person's ten jobs stand before everybody else's first."""
 
     async def story() -> None:
-        house = two_hosts()
-        server = house.servers["comfy"]
+        installation = two_hosts()
+        server = installation.servers["comfy"]
         limits = Admission(max_in_line=2)
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             flood = [
-                await queue.submit(house.new("flux", f"a{n}", owner="ada"), limits=limits)
+                await queue.submit(installation.new("flux", f"a{n}", owner="ada"), limits=limits)
                 for n in range(5)
             ]
             bobs = [
-                await queue.submit(house.new("flux", f"b{n}", owner="bob"), limits=limits)
+                await queue.submit(installation.new("flux", f"b{n}", owner="bob"), limits=limits)
                 for n in range(2)
             ]
             standings = await queue.standings(flood)
@@ -364,7 +372,7 @@ def test_one_persons_flood_waits_in_the_back_row_and_enters_job_by_job() -> None
             assert (standing.back_row, standing.shown) == (False, "ready")
             for job in (*flood, *bobs):
                 assert (await ended(queue, job)).state is JobState.COMPLETED
-        assert prompts(house) == ["a0", "a1", "b0", "b1", "a2", "a3", "a4"]
+        assert prompts(installation) == ["a0", "a1", "b0", "b1", "a2", "a3", "a4"]
 
     run(story())
 
@@ -373,18 +381,18 @@ def test_a_person_is_told_when_a_job_leaves_their_back_row() -> None:
     """If this fails a message says "in your own back row" of a job that stands in line."""
 
     async def story() -> None:
-        house = two_hosts()
-        async with house.queue() as queue:
+        installation = two_hosts()
+        async with installation.queue() as queue:
             await queue.pause(model="sdxl")  # so nothing else moves that line
             limits = Admission(max_in_line=1)
-            await queue.submit(house.new("sdxl", "c", owner="bob"), limits=limits)
-            first = await queue.submit(house.new("flux", "a", owner="ada"), limits=limits)
-            second = await queue.submit(house.new("sdxl", "b", owner="ada"), limits=limits)
+            await queue.submit(installation.new("sdxl", "c", owner="bob"), limits=limits)
+            first = await queue.submit(installation.new("flux", "a", owner="ada"), limits=limits)
+            second = await queue.submit(installation.new("sdxl", "b", owner="ada"), limits=limits)
             await asyncio.sleep(1)
-            house.events.clear()
+            installation.events.clear()
             await ended(queue, first)
             await asyncio.sleep(0.1)
-            moved = [event for event in house.events if isinstance(event, LinesMoved)]
+            moved = [event for event in installation.events if isinstance(event, LinesMoved)]
             assert any("sdxl" in event.models for event in moved)
             standing = (await queue.standings([second]))[second.id]
             assert (standing.back_row, standing.position) == (False, 2)
@@ -396,19 +404,19 @@ def test_lanes_share_a_model_by_their_weights_and_none_starves() -> None:
     """If this fails a lane costs nothing and gives nothing, or shuts the others out."""
 
     async def story() -> None:
-        house = House.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
-        house.rules = Rules(lane_weights={"vip": 3, "normal": 2, "relaxed": 1})
-        async with house.queue() as queue:
+        installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
+        installation.rules = Rules(lane_weights={"vip": 3, "normal": 2, "relaxed": 1})
+        async with installation.queue() as queue:
             for lane in ("relaxed", "normal", "vip"):
                 for number in range(6):
-                    new = house.new("flux", f"{lane}{number}", owner=lane, lane=lane)
+                    new = installation.new("flux", f"{lane}{number}", owner=lane, lane=lane)
                     await queue.submit(new, limits=NO_LIMITS)
-            await until(lambda: len(prompts(house)) == 18)
-        served = [prompt.rstrip("0123456789") for prompt in prompts(house)]
+            await until(lambda: len(prompts(installation)) == 18)
+        served = [prompt.rstrip("0123456789") for prompt in prompts(installation)]
         for turn in (served[:6], served[6:12]):
             assert sorted(turn) == sorted(["vip"] * 3 + ["normal"] * 2 + ["relaxed"])
         for lane in ("vip", "normal", "relaxed"):
-            mine = [prompt for prompt in prompts(house) if prompt.startswith(lane)]
+            mine = [prompt for prompt in prompts(installation) if prompt.startswith(lane)]
             assert mine == sorted(mine)
 
     run(story())
@@ -418,19 +426,19 @@ def test_a_job_moved_out_of_the_back_row_runs_next() -> None:
     """If this fails an admin's word holds only for those who are in line already."""
 
     async def story() -> None:
-        house = two_hosts()
-        async with house.queue() as queue:
+        installation = two_hosts()
+        async with installation.queue() as queue:
             limits = Admission(max_in_line=1)
             jobs = [
-                await queue.submit(house.new("flux", f"{n}", owner="ada"), limits=limits)
+                await queue.submit(installation.new("flux", f"{n}", owner="ada"), limits=limits)
                 for n in range(3)
             ]
-            await until(lambda: house.servers["comfy"].running)
+            await until(lambda: installation.servers["comfy"].running)
             assert await queue.move_first(jobs[2].id) is not None
             assert await queue.move_first(jobs[0].id) is None
             for job in jobs:
                 await ended(queue, job)
-        assert prompts(house) == ["0", "2", "1"]
+        assert prompts(installation) == ["0", "2", "1"]
 
     run(story())
 
@@ -442,12 +450,12 @@ def test_options_are_those_of_every_server_that_may_run_the_model() -> None:
     """If this fails an option works or not by the chance of where a job runs."""
 
     async def story() -> None:
-        house = two_hosts()
-        async with house.queue() as queue:
+        installation = two_hosts()
+        async with installation.queue() as queue:
             assert queue.options("sdxl") is None
-            house.servers["comfy"].options = frozenset({"seed", "steps"})
+            installation.servers["comfy"].options = frozenset({"seed", "steps"})
             assert queue.options("sdxl") == frozenset({"seed", "steps"})
-            house.servers["other"].options = frozenset({"steps", "width"})
+            installation.servers["other"].options = frozenset({"steps", "width"})
             assert queue.options("sdxl") == frozenset({"steps"})
             assert queue.options("F") == frozenset({"seed", "steps"})
             with pytest.raises(UnknownModel):
@@ -460,12 +468,12 @@ def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
     """If this fails the prompt of a deleted picture stays behind in its enhancement."""
 
     async def story() -> None:
-        house = two_hosts()
+        installation = two_hosts()
         store = SqliteStore(await open_database("sqlite://", inline=True))
-        async with house.queue(store) as queue:
-            (first, second) = await ask(queue, house, "flux", "a", "b")
+        async with installation.queue(store) as queue:
+            (first, second) = await ask(queue, installation, "flux", "a", "b")
             improve = Chat(messages=(ChatMessage(role="user", text="improve a"),))
-            new = house.new("flux", "", parent=first.id)
+            new = installation.new("flux", "", parent=first.id)
             child = await store.add(
                 type(new)(
                     model="flux",
@@ -486,7 +494,7 @@ def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
             assert await queue.forget("web:1", lambda job: job.id == first.id) == 2
             assert [await queue.get(job.id) for job in (first, child)] == [None, None]
             assert await queue.get(second.id) is not None
-            forgotten = [event for event in house.events if isinstance(event, Forgotten)]
+            forgotten = [event for event in installation.events if isinstance(event, Forgotten)]
             assert [event.job_ids for event in forgotten] == [{first.id, child.id}]
         await store.aclose()
 
@@ -497,11 +505,13 @@ def test_a_running_job_is_forgotten_without_a_trace_on_its_server() -> None:
     """If this fails a server draws on for somebody who is gone, or its late end crashes us."""
 
     async def story() -> None:
-        house = two_hosts()
-        server = house.servers["comfy"]
-        async with house.queue() as queue:
-            mine = await ask(queue, house, "flux", "a", "b", "c")
-            theirs = await queue.submit(house.new("flux", "d", owner="bob"), limits=NO_LIMITS)
+        installation = two_hosts()
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
+            mine = await ask(queue, installation, "flux", "a", "b", "c")
+            theirs = await queue.submit(
+                installation.new("flux", "d", owner="bob"), limits=NO_LIMITS
+            )
             await until(lambda: server.running)
             assert await queue.forget("web:1") == 3
             assert await queue.open_jobs("web:1") == []
@@ -510,7 +520,9 @@ def test_a_running_job_is_forgotten_without_a_trace_on_its_server() -> None:
             assert await queue.forget("web:1") == 0
             late = [
                 event
-                for event in house.events[house.events.index(_forgotten(house)) :]
+                for event in installation.events[
+                    installation.events.index(_forgotten(installation)) :
+                ]
                 if isinstance(event, JobChanged) and event.job.id in {job.id for job in mine}
             ]
             assert late == []
@@ -518,5 +530,5 @@ def test_a_running_job_is_forgotten_without_a_trace_on_its_server() -> None:
     run(story())
 
 
-def _forgotten(house: House) -> Forgotten:
-    return next(event for event in house.events if isinstance(event, Forgotten))
+def _forgotten(installation: Installation) -> Forgotten:
+    return next(event for event in installation.events if isinstance(event, Forgotten))

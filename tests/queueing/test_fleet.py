@@ -15,7 +15,7 @@ from queueing.engine.backend_health import WEDGE_PAUSE_S
 from queueing.engine.fleet import Fleet
 from queueing.engine.load_failures import LASTING_S
 from tests.fakes.backend import Card, FakeBackend, FakeServer
-from tests.simulation.house import host, image_model
+from tests.simulation.installation import host, image_model
 
 FLUX = image_model("flux", vram_mb=8000)
 CARD = HostSpec(name="gpu", vram_mb=24000, margin=0.8, backends=host("gpu", "comfy").backends)

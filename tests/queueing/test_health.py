@@ -10,23 +10,23 @@ from queueing.core.catalog import Timeouts
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.world import Blocked
 from tests.fakes.backend import FakeBackend, FakeProbe
-from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
+from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
 from tests.simulation.loop import run
 
 
-def one_model(**fields: Any) -> House:
-    return House.of([image_model("flux", **fields)], [host("gpu", "comfy")])
+def one_model(**fields: Any) -> Installation:
+    return Installation.of([image_model("flux", **fields)], [host("gpu", "comfy")])
 
 
 def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None:
     """If this fails an operator must restart the bot after every restart of a server."""
 
     async def story() -> None:
-        house = one_model()
-        server = house.servers["comfy"]
+        installation = one_model()
+        server = installation.servers["comfy"]
         server.up = False
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(100)
             (backend,) = queue.backends()
             assert not backend.up
@@ -51,10 +51,10 @@ def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
     async def story() -> None:
         gpu = host("gpu", "comfy")
         named = replace(gpu.backends[0], url="http://10.0.0.5:8188")
-        house = House.of([image_model("flux")], [replace(gpu, backends=(named,))])
-        server = house.servers["comfy"]
+        installation = Installation.of([image_model("flux")], [replace(gpu, backends=(named,))])
+        server = installation.servers["comfy"]
         server.up = False
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             await asyncio.sleep(100)
             assert queue.backends()[0].url == "http://10.0.0.5:8188"
             assert [record.getMessage() for record in caplog.records] == [
@@ -73,11 +73,11 @@ def test_no_end_is_promised_of_work_on_a_server_that_does_not_answer() -> None:
     """If this fails people watch a moment go by while their server is frozen."""
 
     async def story() -> None:
-        house = one_model()
-        server = house.servers["comfy"]
+        installation = one_model()
+        server = installation.servers["comfy"]
         server.service_s = 100.0
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: server.running)
             (standing,) = (await queue.standings(await queue.open_jobs())).values()
             assert standing.done_at is not None
@@ -95,10 +95,10 @@ def test_a_dead_server_is_noticed_at_once_and_asked_again_soon() -> None:
     """If this fails jobs are sent to a dead server, or wait long after it is back."""
 
     async def story() -> None:
-        house = one_model()
-        server = house.servers["comfy"]
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        installation = one_model()
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: server.running)
             server.die(restart_s=1.5)
             await asyncio.sleep(0.1)
@@ -114,14 +114,14 @@ def test_a_server_that_accepts_work_and_never_runs_it_is_taken_out() -> None:
     """If this fails a wedged server with healthy HTTP swallows one job after the other."""
 
     async def story() -> None:
-        house = House.of(
+        installation = Installation.of(
             [image_model("flux", "comfy-1", "comfy-2", timeouts=Timeouts(first_s=30.0))],
             [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
         )
-        wedged = house.servers["comfy-1"]
+        wedged = installation.servers["comfy-1"]
         wedged.wedged = True
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
             await asyncio.sleep(10)
@@ -137,11 +137,11 @@ def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
     """If this fails a server taken out by mistake never comes back without a restart."""
 
     async def story() -> None:
-        house = one_model(timeouts=Timeouts(first_s=30.0))
-        server = house.servers["comfy"]
+        installation = one_model(timeouts=Timeouts(first_s=30.0))
+        server = installation.servers["comfy"]
         server.wedged = True
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: len(server.starts) == 2)
             (first_at, _, _), (second_at, _, _) = server.starts
             assert second_at - first_at >= 30.0 + 59.0
@@ -157,18 +157,18 @@ def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wedges: i
     """If this fails its line waits for up to half an hour although somebody restarted it."""
 
     async def story() -> None:
-        house = one_model(timeouts=Timeouts(first_s=30.0), max_attempts=10)
-        server = house.servers["comfy"]
+        installation = one_model(timeouts=Timeouts(first_s=30.0), max_attempts=10)
+        server = installation.servers["comfy"]
         server.wedged = True
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: len(server.starts) == wedges)
             await until(lambda: not queue.backends()[0].up)
             await asyncio.sleep(25.3)
             server.die(restart_s=0.001)
             await asyncio.sleep(2)
             assert queue.backends()[0].up
-            behind = await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+            behind = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
             for each in (behind, job):
                 assert (await ended(queue, each, within_s=60)).state is JobState.COMPLETED
 
@@ -186,11 +186,11 @@ def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
     monkeypatch.setattr(FakeBackend, "gone", fault)
 
     async def story() -> None:
-        house = one_model(timeouts=Timeouts(first_s=30.0))
-        server = house.servers["comfy"]
+        installation = one_model(timeouts=Timeouts(first_s=30.0))
+        server = installation.servers["comfy"]
         server.wedged = True
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: len(server.starts) == 2)
             assert server.starts[1][0] - server.starts[0][0] >= 30.0 + 59.0
             server.wedged = False
@@ -204,11 +204,11 @@ def test_a_model_evicted_by_somebody_else_is_noticed() -> None:
     """If this fails `/models` shows for hours what is not in memory any more."""
 
     async def story() -> None:
-        house = one_model()
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+        installation = one_model()
+        async with installation.queue() as queue:
+            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
             assert queue.models()[0].copies
-            house.servers["comfy"].evict("flux")
+            installation.servers["comfy"].evict("flux")
             await asyncio.sleep(15)
             assert queue.models()[0].copies == ()
 
@@ -219,13 +219,13 @@ def test_a_model_loaded_by_somebody_else_is_used() -> None:
     """If this fails a model an operator loaded by hand is loaded a second time."""
 
     async def story() -> None:
-        house = one_model()
-        server = house.servers["comfy"]
-        async with house.queue() as queue:
+        installation = one_model()
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
             await asyncio.sleep(5)
             server.memory.add("flux")
             await asyncio.sleep(15)
-            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
             assert not server.loads
 
     run(story())
@@ -235,12 +235,12 @@ def test_an_old_answer_about_memory_changes_nothing() -> None:
     """If this fails a model that has just been loaded is forgotten and loaded again."""
 
     async def story() -> None:
-        house = one_model()
-        server = house.servers["comfy"]
+        installation = one_model()
+        server = installation.servers["comfy"]
         server.load_s, server.service_s, server.answer_s = 4.0, 0.2, 3.0
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             await asyncio.sleep(11)  # the server is asked every 10 s, and answers 3 s later
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await ended(queue, job)
             await asyncio.sleep(1)
             assert queue.models()[0].copies
@@ -252,12 +252,12 @@ def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> None:
     """If this fails a game on the card makes every load fail, or its jobs."""
 
     async def story() -> None:
-        house = House.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
-        house.memory = FakeProbe(house.cards)
-        card, server = house.cards["gpu"], house.servers["comfy"]
+        installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
+        installation.memory = FakeProbe(installation.cards)
+        card, server = installation.cards["gpu"], installation.servers["comfy"]
         card.other_mb = 15000
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(60)
             reason = queue.models()[0].reason
             assert reason is not None
@@ -273,17 +273,19 @@ def test_idle_copies_make_way_for_other_programs() -> None:
     """If this fails idle models keep the card full while a person's game stutters."""
 
     async def story() -> None:
-        house = House.of(
+        installation = Installation.of(
             [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy", margin=0.8)]
         )
-        house.memory = FakeProbe(house.cards)
-        async with house.queue() as queue:
+        installation.memory = FakeProbe(installation.cards)
+        async with installation.queue() as queue:
             for model in ("flux", "sdxl"):
-                await ended(queue, await queue.submit(house.new(model, "a"), limits=NO_LIMITS))
-            assert len(house.servers["comfy"].memory) == 2
-            house.cards["gpu"].other_mb = 8000
+                await ended(
+                    queue, await queue.submit(installation.new(model, "a"), limits=NO_LIMITS)
+                )
+            assert len(installation.servers["comfy"].memory) == 2
+            installation.cards["gpu"].other_mb = 8000
             await asyncio.sleep(30)
-            assert len(house.servers["comfy"].memory) == 1
+            assert len(installation.servers["comfy"].memory) == 1
 
     run(story())
 
@@ -292,13 +294,13 @@ def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None:
     """If this fails a remote card's memory is never looked at."""
 
     async def story() -> None:
-        house = House.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
-        house.servers["comfy"].tells_memory = True
-        house.cards["gpu"].other_mb = 15000
-        async with house.queue() as queue:
-            await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
+        installation.servers["comfy"].tells_memory = True
+        installation.cards["gpu"].other_mb = 15000
+        async with installation.queue() as queue:
+            await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(60)
-            assert not house.servers["comfy"].loads
+            assert not installation.servers["comfy"].loads
 
     run(story())
 
@@ -307,20 +309,20 @@ def test_a_server_gone_for_good_frees_its_card_for_its_neighbours() -> None:
     """If this fails a crashed ComfyUI keeps a card's memory from the LM Studio beside it."""
 
     async def story() -> None:
-        house = House.of(
+        installation = Installation.of(
             [
                 image_model("flux", "comfy", vram_mb=16000),
                 image_model("llm", "lm", vram_mb=16000),
             ],
             [host("gpu", "comfy", "lm")],
         )
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
-            house.servers["comfy"].die(restart_s=-1)
+        async with installation.queue() as queue:
+            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
+            installation.servers["comfy"].die(restart_s=-1)
             await asyncio.sleep(15)
             assert [backend.up for backend in queue.backends()] == [False, True]
-            job = await queue.submit(house.new("llm", "b"), limits=NO_LIMITS)
+            job = await queue.submit(installation.new("llm", "b"), limits=NO_LIMITS)
             assert (await ended(queue, job, within_s=180)).state is JobState.COMPLETED
-            assert JobEvent.FAIL not in house.history(job.id)
+            assert JobEvent.FAIL not in installation.history(job.id)
 
     run(story())

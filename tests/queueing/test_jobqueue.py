@@ -13,16 +13,16 @@ from queueing.core.requests import Capability, Chat, ChatMessage, File
 from queueing.core.world import Blocked
 from queueing.store import SqliteStore, open_database
 from tests.fakes.clock import VirtualClock
-from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
+from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
 from tests.simulation.loop import run
 
 MANY_TURNS = 20  # of the loop, in which no time passes
 PICTURE = File(name="a.png", mime="image/png", data=b"png")
 
 
-def two_models() -> House:
+def two_models() -> Installation:
     """Return a card that holds either flux or sdxl."""
-    return House.of(
+    return Installation.of(
         [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)],
         [host("gpu", "comfy")],
     )
@@ -32,18 +32,18 @@ def test_a_job_is_loaded_for_run_and_completed() -> None:
     """If this fails nothing works: accept, load, start, complete, in that order."""
 
     async def story() -> None:
-        house = House.of([image_model("flux")], [host("gpu", "comfy")])
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+        installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             output = await queue.output(done)
         assert done.state is JobState.COMPLETED
         assert output is not None
         assert output.text == "result of cat"
-        assert house.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
-        assert [model for _, model in house.servers["comfy"].loads] == ["flux"]
-        assert any(isinstance(event, Progressed) for event in house.events)
-        assert not house.violations
+        assert installation.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
+        assert [model for _, model in installation.servers["comfy"].loads] == ["flux"]
+        assert any(isinstance(event, Progressed) for event in installation.events)
+        assert not installation.violations
 
     run(story())
 
@@ -55,10 +55,10 @@ def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
     """If this fails a typing error becomes a job that nobody can run."""
 
     async def story() -> None:
-        house = two_models()
-        async with house.queue() as queue:
+        installation = two_models()
+        async with installation.queue() as queue:
             with pytest.raises(UnknownModel) as refusal:
-                await queue.submit(house.new("flax", "cat"), limits=NO_LIMITS)
+                await queue.submit(installation.new("flax", "cat"), limits=NO_LIMITS)
             assert refusal.value.nearest == ("flux",)
             assert not await queue.open_jobs()
 
@@ -70,18 +70,18 @@ def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
 
     async def story() -> None:
         text_only = replace(image_model("llm"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
-        house = House.of([text_only, image_model("flux")], [host("gpu", "comfy")])
+        installation = Installation.of([text_only, image_model("flux")], [host("gpu", "comfy")])
         chat = Chat(messages=(ChatMessage(role="user", text="what is this?", pictures=(0,)),))
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             with pytest.raises(NotCapable) as refusal:
                 await queue.submit(
-                    replace(house.new("llm", ""), request=chat, files=(PICTURE,)),
+                    replace(installation.new("llm", ""), request=chat, files=(PICTURE,)),
                     limits=NO_LIMITS,
                 )
             assert refusal.value.capability == Capability.VISION
             with pytest.raises(NotCapable):
                 await queue.submit(
-                    house.new("flux", "like this", files=(PICTURE,)), limits=NO_LIMITS
+                    installation.new("flux", "like this", files=(PICTURE,)), limits=NO_LIMITS
                 )
 
     run(story())
@@ -91,10 +91,10 @@ def test_a_model_no_host_can_hold_is_refused() -> None:
     """If this fails a job waits for ever for memory that does not exist."""
 
     async def story() -> None:
-        house = House.of([image_model("huge", vram_mb=80000)], [host("gpu", "comfy")])
-        async with house.queue() as queue:
+        installation = Installation.of([image_model("huge", vram_mb=80000)], [host("gpu", "comfy")])
+        async with installation.queue() as queue:
             with pytest.raises(Refused):
-                await queue.submit(house.new("huge", "cat"), limits=NO_LIMITS)
+                await queue.submit(installation.new("huge", "cat"), limits=NO_LIMITS)
 
     run(story())
 
@@ -103,9 +103,11 @@ def test_an_alias_names_the_same_line() -> None:
     """If this fails one model has two lines and order between them is lost."""
 
     async def story() -> None:
-        house = House.of([image_model("flux", aliases=("f",))], [host("gpu", "comfy")])
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("F", "cat"), limits=NO_LIMITS)
+        installation = Installation.of(
+            [image_model("flux", aliases=("f",))], [host("gpu", "comfy")]
+        )
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("F", "cat"), limits=NO_LIMITS)
             assert job.model == "flux"
 
     run(story())
@@ -115,9 +117,9 @@ def test_a_redelivered_request_is_the_job_it_made_before() -> None:
     """If this fails a chat platform's second delivery draws a second picture."""
 
     async def story() -> None:
-        house = two_models()
-        async with house.queue() as queue:
-            new = house.new("flux", "cat")
+        installation = two_models()
+        async with installation.queue() as queue:
+            new = installation.new("flux", "cat")
             first = await queue.submit(new, limits=NO_LIMITS)
             second = await queue.submit(new, limits=NO_LIMITS)
             assert first.id == second.id
@@ -129,13 +131,13 @@ def test_a_models_own_limit_bounds_its_line() -> None:
     """If this fails a line grows without end although the configuration bounds it."""
 
     async def story() -> None:
-        house = House.of([image_model("flux", max_waiting=2)], [host("gpu", "comfy")])
-        house.servers["comfy"].up = False
-        async with house.queue() as queue:
+        installation = Installation.of([image_model("flux", max_waiting=2)], [host("gpu", "comfy")])
+        installation.servers["comfy"].up = False
+        async with installation.queue() as queue:
             for prompt in ("a", "b"):
-                await queue.submit(house.new("flux", prompt), limits=NO_LIMITS)
+                await queue.submit(installation.new("flux", prompt), limits=NO_LIMITS)
             with pytest.raises(LimitReached) as refusal:
-                await queue.submit(house.new("flux", "c"), limits=NO_LIMITS)
+                await queue.submit(installation.new("flux", "c"), limits=NO_LIMITS)
             assert refusal.value.scope == "line"
 
     run(story())
@@ -145,13 +147,13 @@ def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
     """If this fails models a server gains need a restart, or overwrite configured ones."""
 
     async def story() -> None:
-        house = two_models()
-        async with house.queue() as queue:
+        installation = two_models()
+        async with installation.queue() as queue:
             configured = queue.catalog.models["flux"]
             queue.extend([image_model("new"), image_model("FLUX", service_s=99.0)])
             assert queue.catalog.models["flux"] == configured
             assert "FLUX" not in queue.catalog.models
-            job = await queue.submit(house.new("new", "cat"), limits=NO_LIMITS)
+            job = await queue.submit(installation.new("new", "cat"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
     run(story())
@@ -164,14 +166,14 @@ def test_a_waiting_job_can_be_cancelled() -> None:
     """If this fails people cannot take back what has not begun."""
 
     async def story() -> None:
-        house = two_models()
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+        installation = two_models()
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             cancelled = await queue.cancel(job.id)
             assert cancelled is not None
             assert cancelled.state is JobState.CANCELLED
             await asyncio.sleep(60)
-            assert not house.servers["comfy"].starts
+            assert not installation.servers["comfy"].starts
             assert await queue.cancel(job.id) == cancelled
             assert await queue.cancel(4711) is None
 
@@ -185,10 +187,10 @@ def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(*, offl
     async def story() -> None:
         gpu = host("gpu", "comfy", vram_mb=8000)
         gpu = replace(gpu, backends=(replace(gpu.backends[0], offloads=offloads),))
-        house = House.of([image_model("flux", vram_mb=16000)], [gpu])
-        house.servers["comfy"].sizes["flux"] = 7900  # the rest stays in the machine's memory
-        async with house.queue() as queue:
-            submitting = queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+        installation = Installation.of([image_model("flux", vram_mb=16000)], [gpu])
+        installation.servers["comfy"].sizes["flux"] = 7900  # the rest stays in the machine's memory
+        async with installation.queue() as queue:
+            submitting = queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             if not offloads:
                 with pytest.raises(Refused, match="no server can run flux"):
                     await submitting
@@ -202,12 +204,14 @@ def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
     """If this fails a first large picture is "done now" for minutes, and so are those behind it."""
 
     async def story() -> None:
-        house = House.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy", serial=True)])
-        server = house.servers["comfy"]
+        installation = Installation.of(
+            [image_model("flux", service_s=5.0)], [host("gpu", "comfy", serial=True)]
+        )
+        server = installation.servers["comfy"]
         server.service_s, server.progress_every_s = 300.0, 2.0
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "large"), limits=NO_LIMITS)
-            behind = await queue.submit(house.new("flux", "small"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "large"), limits=NO_LIMITS)
+            behind = await queue.submit(installation.new("flux", "small"), limits=NO_LIMITS)
             await until(lambda: server.running)
             began = VirtualClock().now()
             await asyncio.sleep(30)
@@ -225,12 +229,16 @@ def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
     """If this fails whoever asks as a job starts sees no time, and so does all the line for a while."""
 
     async def story() -> None:
-        house = House.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy")])
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("flux", "warm"), limits=NO_LIMITS))
+        installation = Installation.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy")])
+        async with installation.queue() as queue:
+            await ended(
+                queue, await queue.submit(installation.new("flux", "warm"), limits=NO_LIMITS)
+            )
             for turns in range(MANY_TURNS):
                 _first, behind = [
-                    await queue.submit(house.new("flux", f"{turns} {text}"), limits=NO_LIMITS)
+                    await queue.submit(
+                        installation.new("flux", f"{turns} {text}"), limits=NO_LIMITS
+                    )
                     for text in ("first", "second")
                 ]
                 for _ in range(turns):
@@ -247,19 +255,19 @@ def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
     """If this fails a card goes on drawing what nobody wants while others wait."""
 
     async def story() -> None:
-        house = House.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
-        server = house.servers["comfy"]
+        installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
+        server = installation.servers["comfy"]
         server.service_s = 1000.0
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
-            other = await queue.submit(house.new("flux", "dog"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            other = await queue.submit(installation.new("flux", "dog"), limits=NO_LIMITS)
             await until(lambda: server.running)
             server.service_s = 5.0
             await queue.cancel(job.id)
             done = await ended(queue, other, within_s=20)
             assert server.cancelled == ["cat"]
             assert done.state is JobState.COMPLETED
-            assert house.history(job.id) == [None, JobEvent.START, JobEvent.CANCEL]
+            assert installation.history(job.id) == [None, JobEvent.START, JobEvent.CANCEL]
 
     run(story())
 
@@ -269,21 +277,21 @@ def test_a_cancel_that_meets_the_start_leaves_nothing_running(turns: int) -> Non
     """If this fails a cancel at the wrong moment leaves a server at work for nobody."""
 
     async def story() -> None:
-        house = House.of([image_model("flux")], [host("gpu", "comfy")])
-        server = house.servers["comfy"]
+        installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+        server = installation.servers["comfy"]
         server.service_s = 1000.0
-        async with house.queue() as queue:
-            warm = await queue.submit(house.new("flux", "warm"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            warm = await queue.submit(installation.new("flux", "warm"), limits=NO_LIMITS)
             await until(lambda: server.running)
             await queue.cancel(warm.id)
             await asyncio.sleep(1)
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             for _ in range(turns):
                 await asyncio.sleep(0)
             await queue.cancel(job.id)
             await asyncio.sleep(5)
             assert not server.running
-            assert house.history(job.id)[-1] is JobEvent.CANCEL
+            assert installation.history(job.id)[-1] is JobEvent.CANCEL
             assert not any(model.running for model in queue.models())
 
     run(story())
@@ -293,9 +301,9 @@ def test_a_cancel_that_comes_too_late_returns_the_completed_job() -> None:
     """If this fails a finished picture is thrown away, or the person is told a lie."""
 
     async def story() -> None:
-        house = two_models()
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+        installation = two_models()
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert await queue.cancel(job.id) == done
 
@@ -309,11 +317,11 @@ def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
     """If this fails the status message lies about whose turn it is, or why it takes so long."""
 
     async def story() -> None:
-        house = two_models()
-        house.servers["comfy"].service_s = 20.0
-        async with house.queue() as queue:
+        installation = two_models()
+        installation.servers["comfy"].service_s = 20.0
+        async with installation.queue() as queue:
             jobs = [
-                await queue.submit(house.new("flux", str(number)), limits=NO_LIMITS)
+                await queue.submit(installation.new("flux", str(number)), limits=NO_LIMITS)
                 for number in range(3)
             ]
             await asyncio.sleep(1)
@@ -342,11 +350,11 @@ def test_a_job_in_the_back_row_has_no_place_in_line() -> None:
     """If this fails one person's tenth job looks as if it were next."""
 
     async def story() -> None:
-        house = two_models()
+        installation = two_models()
         limits = replace(NO_LIMITS, max_in_line=1)
-        async with house.queue() as queue:
-            await queue.submit(house.new("flux", "a"), limits=limits)
-            second = await queue.submit(house.new("flux", "b"), limits=limits)
+        async with installation.queue() as queue:
+            await queue.submit(installation.new("flux", "a"), limits=limits)
+            second = await queue.submit(installation.new("flux", "b"), limits=limits)
             standing = (await queue.standings([second]))[second.id]
             assert standing.back_row
             assert standing.shown == "pending"
@@ -358,11 +366,12 @@ def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses(
     """If this fails one message that is a moment behind keeps all others from being brought up to date."""
 
     async def story() -> None:
-        house = two_models()
-        async with house.queue() as queue:
+        installation = two_models()
+        async with installation.queue() as queue:
             await queue.pause(model="flux")
             first, second = [
-                await queue.submit(house.new("flux", prompt), limits=NO_LIMITS) for prompt in "ab"
+                await queue.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+                for prompt in "ab"
             ]
             assert (await queue.standings([first, second]))[second.id].position == 2
             await queue.cancel(first.id)
@@ -378,12 +387,12 @@ def test_listeners_learn_when_a_line_moves() -> None:
     """If this fails status messages show yesterday's position."""
 
     async def story() -> None:
-        house = two_models()
-        async with house.queue() as queue:
+        installation = two_models()
+        async with installation.queue() as queue:
             for prompt in ("a", "b"):
-                job = await queue.submit(house.new("flux", prompt), limits=NO_LIMITS)
-            await until(lambda: house.history(job.id)[-1] is JobEvent.COMPLETE)
-            moves = [event for event in house.events if isinstance(event, LinesMoved)]
+                job = await queue.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+            await until(lambda: installation.history(job.id)[-1] is JobEvent.COMPLETE)
+            moves = [event for event in installation.events if isinstance(event, LinesMoved)]
             assert moves
             assert all(event.models == {"flux"} for event in moves)
 
@@ -394,14 +403,14 @@ def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixtur
     """If this fails one bug in the presenter stops the queue."""
 
     async def story() -> None:
-        house = two_models()
-        async with house.queue() as queue:
+        installation = two_models()
+        async with installation.queue() as queue:
 
             def broken(_event: object) -> None:
                 raise RuntimeError
 
             queue.subscribe(broken)
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
     run(story())
@@ -412,12 +421,12 @@ def test_models_and_backends_tell_what_is_where() -> None:
     """If this fails `/models` and `/queue` show another installation than this one."""
 
     async def story() -> None:
-        house = two_models()
-        house.servers["comfy"].service_s = 30.0
-        async with house.queue() as queue:
+        installation = two_models()
+        installation.servers["comfy"].service_s = 30.0
+        async with installation.queue() as queue:
             for prompt in ("a", "b"):
-                await queue.submit(house.new("flux", prompt), limits=NO_LIMITS)
-            await queue.submit(house.new("sdxl", "c"), limits=NO_LIMITS)
+                await queue.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+            await queue.submit(installation.new("sdxl", "c"), limits=NO_LIMITS)
             await asyncio.sleep(12)
             flux, sdxl = queue.models()
             assert (flux.name, flux.running, flux.waiting) == ("flux", 1, 1)
@@ -437,13 +446,15 @@ def test_models_and_backends_tell_what_is_where() -> None:
 
 async def test_the_same_works_with_threads_and_a_real_clock(tmp_path: Path) -> None:
     """If this fails the simulations prove nothing about the program people run."""
-    house = House.of([image_model("flux")], [host("gpu", "comfy")])
-    server = house.servers["comfy"]
+    installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    server = installation.servers["comfy"]
     server.load_s = server.service_s = 0.01
     store = SqliteStore(await open_database(f"sqlite:///{tmp_path / 'usher.db'}"))
-    async with house.queue(store) as queue:
-        jobs = [await queue.submit(house.new("flux", str(n)), limits=NO_LIMITS) for n in range(3)]
+    async with installation.queue(store) as queue:
+        jobs = [
+            await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS) for n in range(3)
+        ]
         for job in jobs:
             assert (await ended(queue, job)).state is JobState.COMPLETED
     await store.aclose()
-    assert not house.violations
+    assert not installation.violations

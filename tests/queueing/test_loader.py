@@ -14,10 +14,10 @@ from queueing.core.problems import Problem
 from queueing.core.world import Blocked, Residency
 from queueing.store import SqliteStore, open_database
 from tests.fakes.backend import FakeProbe
-from tests.simulation.house import (
+from tests.simulation.installation import (
     NO_LIMITS,
     FlakyStore,
-    House,
+    Installation,
     ended,
     host,
     image_model,
@@ -26,9 +26,9 @@ from tests.simulation.house import (
 from tests.simulation.loop import run
 
 
-def two_models() -> House:
+def two_models() -> Installation:
     """Return a card that holds either flux or sdxl."""
-    return House.of(
+    return Installation.of(
         [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)],
         [host("gpu", "comfy")],
     )
@@ -43,14 +43,15 @@ def test_all_who_wait_share_one_load() -> None:
     """If this fails each waiting job loads a copy of its own."""
 
     async def story() -> None:
-        house = two_models()
-        async with house.queue() as queue:
+        installation = two_models()
+        async with installation.queue() as queue:
             jobs = [
-                await queue.submit(house.new("flux", str(n)), limits=NO_LIMITS) for n in range(5)
+                await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+                for n in range(5)
             ]
             for job in jobs:
                 await ended(queue, job)
-            assert len(house.servers["comfy"].loads) == 1
+            assert len(installation.servers["comfy"].loads) == 1
 
     run(story())
 
@@ -59,13 +60,13 @@ def test_a_load_waits_until_the_memory_is_really_free() -> None:
     """If this fails a load begins while the last model's memory is still taken, and crashes."""
 
     async def story() -> None:
-        house = two_models()
-        card, server = house.cards["gpu"], house.servers["comfy"]
-        house.memory = FakeProbe(house.cards)
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+        installation = two_models()
+        card, server = installation.cards["gpu"], installation.servers["comfy"]
+        installation.memory = FakeProbe(installation.cards)
+        async with installation.queue() as queue:
+            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
             server.lingers_s = 7.0  # the driver shows freed memory late
-            job = await queue.submit(house.new("sdxl", "b"), limits=NO_LIMITS)
+            job = await queue.submit(installation.new("sdxl", "b"), limits=NO_LIMITS)
             await ended(queue, job)
             (unloaded_at, _), *_ = server.unloads
             loaded_at = server.loads[-1][0]
@@ -79,15 +80,15 @@ def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
     """If this fails a fragmented card fails loads that would fit an empty one."""
 
     async def story() -> None:
-        house = House.of(
+        installation = Installation.of(
             [image_model("flux"), image_model("sdxl"), image_model("tiny", vram_mb=100)],
             [host("gpu", "comfy", "other")],
         )
-        server = house.servers["comfy"]
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("tiny", "a"), limits=NO_LIMITS))
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
+            await ended(queue, await queue.submit(installation.new("tiny", "a"), limits=NO_LIMITS))
             server.load_fates = one_after_another([OutOfMemory("oom")])
-            job = await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+            job = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
             assert [model for _, model in server.loads] == ["tiny", "flux", "flux"]
             assert "tiny" in {model for _, model in server.unloads}
@@ -99,12 +100,12 @@ def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None
     """If this fails a broken model crashes its server in a tight loop, or its jobs wait for ever."""
 
     async def story() -> None:
-        house = two_models()
-        server = house.servers["comfy"]
+        installation = two_models()
+        server = installation.servers["comfy"]
         server.load_fates = lambda: Unavailable("it crashed") if server.broken else None
         server.broken = True
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert done.state is JobState.FAILED
             assert done.error is not None
@@ -116,7 +117,7 @@ def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None
             assert pauses[0] >= server.load_s + 5.0
             assert not server.memory
             server.broken = False
-            again = await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+            again = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
             assert (await ended(queue, again)).state is JobState.COMPLETED
 
     run(story())
@@ -126,17 +127,17 @@ def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
     """If this fails memory stays taken by a copy nobody knows of."""
 
     async def story() -> None:
-        house = House.of(
+        installation = Installation.of(
             [image_model("flux", timeouts=Timeouts(load_s=50.0))], [host("gpu", "comfy")]
         )
-        server = house.servers["comfy"]
+        server = installation.servers["comfy"]
         server.load_fates = one_after_another([TimeoutError()])
         server.stubborn = True
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(51)
             assert not server.loading
-            assert not house.cards["gpu"].held
+            assert not installation.cards["gpu"].held
             (model,) = queue.models()
             assert model.copies == ()
             assert model.reason is not None
@@ -150,16 +151,18 @@ def test_a_backend_that_cannot_serve_a_model_is_not_asked_again() -> None:
     """If this fails one wrong setting keeps a model from the host where it would work."""
 
     async def story() -> None:
-        house = House.of(
+        installation = Installation.of(
             [image_model("flux", "comfy-1", "comfy-2")],
             [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
         )
-        house.servers["comfy-1"].load_fates = lambda: BadModel("models.flux.workflow: no file")
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        installation.servers["comfy-1"].load_fates = lambda: BadModel(
+            "models.flux.workflow: no file"
+        )
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
-            assert len(house.servers["comfy-1"].loads) == 1
+            assert len(installation.servers["comfy-1"].loads) == 1
 
     run(story())
 
@@ -168,13 +171,13 @@ def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
     """If this fails people wait for a model whose configuration can never work."""
 
     async def story() -> None:
-        house = two_models()
-        house.servers["comfy"].load_fates = lambda: BadModel("models.flux.workflow: no file")
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        installation = two_models()
+        installation.servers["comfy"].load_fates = lambda: BadModel("models.flux.workflow: no file")
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             assert (await ended(queue, job, within_s=60)).state is JobState.FAILED
             with pytest.raises(Refused):
-                await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+                await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
 
     run(story())
 
@@ -183,17 +186,17 @@ def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() -> Non
     """If this fails `vram_mb: auto` overfills the card, or keeps it empty for ever."""
 
     async def story() -> None:
-        house = House.of(
+        installation = Installation.of(
             [image_model("flux", vram_mb=None), image_model("sdxl")], [host("gpu", "comfy")]
         )
-        house.memory = FakeProbe(house.cards)
-        server = house.servers["comfy"]
+        installation.memory = FakeProbe(installation.cards)
+        server = installation.servers["comfy"]
         server.sizes["flux"] = 9000
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("sdxl", "a"), limits=NO_LIMITS))
-            await ended(queue, await queue.submit(house.new("flux", "b"), limits=NO_LIMITS))
+        async with installation.queue() as queue:
+            await ended(queue, await queue.submit(installation.new("sdxl", "a"), limits=NO_LIMITS))
+            await ended(queue, await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS))
             assert server.memory == {"flux"}
-            await ended(queue, await queue.submit(house.new("sdxl", "c"), limits=NO_LIMITS))
+            await ended(queue, await queue.submit(installation.new("sdxl", "c"), limits=NO_LIMITS))
             assert server.memory == {"flux", "sdxl"}
 
     run(story())
@@ -203,14 +206,14 @@ def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
     """If this fails a crash during a load leaves memory taken that no restart knows of."""
 
     async def story() -> None:
-        house = two_models()
+        installation = two_models()
         store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
-        async with house.queue(store) as queue:
+        async with installation.queue(store) as queue:
             await asyncio.sleep(1)
             store.failing = {"note_residency"}
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(30)
-            assert not house.servers["comfy"].loads
+            assert not installation.servers["comfy"].loads
             store.failing = set()
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
@@ -221,14 +224,14 @@ def test_what_could_not_work_is_tried_again_after_a_while() -> None:
     """If this fails mending a server's files means restarting the bot as well."""
 
     async def story() -> None:
-        house = two_models()
-        server = house.servers["comfy"]
+        installation = two_models()
+        server = installation.servers["comfy"]
         server.load_fates = one_after_another([BadModel("models.flux.workflow: no file")])
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await ended(queue, job)
             await asyncio.sleep(700)
-            again = await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+            again = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
             assert (await ended(queue, again)).state is JobState.COMPLETED
 
     run(story())
@@ -241,10 +244,10 @@ def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> None:
     """If this fails an admin's preload is evicted by the next job of another model."""
 
     async def story() -> None:
-        house = two_models()
-        async with house.queue() as queue:
+        installation = two_models()
+        async with installation.queue() as queue:
             assert await queue.preload("flux", None) == "comfy"
-            job = await queue.submit(house.new("sdxl", "a"), limits=NO_LIMITS)
+            job = await queue.submit(installation.new("sdxl", "a"), limits=NO_LIMITS)
             await asyncio.sleep(300)
             flux, sdxl = queue.models()
             assert [copy.pinned for copy in flux.copies] == [True]
@@ -261,14 +264,14 @@ def test_a_preload_that_fails_says_so_and_leaves_no_pin() -> None:
     """If this fails an admin is told nothing, or a broken model is loaded for ever."""
 
     async def story() -> None:
-        house = two_models()
-        house.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
-        async with house.queue() as queue:
+        installation = two_models()
+        installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
+        async with installation.queue() as queue:
             with pytest.raises(Unavailable):
                 await queue.preload("flux", None)
-            loads = len(house.servers["comfy"].loads)
+            loads = len(installation.servers["comfy"].loads)
             await asyncio.sleep(600)
-            assert len(house.servers["comfy"].loads) == loads
+            assert len(installation.servers["comfy"].loads) == loads
             with pytest.raises(UnknownModel):
                 await queue.preload("nonsense", None)
             with pytest.raises(Refused):
@@ -281,11 +284,11 @@ def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
     """If this fails `/unload` cuts somebody's picture short, or never happens on a busy model."""
 
     async def story() -> None:
-        house = two_models()
-        server = house.servers["comfy"]
+        installation = two_models()
+        server = installation.servers["comfy"]
         server.service_s = 50.0
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: server.running)
             assert list(await queue.unload("flux", None)) == ["comfy"]
             (copy,) = queue.models()[0].copies
@@ -294,7 +297,7 @@ def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
             assert (await ended(queue, job)).state is JobState.COMPLETED
             await asyncio.sleep(1)
             assert server.memory == set()
-            assert not house.violations
+            assert not installation.violations
 
     run(story())
 
@@ -303,17 +306,19 @@ def test_an_unload_that_frees_everything_spares_running_neighbours() -> None:
     """If this fails freeing one ComfyUI model kills another one's running picture."""
 
     async def story() -> None:
-        house = House.of([image_model("flux"), image_model("sdxl")], [host("gpu", "comfy")])
-        house.unloads_together = True
-        server = house.servers["comfy"]
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+        installation = Installation.of(
+            [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy")]
+        )
+        installation.unloads_together = True
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
+            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
             server.service_s = 50.0
-            job = await queue.submit(house.new("sdxl", "b"), limits=NO_LIMITS)
+            job = await queue.submit(installation.new("sdxl", "b"), limits=NO_LIMITS)
             await until(lambda: server.running)
             await queue.unload("flux", None)
             assert (await ended(queue, job)).state is JobState.COMPLETED
-            assert not house.violations
+            assert not installation.violations
             await asyncio.sleep(1)
             assert server.memory == set()
 
@@ -327,18 +332,18 @@ def test_a_model_that_loads_nothing_evicts_nothing_and_is_always_there() -> None
         gpu = host("gpu", "comfy", serial=True)
         gpu = replace(gpu, backends=tuple(replace(b, max_models=1) for b in gpu.backends))
         models = [image_model("flux", vram_mb=16000), image_model("lens", vram_mb=16000)]
-        house = House.of([*models, image_model("sdxl", vram_mb=16000)], [gpu])
-        house.unloads_together = True
-        server = house.servers["comfy"]
+        installation = Installation.of([*models, image_model("sdxl", vram_mb=16000)], [gpu])
+        installation.unloads_together = True
+        server = installation.servers["comfy"]
         server.weightless = {"lens"}
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             for model in ("flux", "lens", "flux", "lens", "flux", "sdxl", "lens", "sdxl"):
-                job = await queue.submit(house.new(model, model), limits=NO_LIMITS)
+                job = await queue.submit(installation.new(model, model), limits=NO_LIMITS)
                 assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
             (lens,) = [m for m in queue.models() if m.name == "lens"]
             assert lens.vram_mb == 0
         assert [model for _, model in server.loads] == ["flux", "sdxl"]
         assert [model for _, model in server.unloads] == ["flux"]
-        assert not house.violations
+        assert not installation.violations
 
     run(story())

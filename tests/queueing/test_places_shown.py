@@ -9,22 +9,22 @@ import pytest
 from queueing.core.jobs import LANES, Job, JobEvent, JobState
 from queueing.core.standings import Standing
 from queueing.service.jobqueue import JobQueue
-from tests.simulation.house import NO_LIMITS, House, host, image_model
+from tests.simulation.installation import NO_LIMITS, Installation, host, image_model
 from tests.simulation.loop import run
 
 MODELS = ("flux", "sdxl", "qwen")
 
 
-def house(rng: random.Random) -> House:
+def installation(rng: random.Random) -> Installation:
     """Return one or two cards for three models that do not fit beside each other."""
     cards = [f"comfy-{n}" for n in range(rng.randint(1, 2))]
     models = [
         image_model(name, *cards, vram_mb=9000, parallel=rng.choice((1, 1, 3))) for name in MODELS
     ]
-    return House.of(models, [host(f"gpu-{n}", card) for n, card in enumerate(cards)])
+    return Installation.of(models, [host(f"gpu-{n}", card) for n, card in enumerate(cards)])
 
 
-async def submit(world: House, queue: JobQueue, rng: random.Random, count: int) -> list[Job]:
+async def submit(world: Installation, queue: JobQueue, rng: random.Random, count: int) -> list[Job]:
     """Let people of all lanes ask, within some seconds."""
     jobs = []
     for n in range(count):
@@ -49,7 +49,7 @@ def test_places_are_one_order_and_jobs_start_in_it(seed: int) -> None:
 
     async def story() -> None:
         rng = random.Random(seed)
-        world = house(rng)
+        world = installation(rng)
         async with world.queue() as queue:
             jobs = await submit(world, queue, rng, 40)
             shown: dict[int, int] = {}
@@ -71,7 +71,7 @@ def test_places_are_one_order_and_jobs_start_in_it(seed: int) -> None:
     run(story())
 
 
-def check_starts(world: House, line: list[int], model: str) -> None:
+def check_starts(world: Installation, line: list[int], model: str) -> None:
     """Check that of a line as shown the first ones have started, and no others."""
     begun = [JobEvent.START in world.history(job_id) for job_id in line]
     assert begun == sorted(begun, reverse=True), (model, line, begun)
@@ -81,7 +81,7 @@ def test_somebody_with_precedence_raises_a_place_and_is_counted() -> None:
     """Broken: a place rises and nothing says why."""
 
     async def story() -> None:
-        world = House.of([image_model("flux")], [host("gpu", "comfy")])
+        world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
         async with world.queue() as queue:
             await queue.pause(model="flux")
             relaxed = world.new("flux", "a", lane="relaxed")

@@ -13,10 +13,10 @@ from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import Work
 from queueing.store import SqliteStore, open_database
 from tests.fakes.backend import Fate, prompt_of
-from tests.simulation.house import (
+from tests.simulation.installation import (
     NO_LIMITS,
     FlakyStore,
-    House,
+    Installation,
     ended,
     host,
     image_model,
@@ -27,8 +27,8 @@ from tests.simulation.loop import run
 SHORT = Timeouts(first_s=30.0, idle_s=20.0, total_s=100.0)
 
 
-def one_model(**fields: Any) -> House:
-    return House.of([image_model("flux", **fields)], [host("gpu", "comfy")])
+def one_model(**fields: Any) -> Installation:
+    return Installation.of([image_model("flux", **fields)], [host("gpu", "comfy")])
 
 
 def fates(**by_prompt: list[Fate]) -> Callable[[Work], Fate]:
@@ -45,16 +45,17 @@ def test_the_next_job_runs_while_the_last_ones_output_is_fetched() -> None:
     """If this fails the card idles during every download."""
 
     async def story() -> None:
-        house = House.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
-        async with house.queue() as queue:
+        installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
+        async with installation.queue() as queue:
             jobs = [
-                await queue.submit(house.new("flux", str(n)), limits=NO_LIMITS) for n in range(2)
+                await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+                for n in range(2)
             ]
             for job in jobs:
                 await ended(queue, job)
         # The next one first: until it comes the server has nothing to do.
-        assert house.servers["comfy"].calls == ["run 0", "run 1", "fetch 0", "fetch 1"]
-        first, second = (moment for moment, _, _ in house.servers["comfy"].starts)
+        assert installation.servers["comfy"].calls == ["run 0", "run 1", "fetch 0", "fetch 1"]
+        first, second = (moment for moment, _, _ in installation.servers["comfy"].starts)
         # The fake serves for 5 s and brings the output 0.5 s later.
         assert 5.0 <= second - first < 5.4
 
@@ -65,11 +66,11 @@ def test_a_lost_connection_while_fetching_does_not_draw_again() -> None:
     """If this fails a hiccup after ten minutes of work throws the work away."""
 
     async def story() -> None:
-        house = one_model()
-        server = house.servers["comfy"]
+        installation = one_model()
+        server = installation.servers["comfy"]
         server.fetch_errors.extend([Unavailable("reset"), Unavailable("reset")])
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
             assert server.finished["cat"] == 1
 
@@ -80,11 +81,11 @@ def test_a_refusal_of_the_server_is_told_to_the_person() -> None:
     """If this fails people read internals, or nothing, when a server refuses their request."""
 
     async def story() -> None:
-        house = one_model()
+        installation = one_model()
         refusal = Rejected("400 bad sampler", problem=problem(What.NOT_TAKEN, field="steps"))
-        house.servers["comfy"].fates = fates(cat=[Fate(error=refusal)])
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+        installation.servers["comfy"].fates = fates(cat=[Fate(error=refusal)])
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert done.state is JobState.FAILED
             assert Problem.read(done.error or "") == refusal.problem
@@ -97,11 +98,11 @@ def test_a_fault_of_ours_fails_one_job_and_nothing_else(caplog: pytest.LogCaptur
     """If this fails one bug in an adapter stops the bot for everybody."""
 
     async def story() -> None:
-        house = one_model()
-        house.servers["comfy"].fates = fates(cat=[Fate(error=KeyError("secret"))])
-        async with house.queue() as queue:
-            bad = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
-            good = await queue.submit(house.new("flux", "dog"), limits=NO_LIMITS)
+        installation = one_model()
+        installation.servers["comfy"].fates = fates(cat=[Fate(error=KeyError("secret"))])
+        async with installation.queue() as queue:
+            bad = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            good = await queue.submit(installation.new("flux", "dog"), limits=NO_LIMITS)
             done = await ended(queue, bad)
             assert (done.state, done.error) == (JobState.FAILED, problem(What.BUG).code())
             assert (await ended(queue, good)).state is JobState.COMPLETED
@@ -122,11 +123,11 @@ def test_a_server_that_falls_silent_is_given_up(timeouts: Timeouts, longest_s: f
     """If this fails a hanging server keeps a job and its slot for ever."""
 
     async def story() -> None:
-        house = one_model(timeouts=timeouts, max_attempts=1)
-        server = house.servers["comfy"]
+        installation = one_model(timeouts=timeouts, max_attempts=1)
+        server = installation.servers["comfy"]
         server.fates = fates(cat=[Fate(service_s=1e9)])
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert (done.state, done.error) == (JobState.FAILED, problem(What.LATE).code())
             assert done.finished_at is not None
@@ -141,12 +142,12 @@ def test_signs_of_progress_keep_a_long_job_alive() -> None:
     """If this fails every job longer than the idle limit is killed however well it goes."""
 
     async def story() -> None:
-        house = one_model(timeouts=Timeouts(first_s=30.0, idle_s=20.0, total_s=None))
-        server = house.servers["comfy"]
+        installation = one_model(timeouts=Timeouts(first_s=30.0, idle_s=20.0, total_s=None))
+        server = installation.servers["comfy"]
         server.service_s = 300.0
         server.progress_every_s = 15.0
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
 
@@ -157,15 +158,15 @@ def test_a_model_somebody_else_unloaded_is_loaded_again_and_the_job_keeps_its_at
     """If this fails people pay for what another program does to the card."""
 
     async def story() -> None:
-        house = one_model()
-        server = house.servers["comfy"]
+        installation = one_model()
+        server = installation.servers["comfy"]
         server.fates = fates(cat=[Fate(error=NotLoaded("evicted"))])
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
             assert len(server.loads) == 2
-            assert JobEvent.RELEASE in house.history(job.id)
+            assert JobEvent.RELEASE in installation.history(job.id)
 
     run(story())
 
@@ -174,13 +175,15 @@ def test_out_of_memory_while_running_makes_room_before_the_next_attempt() -> Non
     """If this fails the same job meets the same full card until its attempts are used up."""
 
     async def story() -> None:
-        house = House.of([image_model("flux"), image_model("sdxl")], [host("gpu", "comfy")])
-        server = house.servers["comfy"]
+        installation = Installation.of(
+            [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy")]
+        )
+        server = installation.servers["comfy"]
         server.fates = fates(cat=[Fate(error=OutOfMemory("oom"))])
-        async with house.queue() as queue:
-            idle = await queue.submit(house.new("sdxl", "idle"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            idle = await queue.submit(installation.new("sdxl", "idle"), limits=NO_LIMITS)
             await ended(queue, idle)
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 2)
             assert "sdxl" in {model for _, model in server.unloads}
@@ -195,14 +198,14 @@ def test_one_killer_among_three_is_found_and_the_others_pay_nothing() -> None:
     """If this fails a job that crashes its server takes its neighbours' attempts with it."""
 
     async def story() -> None:
-        house = one_model(parallel=4)
-        server = house.servers["comfy"]
+        installation = one_model(parallel=4)
+        server = installation.servers["comfy"]
         server.service_s = 20.0
         killer = [Fate(service_s=10.0, crash=True) for _ in range(10)]
         server.fates = fates(killer=killer)
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             jobs = {
-                prompt: await queue.submit(house.new("flux", prompt), limits=NO_LIMITS)
+                prompt: await queue.submit(installation.new("flux", prompt), limits=NO_LIMITS)
                 for prompt in ("one", "killer", "two")
             }
             done = {prompt: await ended(queue, job) for prompt, job in jobs.items()}
@@ -219,11 +222,11 @@ def test_a_killer_takes_no_attempt_of_the_job_whose_result_is_being_fetched() ->
     """If this fails whoever is drawn before a request that kills the server fails with it."""
 
     async def story() -> None:
-        house = House.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
-        house.servers["comfy"].fates = fates(killer=[Fate(service_s=0.1, crash=True)] * 10)
-        async with house.queue() as queue:
+        installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
+        installation.servers["comfy"].fates = fates(killer=[Fate(service_s=0.1, crash=True)] * 10)
+        async with installation.queue() as queue:
             before, killer = [
-                await queue.submit(house.new("flux", prompt), limits=NO_LIMITS)
+                await queue.submit(installation.new("flux", prompt), limits=NO_LIMITS)
                 for prompt in ("cat", "killer")
             ]
             done = await ended(queue, before)
@@ -237,14 +240,14 @@ def test_a_dead_servers_jobs_run_elsewhere() -> None:
     """If this fails everybody waits for one machine although another could do the work."""
 
     async def story() -> None:
-        house = House.of(
+        installation = Installation.of(
             [image_model("flux", "comfy-1", "comfy-2")],
             [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
         )
-        house.servers["comfy-1"].fates = fates(cat=[Fate(crash=True)])
-        house.servers["comfy-1"].restart_s = 1e9
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
+        installation.servers["comfy-1"].fates = fates(cat=[Fate(crash=True)])
+        installation.servers["comfy-1"].restart_s = 1e9
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job, within_s=120)
             assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
 
@@ -255,12 +258,13 @@ def test_a_broken_connection_to_a_living_server_does_not_draw_twice() -> None:
     """If this fails work a server still does for a suspect is sent to it a second time."""
 
     async def story() -> None:
-        house = one_model(parallel=2)
-        server = house.servers["comfy"]
+        installation = one_model(parallel=2)
+        server = installation.servers["comfy"]
         server.service_s = 60.0
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             jobs = [
-                await queue.submit(house.new("flux", str(n)), limits=NO_LIMITS) for n in range(2)
+                await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+                for n in range(2)
             ]
             await until(lambda: len(server.running) == 2)
             server.cut_connections()
@@ -279,18 +283,18 @@ def test_finished_work_waits_for_a_full_disk(caplog: pytest.LogCaptureFixture) -
     """If this fails a full disk throws away pictures people waited for."""
 
     async def story() -> None:
-        house = one_model()
+        installation = one_model()
         store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
-        async with house.queue(store) as queue:
-            job = await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
-            await until(lambda: house.servers["comfy"].running)
+        async with installation.queue(store) as queue:
+            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            await until(lambda: installation.servers["comfy"].running)
             store.failing = {JobEvent.COMPLETE}
             await asyncio.sleep(300)
-            assert house.history(job.id) == [None, JobEvent.START]
+            assert installation.history(job.id) == [None, JobEvent.START]
             store.failing = set()
             done = await ended(queue, job, within_s=60)
             assert done.state is JobState.COMPLETED
-            assert house.servers["comfy"].finished["cat"] == 1
+            assert installation.servers["comfy"].finished["cat"] == 1
 
     run(story())
     assert "not stored yet" in caplog.text
@@ -300,14 +304,14 @@ def test_a_stop_is_not_held_up_by_a_broken_database() -> None:
     """If this fails the bot cannot be stopped while its disk is full."""
 
     async def story() -> None:
-        house = one_model()
+        installation = one_model()
         store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
-        async with house.queue(store) as queue:
-            await queue.submit(house.new("flux", "cat"), limits=NO_LIMITS)
-            await until(lambda: house.servers["comfy"].running)
+        async with installation.queue(store) as queue:
+            await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            await until(lambda: installation.servers["comfy"].running)
             store.failing = {JobEvent.COMPLETE, JobEvent.RELEASE, "get"}
             await asyncio.sleep(20)
             began = asyncio.get_running_loop().time()
-        assert asyncio.get_running_loop().time() - began <= house.grace_s + 1
+        assert asyncio.get_running_loop().time() - began <= installation.grace_s + 1
 
     run(story())

@@ -9,7 +9,7 @@ import pytest
 from queueing.core.standings import ModelStatus
 from queueing.core.world import Blocked, Reason
 from queueing.service.eta import FRESH_LONG_S
-from tests.simulation.house import NO_LIMITS, House, ended, host, image_model
+from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
 from tests.simulation.loop import run
 
 MODELS = ("flux", "sdxl", "qwen")
@@ -25,13 +25,15 @@ class Begun:
     queued_at: float
 
 
-def house() -> House:
+def installation() -> Installation:
     """Return a card that holds one of the three models at a time."""
     models = [image_model(name, vram_mb=16000) for name in MODELS]
-    return House.of(models, [host("gpu", "comfy")])
+    return Installation.of(models, [host("gpu", "comfy")])
 
 
-async def crowd(world: House, rng: random.Random, told: list[tuple[float, Reason]]) -> list[Begun]:
+async def crowd(
+    world: Installation, rng: random.Random, told: list[tuple[float, Reason]]
+) -> list[Begun]:
     """Let people ask for five minutes and note every second why models wait; return all starts."""
     async with world.queue() as queue:
         for _ in range(300):
@@ -66,7 +68,7 @@ def check_same(reason: Reason, status: ModelStatus) -> None:
 def test_what_a_reason_names_as_first_does_come_first(seed: int) -> None:
     """Broken: "flux is busy until its running job ends" stands while jobs of flux begin and end."""
     told: list[tuple[float, Reason]] = []
-    world = house()
+    world = installation()
 
     async def story() -> list[Begun]:
         return await crowd(world, random.Random(seed), told)
@@ -81,7 +83,7 @@ def test_what_a_reason_names_as_first_does_come_first(seed: int) -> None:
             check_nobody(starts, at, reason, world)
 
 
-def check_others(starts: list[Begun], at: float, reason: Reason, world: House) -> None:
+def check_others(starts: list[Begun], at: float, reason: Reason, world: Installation) -> None:
     """Check that what was said to go first on that host did, before the model itself."""
     named = {reason.model, reason.other}
     for begun in starts:
@@ -91,7 +93,7 @@ def check_others(starts: list[Begun], at: float, reason: Reason, world: House) -
             return
 
 
-def check_nobody(starts: list[Begun], at: float, reason: Reason, world: House) -> None:
+def check_nobody(starts: list[Begun], at: float, reason: Reason, world: Installation) -> None:
     """Check that nobody who waited when the forecast was made began first on that host."""
     for begun in starts:
         there = world.catalog.host_of[begun.backend] == reason.host

@@ -12,23 +12,25 @@ from queueing.engine.job_runner import LOST_MOST
 from queueing.service.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
 from tests.fakes.backend import FakeProbe
-from tests.simulation.house import NO_LIMITS, House, ended, host, image_model, until
+from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
 from tests.simulation.loop import run
 
 
-def house_in(folder: Path, **fields: object) -> House:
+def installation_in(folder: Path, **fields: object) -> Installation:
     models = [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)]
-    house = House.of(models, [host("gpu", "comfy")], url=f"sqlite:///{folder / 'usher.db'}")
+    installation = Installation.of(
+        models, [host("gpu", "comfy")], url=f"sqlite:///{folder / 'usher.db'}"
+    )
     for name, value in fields.items():
-        setattr(house, name, value)
-    return house
+        setattr(installation, name, value)
+    return installation
 
 
-async def killed_while(house: House, condition: object) -> None:
-    """Run a queue on the house's database and kill it as soon as the condition holds."""
-    store = SqliteStore(await open_database(house.url, inline=True))
-    backends = house.connect()
-    task = asyncio.create_task(house.build(store, backends).run())
+async def killed_while(installation: Installation, condition: object) -> None:
+    """Run a queue on the installation's database and kill it as soon as the condition holds."""
+    store = SqliteStore(await open_database(installation.url, inline=True))
+    backends = installation.connect()
+    task = asyncio.create_task(installation.build(store, backends).run())
     await until(condition)
     for backend in backends.values():
         backend.dead = True
@@ -38,24 +40,24 @@ async def killed_while(house: House, condition: object) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def submitted(house: House, *prompts: str, model: str = "flux") -> list[int]:
+async def submitted(installation: Installation, *prompts: str, model: str = "flux") -> list[int]:
     """Accept jobs without a queue running, as before a crash."""
-    store = SqliteStore(await open_database(house.url, inline=True))
-    queue = house.build(store, house.connect())
-    jobs = [await queue.submit(house.new(model, p), limits=NO_LIMITS) for p in prompts]
+    store = SqliteStore(await open_database(installation.url, inline=True))
+    queue = installation.build(store, installation.connect())
+    jobs = [await queue.submit(installation.new(model, p), limits=NO_LIMITS) for p in prompts]
     await store.aclose()
     return [job.id for job in jobs]
 
 
-async def left_running(folder: Path, **fields: float) -> tuple[House, int]:
-    """Kill a queue while its server, with these fields set, runs a job; return house and job."""
-    house = house_in(folder)
-    server = house.servers["comfy"]
+async def left_running(folder: Path, **fields: float) -> tuple[Installation, int]:
+    """Kill a queue while its server, with these fields set, runs a job; return installation and job."""
+    installation = installation_in(folder)
+    server = installation.servers["comfy"]
     for name, value in fields.items():
         setattr(server, name, value)
-    (job_id,) = await submitted(house, "cat")
-    await killed_while(house, lambda: server.running)
-    return house, job_id
+    (job_id,) = await submitted(installation, "cat")
+    await killed_while(installation, lambda: server.running)
+    return installation, job_id
 
 
 async def end_of(queue: JobQueue, job_id: int, **within: float) -> Job:
@@ -68,11 +70,15 @@ def test_waiting_jobs_keep_their_order_over_a_restart(tmp_path: Path) -> None:
     """If this fails a restart lets late comers pass those who waited."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        await submitted(house, "a", "b", "c")
-        async with house.queue() as queue:
-            await until(lambda: len(house.servers["comfy"].finished) == 3)
-            assert [prompt for _, _, prompt in house.servers["comfy"].starts] == ["a", "b", "c"]
+        installation = installation_in(tmp_path)
+        await submitted(installation, "a", "b", "c")
+        async with installation.queue() as queue:
+            await until(lambda: len(installation.servers["comfy"].finished) == 3)
+            assert [prompt for _, _, prompt in installation.servers["comfy"].starts] == [
+                "a",
+                "b",
+                "c",
+            ]
             await asyncio.sleep(5)
             assert not await queue.open_jobs()
 
@@ -83,9 +89,9 @@ def test_a_job_that_still_runs_is_watched_again(tmp_path: Path) -> None:
     """If this fails a crash of the bot throws away what a server is drawing."""
 
     async def story() -> None:
-        house, job_id = await left_running(tmp_path, service_s=100.0)
-        server = house.servers["comfy"]
-        async with house.queue() as queue:
+        installation, job_id = await left_running(tmp_path, service_s=100.0)
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
             job = await queue.get(job_id)
             assert job is not None
             assert job.state is JobState.PROCESSING
@@ -100,12 +106,12 @@ def test_what_finished_while_we_were_away_is_fetched_and_reported(tmp_path: Path
     """If this fails a picture that is done is drawn again, or never delivered."""
 
     async def story() -> None:
-        house, job_id = await left_running(tmp_path)
-        server = house.servers["comfy"]
+        installation, job_id = await left_running(tmp_path)
+        server = installation.servers["comfy"]
         await until(lambda: server.finished["cat"])
-        house.events.clear()
-        async with house.queue() as queue:
-            await until(lambda: JobEvent.COMPLETE in house.history(job_id), within_s=10)
+        installation.events.clear()
+        async with installation.queue() as queue:
+            await until(lambda: JobEvent.COMPLETE in installation.history(job_id), within_s=10)
             (job,) = await queue.unacknowledged()
             assert (job.id, job.state) == (job_id, JobState.COMPLETED)
             assert len(server.starts) == 1
@@ -119,22 +125,24 @@ def test_a_job_the_server_has_forgotten_runs_again(tmp_path: Path) -> None:
     """If this fails a job is lost when bot and server restart together."""
 
     async def story() -> None:
-        house, job_id = await left_running(tmp_path)
-        server = house.servers["comfy"]
+        installation, job_id = await left_running(tmp_path)
+        server = installation.servers["comfy"]
         server.die(restart_s=5.0)
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             done = await end_of(queue, job_id)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
 
     run(story())
 
 
-async def bring_everything_down(house: House, job_id: int, times: int) -> None:
+async def bring_everything_down(installation: Installation, job_id: int, times: int) -> None:
     """Kill queue and server whenever the job runs, so often or until it has failed."""
-    server = house.servers["comfy"]
+    server = installation.servers["comfy"]
     server.service_s = 100.0
     for _ in range(times):
-        await killed_while(house, lambda: server.running or JobEvent.FAIL in house.history(job_id))
+        await killed_while(
+            installation, lambda: server.running or JobEvent.FAIL in installation.history(job_id)
+        )
         server.die(restart_s=0.0)
         await asyncio.sleep(1)
     server.service_s = 5.0
@@ -144,10 +152,10 @@ def test_a_job_is_not_blamed_for_our_restarts(tmp_path: Path) -> None:
     """If this fails a few restarts in a row fail whoever's request ran, and its work is lost."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        (job_id,) = await submitted(house, "cat")
-        await bring_everything_down(house, job_id, 5)
-        async with house.queue() as queue:
+        installation = installation_in(tmp_path)
+        (job_id,) = await submitted(installation, "cat")
+        await bring_everything_down(installation, job_id, 5)
+        async with installation.queue() as queue:
             done = await end_of(queue, job_id)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
 
@@ -158,10 +166,10 @@ def test_a_job_that_ends_with_every_run_of_ours_fails_some_day(tmp_path: Path) -
     """If this fails a job that brings everything down does so at every restart, for ever."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        (job_id,) = await submitted(house, "cat")
-        await bring_everything_down(house, job_id, LOST_MOST)
-        async with house.queue() as queue:
+        installation = installation_in(tmp_path)
+        (job_id,) = await submitted(installation, "cat")
+        await bring_everything_down(installation, job_id, LOST_MOST)
+        async with installation.queue() as queue:
             done = await end_of(queue, job_id, within_s=60)
             assert done.state is JobState.FAILED
             assert done.error
@@ -173,16 +181,16 @@ def test_a_recovered_job_occupies_its_slot(tmp_path: Path) -> None:
     """If this fails a restart sends a second job to a server that does one thing at a time."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        server = house.servers["comfy"]
+        installation = installation_in(tmp_path)
+        server = installation.servers["comfy"]
         server.slots, server.service_s = 1, 50.0
-        await submitted(house, "a", "b")
-        await killed_while(house, lambda: server.running)
-        async with house.queue():
+        await submitted(installation, "a", "b")
+        await killed_while(installation, lambda: server.running)
+        async with installation.queue():
             await asyncio.sleep(5)
             assert [prompt for _, _, prompt in server.starts] == ["a"]
             await until(lambda: len(server.finished) == 2)
-        assert not house.violations
+        assert not installation.violations
 
     run(story())
 
@@ -191,14 +199,16 @@ def test_a_model_that_is_loaded_already_is_not_loaded_again(tmp_path: Path) -> N
     """If this fails every restart costs each model a load, or fills the card twice."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+        installation = installation_in(tmp_path)
+        async with installation.queue() as queue:
+            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
         for tells in (True, False):
-            house.servers["comfy"].tells_loaded = tells
-            async with house.queue() as queue:
-                await ended(queue, await queue.submit(house.new("flux", "b"), limits=NO_LIMITS))
-        assert len(house.servers["comfy"].loads) == 1
+            installation.servers["comfy"].tells_loaded = tells
+            async with installation.queue() as queue:
+                await ended(
+                    queue, await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+                )
+        assert len(installation.servers["comfy"].loads) == 1
 
     run(story())
 
@@ -207,15 +217,15 @@ def test_a_server_that_only_forgot_is_no_failed_load(tmp_path: Path) -> None:
     """After a restart of both people read "loading flux failed, next try …", and waited for it."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        server = house.servers["comfy"]
+        installation = installation_in(tmp_path)
+        server = installation.servers["comfy"]
         server.tells_loaded = False
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+        async with installation.queue() as queue:
+            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
         server.die(restart_s=0.0)
         await asyncio.sleep(1.0)
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
             seen = set()
             while not server.finished["b"]:
                 reason = (await queue.standings([job]))[job.id].reason
@@ -232,15 +242,15 @@ def test_a_load_cut_off_by_a_kill_does_not_overfill_the_card(tmp_path: Path) -> 
     """If this fails a load that goes on after a crash and the next one meet on one card."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        server = house.servers["comfy"]
-        (job_id,) = await submitted(house, "a")
-        await killed_while(house, lambda: server.loading)
-        await submitted(house, "b", model="sdxl")
-        async with house.queue() as queue:
+        installation = installation_in(tmp_path)
+        server = installation.servers["comfy"]
+        (job_id,) = await submitted(installation, "a")
+        await killed_while(installation, lambda: server.loading)
+        await submitted(installation, "b", model="sdxl")
+        async with installation.queue() as queue:
             await queue.cancel(job_id)
             await until(lambda: server.finished["b"])
-        assert not house.violations
+        assert not installation.violations
 
     run(story())
 
@@ -249,13 +259,13 @@ def test_pins_survive_a_restart(tmp_path: Path) -> None:
     """If this fails what an admin preloaded is gone after the next update of the bot."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        async with house.queue() as queue:
+        installation = installation_in(tmp_path)
+        async with installation.queue() as queue:
             await queue.preload("sdxl", None)
-        house.servers["comfy"].die(restart_s=0.0)
+        installation.servers["comfy"].die(restart_s=0.0)
         await asyncio.sleep(1)
-        async with house.queue() as queue:
-            await until(lambda: house.servers["comfy"].memory == {"sdxl"}, within_s=60)
+        async with installation.queue() as queue:
+            await until(lambda: installation.servers["comfy"].memory == {"sdxl"}, within_s=60)
             await asyncio.sleep(1)
             assert [copy.pinned for copy in queue.models()[1].copies] == [True]
 
@@ -266,9 +276,9 @@ def test_a_model_configured_to_be_preloaded_is_loaded_and_pinned() -> None:
     """If this fails `preload: true` does nothing."""
 
     async def story() -> None:
-        house = House.of([image_model("eye", preload=True)], [host("gpu", "comfy")])
-        async with house.queue() as queue:
-            await until(lambda: house.servers["comfy"].memory == {"eye"}, within_s=60)
+        installation = Installation.of([image_model("eye", preload=True)], [host("gpu", "comfy")])
+        async with installation.queue() as queue:
+            await until(lambda: installation.servers["comfy"].memory == {"eye"}, within_s=60)
             await asyncio.sleep(1)
             assert [copy.pinned for copy in queue.models()[0].copies] == [True]
 
@@ -279,12 +289,12 @@ def test_learned_times_survive_a_restart(tmp_path: Path) -> None:
     """If this fails every restart makes the shown times wrong again."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        house.servers["comfy"].service_s = 77.0
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+        installation = installation_in(tmp_path)
+        installation.servers["comfy"].service_s = 77.0
+        async with installation.queue() as queue:
+            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
             await asyncio.sleep(1)
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             await asyncio.sleep(1)
             assert queue.models()[0].service_s == pytest.approx(77.0, abs=1.0)
 
@@ -296,18 +306,22 @@ def test_a_learned_size_survives_a_restart_until_it_is_measured_again(tmp_path: 
 
     async def story() -> None:
         models = [image_model("flux", vram_mb=None), image_model("sdxl")]
-        house = House.of(models, [host("gpu", "comfy")], url=f"sqlite:///{tmp_path / 'usher.db'}")
-        house.memory = FakeProbe(house.cards)
-        server = house.servers["comfy"]
+        installation = Installation.of(
+            models, [host("gpu", "comfy")], url=f"sqlite:///{tmp_path / 'usher.db'}"
+        )
+        installation.memory = FakeProbe(installation.cards)
+        server = installation.servers["comfy"]
         for mb in (9000, 7000):  # the operator put a smaller one behind the name meanwhile
             server.sizes["flux"] = mb
-            async with house.queue() as queue:
-                await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+            async with installation.queue() as queue:
+                await ended(
+                    queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+                )
                 assert queue.models()[0].vram_mb == mb
                 await asyncio.sleep(1)
             server.die(restart_s=0.0)
             await asyncio.sleep(1)
-            async with house.queue() as queue:
+            async with installation.queue() as queue:
                 await asyncio.sleep(1)
                 assert queue.models()[0].vram_mb == mb
 
@@ -318,15 +332,15 @@ def test_a_job_cancelled_as_we_died_does_not_run_on(tmp_path: Path) -> None:
     """If this fails a server draws for nobody while others wait for it."""
 
     async def story() -> None:
-        house, job_id = await left_running(tmp_path, service_s=500.0)
-        server = house.servers["comfy"]
-        store = SqliteStore(await open_database(house.url, inline=True))
+        installation, job_id = await left_running(tmp_path, service_s=500.0)
+        server = installation.servers["comfy"]
+        store = SqliteStore(await open_database(installation.url, inline=True))
         running = await store.get(job_id)
         assert running is not None
         await store.apply(running, JobEvent.CANCEL, 1.0)
         await store.aclose()
         assert server.running
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             await asyncio.sleep(10)
             assert not server.running
             assert await queue.unacknowledged()
@@ -340,17 +354,17 @@ def test_jobs_of_a_model_that_left_the_configuration_say_so_and_go_on_when_it_is
     """If this fails people wait for a model that is gone and are not told why."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        (job_id,) = await submitted(house, "cat")
-        whole = house.catalog
-        house.catalog = Catalog([whole.models["sdxl"]], whole.hosts.values())
-        async with house.queue() as queue:
+        installation = installation_in(tmp_path)
+        (job_id,) = await submitted(installation, "cat")
+        whole = installation.catalog
+        installation.catalog = Catalog([whole.models["sdxl"]], whole.hosts.values())
+        async with installation.queue() as queue:
             await asyncio.sleep(10)
             standing = (await queue.standings(await queue.open_jobs()))[job_id]
             assert standing.reason == Reason(why=Blocked.OFFLINE, model="flux")
             assert (standing.position, standing.done_at) == (1, None)
-        house.catalog = whole
-        async with house.queue() as queue:
+        installation.catalog = whole
+        async with installation.queue() as queue:
             (job,) = await queue.open_jobs()
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
@@ -364,26 +378,26 @@ def test_a_stop_waits_for_jobs_that_end_in_time(tmp_path: Path) -> None:
     """If this fails every stop wastes the last seconds of nearly finished work."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
-            await until(lambda: house.servers["comfy"].running)
-        assert house.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
+        installation = installation_in(tmp_path)
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            await until(lambda: installation.servers["comfy"].running)
+        assert installation.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
 
     run(story())
 
 
-async def stopped_while_running(house: House, *, times: int = 1) -> Job:
+async def stopped_while_running(installation: Installation, *, times: int = 1) -> Job:
     """Stop queues in order, one after the other, while the server runs the same long job."""
-    server = house.servers["comfy"]
+    server = installation.servers["comfy"]
     server.service_s = 100.0
-    async with house.queue() as queue:
-        job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+    async with installation.queue() as queue:
+        job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
         await until(lambda: server.running)
         began = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - began <= house.grace_s + 0.1
+    assert asyncio.get_running_loop().time() - began <= installation.grace_s + 0.1
     for _ in range(times - 1):
-        async with house.queue():
+        async with installation.queue():
             await until(lambda: server.running)
     return job
 
@@ -393,17 +407,17 @@ def test_a_stop_leaves_long_jobs_to_their_server(tmp_path: Path, stops: int) -> 
     """If this fails every stop and start of the bot begins long pictures again."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        server = house.servers["comfy"]
-        job = await stopped_while_running(house, times=stops)
+        installation = installation_in(tmp_path)
+        server = installation.servers["comfy"]
+        job = await stopped_while_running(installation, times=stops)
         assert not server.cancelled
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             done = await ended(queue, job)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
             assert asyncio.get_running_loop().time() < 120
         assert [prompt for _, _, prompt in server.starts] == ["a"]
-        assert JobEvent.RELEASE not in house.history(job.id)
-        assert not house.violations
+        assert JobEvent.RELEASE not in installation.history(job.id)
+        assert not installation.violations
 
     run(story())
 
@@ -412,15 +426,15 @@ def test_a_stop_in_the_middle_of_a_start_leaves_jobs_to_their_server(tmp_path: P
     """If this fails two restarts in a row throw away what a server is drawing."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        server = house.servers["comfy"]
-        job = await stopped_while_running(house)
+        installation = installation_in(tmp_path)
+        server = installation.servers["comfy"]
+        job = await stopped_while_running(installation)
         server.answer_s = 3.0  # the new run asks what is in memory
-        async with house.queue():
+        async with installation.queue():
             await asyncio.sleep(1)
         server.answer_s = 0.0
         assert not server.cancelled
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             assert (await ended(queue, job)).state is JobState.COMPLETED
         assert [prompt for _, _, prompt in server.starts] == ["a"]
 
@@ -431,16 +445,16 @@ def test_a_stop_returns_jobs_to_their_place_where_servers_keep_nothing(tmp_path:
     """If this fails stopping the bot costs people their place, an attempt or the job."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        server = house.servers["comfy"]
+        installation = installation_in(tmp_path)
+        server = installation.servers["comfy"]
         server.remembers = False
-        job = await stopped_while_running(house)
+        job = await stopped_while_running(installation)
         assert server.cancelled == ["a"]
         server.service_s = 5.0
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             done = await ended(queue, job)
             assert (done.state, done.attempt, done.sendings) == (JobState.COMPLETED, 1, 2)
-        assert not house.violations  # among them: one id sent twice
+        assert not installation.violations  # among them: one id sent twice
 
     run(story())
 
@@ -449,10 +463,10 @@ def test_a_job_cancelled_while_the_bot_is_away_is_stopped_on_its_server(tmp_path
     """If this fails a server draws to its end what nobody wants any more."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        server = house.servers["comfy"]
-        job = await stopped_while_running(house)
-        async with house.queue() as queue:
+        installation = installation_in(tmp_path)
+        server = installation.servers["comfy"]
+        job = await stopped_while_running(installation)
+        async with installation.queue() as queue:
             await queue.cancel(job.id)
             await until(lambda: server.cancelled)
         assert not server.running
@@ -464,12 +478,12 @@ def test_what_a_server_finished_during_a_stop_is_fetched_by_the_next_start(tmp_p
     """If this fails a restart in the wrong second draws a finished picture again."""
 
     async def story() -> None:
-        house = house_in(tmp_path, grace_s=0.1)
-        server = house.servers["comfy"]
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        installation = installation_in(tmp_path, grace_s=0.1)
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: server.finished["a"])
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             done = await ended(queue, job)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
             assert server.finished["a"] == 1
@@ -481,21 +495,21 @@ def test_what_is_asked_during_a_stop_waits_for_the_next_start(tmp_path: Path) ->
     """If this fails a request made in the wrong second is refused, begun and cut off, or lost."""
 
     async def story() -> None:
-        house = house_in(tmp_path)
-        server = house.servers["comfy"]
+        installation = installation_in(tmp_path)
+        server = installation.servers["comfy"]
         server.service_s = 100.0
-        store = SqliteStore(await open_database(house.url, inline=True))
-        queue = house.build(store, house.connect())
+        store = SqliteStore(await open_database(installation.url, inline=True))
+        queue = installation.build(store, installation.connect())
         task = asyncio.create_task(queue.run())
-        await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
         await until(lambda: server.running)
         task.cancel()
         await asyncio.sleep(1)
-        job = await queue.submit(house.new("flux", "b"), limits=NO_LIMITS)
+        job = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
         await asyncio.gather(task, return_exceptions=True)
         await store.aclose()
         assert [prompt for _, _, prompt in server.starts] == ["a"]
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
     run(story())

@@ -24,7 +24,7 @@ from queueing.planning.retry import (
     after_failure,
     pause_s,
 )
-from tests.simulation.house import image_model
+from tests.simulation.installation import image_model
 
 NOW = 1000.0
 SPEC = image_model("flux", max_attempts=3)

@@ -11,12 +11,19 @@ from queueing.core.ports import Line
 from queueing.core.world import Plan, World
 from queueing.planning import plan
 from queueing.store import SqliteStore, open_database
-from tests.simulation.house import NO_LIMITS, FlakyStore, House, ended, host, image_model
+from tests.simulation.installation import (
+    NO_LIMITS,
+    FlakyStore,
+    Installation,
+    ended,
+    host,
+    image_model,
+)
 from tests.simulation.loop import run
 
 
-def one_model() -> House:
-    return House.of([image_model("flux")], [host("gpu", "comfy")])
+def one_model() -> Installation:
+    return Installation.of([image_model("flux")], [host("gpu", "comfy")])
 
 
 async def flaky_store() -> FlakyStore:
@@ -30,12 +37,12 @@ def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
     """If this fails a database that was full for a minute means a restart by hand."""
 
     async def story() -> None:
-        house = one_model()
+        installation = one_model()
         store = await flaky_store()
-        async with house.queue(store) as queue:
+        async with installation.queue(store) as queue:
             await asyncio.sleep(1)
             store.failing = {call}
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(200)
             tried = store.calls[call]
             store.failing = set()
@@ -60,9 +67,9 @@ def test_a_fault_in_the_planner_stops_nothing_for_good(
     monkeypatch.setattr("queueing.engine.scheduler.plan", sometimes)
 
     async def story() -> None:
-        house = one_model()
-        async with house.queue() as queue:
-            job = await queue.submit(house.new("flux", "a"), limits=NO_LIMITS)
+        installation = one_model()
+        async with installation.queue() as queue:
+            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
     run(story())
@@ -73,10 +80,10 @@ def test_an_idle_queue_rests() -> None:
     """If this fails the bot burns a processor while nobody asks for anything."""
 
     async def story() -> None:
-        house = one_model()
+        installation = one_model()
         store = await flaky_store()
-        async with house.queue(store) as queue:
-            await ended(queue, await queue.submit(house.new("flux", "a"), limits=NO_LIMITS))
+        async with installation.queue(store) as queue:
+            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
             await asyncio.sleep(60)
             before = store.calls.copy()
             await asyncio.sleep(3600)
@@ -92,16 +99,19 @@ def test_a_burst_starts_as_far_as_there_are_slots_in_one_moment() -> None:
 
     async def story() -> None:
         models = [replace(image_model("llm"), parallel=20)]
-        house = House.of(models, [host("gpu", "comfy")])
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("llm", "warm"), limits=NO_LIMITS))
+        installation = Installation.of(models, [host("gpu", "comfy")])
+        async with installation.queue() as queue:
+            await ended(
+                queue, await queue.submit(installation.new("llm", "warm"), limits=NO_LIMITS)
+            )
             jobs = [
-                await queue.submit(house.new("llm", str(n)), limits=NO_LIMITS) for n in range(20)
+                await queue.submit(installation.new("llm", str(n)), limits=NO_LIMITS)
+                for n in range(20)
             ]
             for job in jobs:
                 await ended(queue, job)
         moments = [
-            moment for moment, _, prompt in house.servers["comfy"].starts if prompt != "warm"
+            moment for moment, _, prompt in installation.servers["comfy"].starts if prompt != "warm"
         ]
         assert max(moments) - min(moments) < 0.1
 
@@ -121,13 +131,16 @@ def test_what_the_router_did_itself_asks_for_no_second_look(
     monkeypatch.setattr("queueing.engine.scheduler.plan", noted)
 
     async def story() -> None:
-        house = one_model()
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("flux", "warm"), limits=NO_LIMITS))
+        installation = one_model()
+        async with installation.queue() as queue:
+            await ended(
+                queue, await queue.submit(installation.new("flux", "warm"), limits=NO_LIMITS)
+            )
             await asyncio.sleep(1)
             moments.clear()
             jobs = [
-                await queue.submit(house.new("flux", str(n)), limits=NO_LIMITS) for n in range(20)
+                await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+                for n in range(20)
             ]
             for job in jobs:
                 await ended(queue, job)
@@ -141,12 +154,15 @@ def test_a_job_that_has_started_is_shown_as_waiting_no_longer() -> None:
     """People would be told of a line that is not there until the router looks again."""
 
     async def story() -> None:
-        house = one_model()
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("flux", "warm"), limits=NO_LIMITS))
+        installation = one_model()
+        async with installation.queue() as queue:
+            await ended(
+                queue, await queue.submit(installation.new("flux", "warm"), limits=NO_LIMITS)
+            )
             await asyncio.sleep(1)
             jobs = [
-                await queue.submit(house.new("flux", str(n)), limits=NO_LIMITS) for n in range(2)
+                await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+                for n in range(2)
             ]
             await asyncio.sleep(0.01)
             (status,) = queue.models()
@@ -184,17 +200,19 @@ def test_an_old_answer_of_the_store_starts_nothing_twice(
             return self.answer
 
     async def story() -> None:
-        house = House.of([replace(image_model("llm"), parallel=4)], [host("gpu", "comfy")])
-        server = house.servers["comfy"]
+        installation = Installation.of(
+            [replace(image_model("llm"), parallel=4)], [host("gpu", "comfy")]
+        )
+        server = installation.servers["comfy"]
         server.slots = 4
         store = Forgetful(SqliteStore(await open_database("sqlite://", inline=True)))
-        async with house.queue(store) as queue:
+        async with installation.queue(store) as queue:
             for number in range(12):
-                await queue.submit(house.new("llm", str(number)), limits=NO_LIMITS)
+                await queue.submit(installation.new("llm", str(number)), limits=NO_LIMITS)
                 await asyncio.sleep(2)
             await asyncio.sleep(20)
             assert not await queue.open_jobs()
-        assert not house.violations
+        assert not installation.violations
         assert len(server.starts) == 12
 
     run(story())
@@ -205,13 +223,15 @@ def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
     """If this fails one person's cold model makes everybody wait."""
 
     async def story() -> None:
-        house = House.of([image_model("warm"), image_model("cold")], [host("gpu", "comfy")])
-        async with house.queue() as queue:
-            await ended(queue, await queue.submit(house.new("warm", "a"), limits=NO_LIMITS))
-            house.servers["comfy"].load_s = 90.0
-            cold = await queue.submit(house.new("cold", "b"), limits=NO_LIMITS)
+        installation = Installation.of(
+            [image_model("warm"), image_model("cold")], [host("gpu", "comfy")]
+        )
+        async with installation.queue() as queue:
+            await ended(queue, await queue.submit(installation.new("warm", "a"), limits=NO_LIMITS))
+            installation.servers["comfy"].load_s = 90.0
+            cold = await queue.submit(installation.new("cold", "b"), limits=NO_LIMITS)
             await asyncio.sleep(1)
-            warm = await queue.submit(house.new("warm", "c"), limits=NO_LIMITS)
+            warm = await queue.submit(installation.new("warm", "c"), limits=NO_LIMITS)
             assert (await ended(queue, warm, within_s=10)).state is JobState.COMPLETED
             assert (await ended(queue, cold)).state is JobState.COMPLETED
 
@@ -222,22 +242,24 @@ def test_two_servers_on_one_card_take_turns() -> None:
     """If this fails a picture and an answer are cut short or crash for want of memory."""
 
     async def story() -> None:
-        house = House.of(
+        installation = Installation.of(
             [
                 image_model("flux", "comfy", vram_mb=16000),
                 image_model("llm", "lm", vram_mb=16000),
             ],
             [host("gpu", "comfy", "lm")],
         )
-        async with house.queue() as queue:
+        async with installation.queue() as queue:
             jobs = []
             for number in range(6):
                 model = ("flux", "llm")[number % 2]
-                jobs.append(await queue.submit(house.new(model, str(number)), limits=NO_LIMITS))
+                jobs.append(
+                    await queue.submit(installation.new(model, str(number)), limits=NO_LIMITS)
+                )
             for job in jobs:
                 assert (await ended(queue, job)).state is JobState.COMPLETED
-        assert not house.violations
-        assert house.cards["gpu"].peak_mb == 16000
+        assert not installation.violations
+        assert installation.cards["gpu"].peak_mb == 16000
 
     run(story())
 
@@ -246,11 +268,11 @@ def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixture) -
     """If this fails an operator cannot see why people wait, or the log drowns in repetitions."""
 
     async def story() -> None:
-        house = one_model()
-        async with house.queue() as queue:
+        installation = one_model()
+        async with installation.queue() as queue:
             with caplog.at_level("INFO", logger="queueing.engine.scheduler"):
                 jobs = [
-                    await queue.submit(house.new("flux", f"{n}"), limits=NO_LIMITS)
+                    await queue.submit(installation.new("flux", f"{n}"), limits=NO_LIMITS)
                     for n in range(5)
                 ]
                 for job in jobs:

@@ -11,8 +11,8 @@ from bot.chat.api.table import Command, ParamKind
 from bot.chat.commands.registry import COMMANDS
 from queueing.core.jobs import Job, JobState
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import ADMIN, Bot, bot
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import ADMIN, Bot, bot
+from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
 SECRET = "what-only-the-owner-may-read"
@@ -44,9 +44,9 @@ def played(story: Any, **given: Any) -> FakeChat:
     """Play a story in a bot with one running and one waiting job of fake:1."""
 
     async def play() -> FakeChat:
-        house = House.of([image_model("flux")], [host("gpu-1", "comfy")])
-        house.servers["comfy"].service_s = 60.0
-        async with bot(house, **given) as running:
+        installation = Installation.of([image_model("flux")], [host("gpu-1", "comfy")])
+        installation.servers["comfy"].service_s = 60.0
+        async with bot(installation, **given) as running:
             for _ in range(2):
                 await running.gate.call(running.chat.call(f"/image flux {SECRET}"))
             await asyncio.sleep(20)
@@ -100,7 +100,7 @@ def test_another_persons_job_cannot_be_touched_or_read(command: Command, button:
 
 @pytest.mark.parametrize("command", ADMINS, ids=lambda command: command.name)
 def test_admins_commands_go_by_the_exact_user_id(command: Command) -> None:
-    """Somebody with a name, a number or a platform like an admin's could run the house."""
+    """Somebody with a name, a number or a platform like an admin's could run the installation."""
 
     async def story(running: Bot) -> None:
         before, paused = await jobs(running), running.queue.paused()

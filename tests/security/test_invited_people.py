@@ -20,7 +20,7 @@ OWNER = "correct-horse-battery-staple"
 
 
 @asynccontextmanager
-async def house(
+async def installation(
     fake: FakeTelegram, folder: Path, *, token: str = OWNER
 ) -> AsyncIterator[tuple[Web, BotParts]]:
     """Run a bot on Telegram, where its admin is, and on a web page."""
@@ -68,7 +68,7 @@ async def closed(page: Tab) -> int | None:
 
 async def test_an_invited_person_is_let_in_as_nobody_else(tmp_path: Path) -> None:
     """People would share one chat, or one could be another, or an admin."""
-    async with FakeTelegram() as fake, house(fake, tmp_path) as (web, parts):
+    async with FakeTelegram() as fake, installation(fake, tmp_path) as (web, parts):
         admin = fake.person(1)
         ada = token_in(await told(fake, admin, "/invite Ada"))
         ben = token_in(await told(fake, admin, "/invite Ben"))
@@ -93,7 +93,7 @@ async def test_an_invited_person_is_let_in_as_nobody_else(tmp_path: Path) -> Non
 
 async def test_a_link_that_is_taken_back_ends_open_pages(tmp_path: Path) -> None:
     """Somebody who is thrown out could go on as long as they do not close the page."""
-    async with FakeTelegram() as fake, house(fake, tmp_path) as (web, parts):
+    async with FakeTelegram() as fake, installation(fake, tmp_path) as (web, parts):
         admin = fake.person(1)
         token = token_in(await told(fake, admin, "/invite Ada"))
         async with tab(web, cookie=token) as page:
@@ -113,7 +113,7 @@ async def test_a_link_that_is_taken_back_ends_open_pages(tmp_path: Path) -> None
 
 async def test_a_new_link_ends_pages_of_the_old_one(tmp_path: Path) -> None:
     """Who found a lost link could go on reading after it was replaced."""
-    async with FakeTelegram() as fake, house(fake, tmp_path) as (web, _):
+    async with FakeTelegram() as fake, installation(fake, tmp_path) as (web, _):
         admin = fake.person(1)
         lost = token_in(await told(fake, admin, "/invite Ada"))
         async with tab(web, cookie=lost) as page:
@@ -127,7 +127,7 @@ async def test_a_new_link_ends_pages_of_the_old_one(tmp_path: Path) -> None:
 
 async def test_links_are_made_by_admins_in_private_only(tmp_path: Path) -> None:
     """Everybody in a group would read the key, or anybody could make themselves one."""
-    async with FakeTelegram() as fake, house(fake, tmp_path):
+    async with FakeTelegram() as fake, installation(fake, tmp_path):
         admin, group = fake.person(1), fake.group(-1001)
         for who, where, expected in (
             (fake.person(7), None, "for admins"),
@@ -141,7 +141,7 @@ async def test_links_are_made_by_admins_in_private_only(tmp_path: Path) -> None:
 
 async def test_without_a_token_of_the_page_nobody_is_invited(tmp_path: Path) -> None:
     """A link would look like a lock on a page that everybody can open anyway."""
-    async with FakeTelegram() as fake, house(fake, tmp_path, token="") as (web, _):
+    async with FakeTelegram() as fake, installation(fake, tmp_path, token="") as (web, _):
         assert "chats.web.token" in await told(fake, fake.person(1), "/invite Ada")
         async with tab(web, greet=False) as page:
             assert (await page.hello())["person"] == "local"
@@ -150,7 +150,7 @@ async def test_without_a_token_of_the_page_nobody_is_invited(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["a" * 41, "<script>alert(1)</script>", "a\u202eb", "@everyone"])
 async def test_a_name_is_shown_as_it_is_or_refused(name: str, tmp_path: Path) -> None:
     """A name could become markup, a mention, or turn the words around it."""
-    async with FakeTelegram() as fake, house(fake, tmp_path) as (web, _):
+    async with FakeTelegram() as fake, installation(fake, tmp_path) as (web, _):
         text = await told(fake, fake.person(1), f"/invite {name}")
         if len(name) > 40:
             assert "the limit is 40" in text

@@ -26,7 +26,7 @@ from queueing.core.requests import Work
 from queueing.service.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
 from tests.fakes.backend import FakeServer, Fate
-from tests.simulation.house import NO_LIMITS, House, image_model
+from tests.simulation.installation import NO_LIMITS, Installation, image_model
 
 TIMEOUTS = Timeouts(load_s=60, first_s=60, idle_s=60, total_s=300)
 QUIET_WITHIN_S = 6 * 3600.0
@@ -100,7 +100,7 @@ class Witness:
                 self.faults.append(f"job {started.id} passed job {other.id}")
 
 
-def random_house(random: Random, url: str) -> House:
+def random_installation(random: Random, url: str) -> Installation:
     """Return one to three hosts with one or two servers each, and models that do not all fit."""
     hosts = []
     for number in range(random.randint(1, 3)):
@@ -116,14 +116,14 @@ def random_house(random: Random, url: str) -> House:
         hosts.append(HostSpec(name=f"host-{number}", vram_mb=24000, margin=0.9, backends=backends))
     names = [backend.name for host in hosts for backend in host.backends]
     models = [_random_model(random, f"model-{n}", names) for n in range(random.randint(2, 6))]
-    house = House.of(models, hosts, url=url, unloads_together=random.random() < 0.2)
-    for spec in house.catalog.backends.values():
-        server = house.servers[spec.name]
+    installation = Installation.of(models, hosts, url=url, unloads_together=random.random() < 0.2)
+    for spec in installation.catalog.backends.values():
+        server = installation.servers[spec.name]
         server.load_s = random.choice([1.0, 10.0, 30.0])
         server.unload_s = random.choice([0.0, 2.0])
         server.tells_loaded = random.random() < 0.8
         server.slots = 1 if spec.serial else spec.parallel
-    return house
+    return installation
 
 
 def _random_model(random: Random, name: str, backends: Sequence[str]) -> ModelSpec:
@@ -188,14 +188,16 @@ class Chaos:
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
-        self.house = random_house(self.random, f"sqlite:///{self.folder / 'usher.db'}")
+        self.installation = random_installation(
+            self.random, f"sqlite:///{self.folder / 'usher.db'}"
+        )
         self.witness = Witness()
         self.accepted: dict[str, int] = {}  # job ids by key
         self.calls = 0
         self.queue: JobQueue | None = None
 
     async def run(self) -> None:
-        for server in self.house.servers.values():
+        for server in self.installation.servers.values():
             misfortune(self.random, server, self.how_often)
         async with asyncio.TaskGroup() as outside:
             outside.create_task(self._people())
@@ -222,8 +224,8 @@ class Chaos:
     ) -> bool:
         """Run a queue until it dies, is stopped, or everything has ended; tell whether it has."""
         loop = asyncio.get_running_loop()
-        real = SqliteStore(await open_database(self.house.url, inline=True))
-        backends = self.house.connect()
+        real = SqliteStore(await open_database(self.installation.url, inline=True))
+        backends = self.installation.connect()
         over: asyncio.Future[bool] = loop.create_future()
 
         def died() -> None:
@@ -238,7 +240,7 @@ class Chaos:
         store = MortalStore(real, dies_at, after=self.random.random() < 0.5, died=died)
         # What a killed queue did last may never have been told.
         self.witness.jobs = {job.id: job for job in await real.open_jobs()}
-        self.queue = self.house.build(store, backends)
+        self.queue = self.installation.build(store, backends)
         self.queue.subscribe(self.witness.notice)
         task = asyncio.create_task(self.queue.run())
         watch = asyncio.create_task(self._quiet(real, over))
@@ -269,10 +271,10 @@ class Chaos:
     # ------------------------------------------------------------ people and disasters
 
     async def _people(self) -> None:
-        models = list(self.house.catalog.models)
+        models = list(self.installation.catalog.models)
         for number in range(self.jobs):
             await asyncio.sleep(self.random.choice([0.0, 0.1, 3.0, 20.0]))
-            new = self.house.new(
+            new = self.installation.new(
                 self.random.choice(models),
                 f"prompt {number}",
                 owner=f"web:{self.random.randint(1, 4)}",
@@ -298,7 +300,7 @@ class Chaos:
                 await self.queue.cancel(job_id)
 
     async def _disasters(self) -> None:
-        servers = list(self.house.servers.values())
+        servers = list(self.installation.servers.values())
         for _ in range(self.disasters):
             await asyncio.sleep(self.random.uniform(5, 60))
             server = self.random.choice(servers)
@@ -313,7 +315,7 @@ class Chaos:
                 case _:
                     for model in server.memory - {attempt.model for attempt in server.running}:
                         server.evict(model)
-        for card in self.house.cards.values():
+        for card in self.installation.cards.values():
             card.other_mb = 0
 
     async def _admins(self) -> None:
@@ -329,8 +331,8 @@ class Chaos:
                 await asyncio.sleep(1.0)
 
     async def _by_admin(self, random: Random) -> None:
-        model = random.choice(list(self.house.catalog.models))
-        host = random.choice(list(self.house.catalog.hosts))
+        model = random.choice(list(self.installation.catalog.models))
+        host = random.choice(list(self.installation.catalog.hosts))
         job_id = random.randint(1, self.jobs)
         acts: list[Callable[[JobQueue], Awaitable[object]]] = [
             lambda queue: queue.pause(model=model),
@@ -361,7 +363,7 @@ class Chaos:
     # ------------------------------------------------------------ what must hold
 
     async def _check(self, store: SqliteStore) -> None:
-        assert not self.house.violations, self.house.violations
+        assert not self.installation.violations, self.installation.violations
         assert not self.witness.faults, self.witness.faults
         assert len(set(self.accepted.values())) == self.jobs
         for key, job_id in self.accepted.items():

@@ -32,6 +32,6 @@ def test_finished_work_is_not_done_again_after_a_kill(seed: int, tmp_path: Path)
     print(f"seed {seed}")
     chaos = Chaos(seed=seed, folder=tmp_path, kills=6, how_often=0.0, disasters=0)
     run(chaos.run())
-    for server in chaos.house.servers.values():
+    for server in chaos.installation.servers.values():
         again = {prompt: times for prompt, times in server.finished.items() if times > 1}
         assert not again

@@ -16,7 +16,7 @@ from tests.bot.platforms.telegram.telegram_bot import running
 from tests.bot.results import ask, in_bot, picture, said
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.telegram import FakeTelegram
-from tests.simulation.bot_house import Bot
+from tests.simulation.bot_installation import Bot
 
 
 def text_file(

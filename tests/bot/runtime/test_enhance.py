@@ -14,8 +14,8 @@ from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.requests import Capability, Output, TextToImage
 from queueing.store import SqliteStore, open_database
 from tests.fakes.backend import Fate
-from tests.simulation.bot_house import Bot, bot
-from tests.simulation.house import NO_LIMITS, House, host, image_model, until
+from tests.simulation.bot_installation import Bot, bot
+from tests.simulation.installation import NO_LIMITS, Installation, host, image_model, until
 from tests.simulation.loop import run
 
 BETTER = "result of a cat"  # what the fake text server answers
@@ -28,12 +28,14 @@ def text_model(vram_mb: int = 4000) -> ModelSpec:
     )
 
 
-def house(url: str = "sqlite://", *, resident: str = "flux qwen", text_mb: int = 4000) -> House:
+def installation(
+    url: str = "sqlite://", *, resident: str = "flux qwen", text_mb: int = 4000
+) -> Installation:
     """Return a card with a ComfyUI and an LM Studio, and what is in its memory already."""
     flux = replace(image_model("flux", vram_mb=16000), enhance="qwen")
     sdxl = image_model("sdxl", vram_mb=16000)
     models = [flux, sdxl, text_model(text_mb)]
-    made = House.of(models, [host("gpu", "comfy", "studio")], url=url, grace_s=0.0)
+    made = Installation.of(models, [host("gpu", "comfy", "studio")], url=url, grace_s=0.0)
     made.servers["studio"].service_s, made.servers["studio"].load_s = 2.0, 4.0
     for model in models:
         if model.name in resident.split():
@@ -54,7 +56,7 @@ async def quiet(running: Bot) -> None:
             await asyncio.sleep(0.2)
 
 
-def the_one_drawn(gpu: House) -> tuple[float, str]:
+def the_one_drawn(gpu: Installation) -> tuple[float, str]:
     """Ask for a cat, and return when it began to be drawn and from which prompt."""
 
     async def story() -> None:
@@ -67,13 +69,13 @@ def the_one_drawn(gpu: House) -> tuple[float, str]:
     return one
 
 
-def drawn(a_house: House) -> list[tuple[float, str]]:
-    return [(at, prompt) for at, _, prompt in a_house.servers["comfy"].starts]
+def drawn(an_installation: Installation) -> list[tuple[float, str]]:
+    return [(at, prompt) for at, _, prompt in an_installation.servers["comfy"].starts]
 
 
 def test_a_prompt_is_improved_drawn_and_shown_with_the_original() -> None:
     """If this fails enhancement does nothing, or people do not see what was made of their words."""
-    gpu = house()
+    gpu = installation()
 
     async def story() -> None:
         async with bot(gpu) as running:
@@ -92,7 +94,7 @@ def test_a_prompt_is_improved_drawn_and_shown_with_the_original() -> None:
 @pytest.mark.parametrize("words", ["/image flux --raw a cat", "/image sdxl a cat"])
 def test_what_was_not_asked_to_be_improved_stays_as_written(words: str) -> None:
     """If this fails --raw means nothing, or models without `enhance` get other prompts."""
-    gpu = house(resident="qwen")
+    gpu = installation(resident="qwen")
 
     async def story() -> None:
         async with bot(gpu) as running:
@@ -106,7 +108,7 @@ def test_what_was_not_asked_to_be_improved_stays_as_written(words: str) -> None:
 
 def test_no_swap_is_made_for_a_prompt() -> None:
     """If this fails a picture waits for models to be swapped, which nobody asked for."""
-    gpu = house(resident="flux", text_mb=10000)
+    gpu = installation(resident="flux", text_mb=10000)
     at, prompt = the_one_drawn(gpu)
     assert prompt == "a cat"
     assert at == pytest.approx(0.5, abs=0.1)
@@ -116,7 +118,7 @@ def test_no_swap_is_made_for_a_prompt() -> None:
 
 def test_a_text_model_that_fits_beside_everything_is_loaded_for_a_prompt() -> None:
     """If this fails enhancement never begins after a restart, until somebody asks something."""
-    gpu = house(resident="flux")
+    gpu = installation(resident="flux")
     at, prompt = the_one_drawn(gpu)
     assert prompt == BETTER
     assert at == pytest.approx(7.0, abs=0.3)
@@ -124,7 +126,7 @@ def test_a_text_model_that_fits_beside_everything_is_loaded_for_a_prompt() -> No
 
 def test_a_late_answer_is_not_waited_for() -> None:
     """If this fails a slow text model holds pictures back for longer than ten seconds."""
-    gpu = house()
+    gpu = installation()
     gpu.servers["studio"].service_s = 500.0
 
     async def story() -> None:
@@ -142,7 +144,7 @@ def test_a_late_answer_is_not_waited_for() -> None:
 
 def test_a_failed_enhancement_lets_the_picture_go_at_once() -> None:
     """If this fails a picture waits out its hold for an answer that cannot come any more."""
-    gpu = house()
+    gpu = installation()
     gpu.servers["studio"].fates = lambda _: Fate(service_s=1.0, error=ValueError("no"))
     at, prompt = the_one_drawn(gpu)
     assert prompt == "a cat"
@@ -151,7 +153,7 @@ def test_a_failed_enhancement_lets_the_picture_go_at_once() -> None:
 
 def test_younger_pictures_pass_one_whose_prompt_is_improved_and_it_is_next_then() -> None:
     """If this fails enhancement blocks the line, or costs a picture its place in it."""
-    gpu = house()
+    gpu = installation()
     gpu.servers["studio"].service_s = 4.0
     gpu.servers["comfy"].service_s = 5.0
 
@@ -168,7 +170,7 @@ def test_younger_pictures_pass_one_whose_prompt_is_improved_and_it_is_next_then(
 
 def test_a_cancelled_picture_takes_its_question_with_it() -> None:
     """If this fails text servers go on with prompts for pictures that nobody wants any more."""
-    gpu = house()
+    gpu = installation()
     gpu.servers["studio"].service_s = 9.0
 
     async def story() -> None:
@@ -186,7 +188,7 @@ def test_a_cancelled_picture_takes_its_question_with_it() -> None:
 
 def test_the_question_counts_against_nobodys_limits() -> None:
     """If this fails a person with room for one job is refused their next one."""
-    gpu = house()
+    gpu = installation()
 
     async def story() -> None:
         async with bot(gpu) as running:
@@ -200,7 +202,7 @@ def test_the_question_counts_against_nobodys_limits() -> None:
 
 def test_a_forgotten_picture_takes_its_question_with_it() -> None:
     """If this fails a person's words stay in the question about them, whatever was promised."""
-    gpu = house()
+    gpu = installation()
     gpu.servers["studio"].service_s = 8.0
 
     async def story() -> None:
@@ -224,7 +226,7 @@ def test_a_forgotten_picture_takes_its_question_with_it() -> None:
 
 def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
     """If this fails a text model brings in what people of that chat may not ask for."""
-    gpu = house()
+    gpu = installation()
     rooms = ChatSettingsTable(by_key={"*": ChatSettings(words=("result",))})
 
     async def story() -> None:
@@ -242,7 +244,7 @@ REQUEST = TextToImage(prompt="a cat")
 CALL = NewJob(model="flux", request=REQUEST, owner="fake:1", key="k", hold_s=enhancement.HOLD_S)
 
 
-async def left_behind(gpu: House, *, state: JobState) -> None:
+async def left_behind(gpu: Installation, *, state: JobState) -> None:
     """Make what a crash leaves between a picture's acceptance and its better prompt."""
     store = SqliteStore(await open_database(gpu.url, inline=True))
     queue = gpu.build(store, gpu.connect())
@@ -265,7 +267,7 @@ def test_a_crash_between_the_two_loses_neither(
     tmp_path: Path, state: JobState, away_s: float
 ) -> None:
     """If this fails a crash during enhancement loses a picture, or leaves its question for ever."""
-    gpu = house(f"sqlite:///{tmp_path}/usher.db")
+    gpu = installation(f"sqlite:///{tmp_path}/usher.db")
 
     async def story() -> Job:
         await left_behind(gpu, state=state)
@@ -293,7 +295,7 @@ def test_a_call_repeated_after_a_crash_is_seen_through_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Chats hand over again what was not confirmed: two would wait for one prompt, and one fail."""
-    gpu = house(f"sqlite:///{tmp_path}/usher.db")
+    gpu = installation(f"sqlite:///{tmp_path}/usher.db")
 
     async def story() -> None:
         await left_behind(gpu, state=JobState.PENDING)

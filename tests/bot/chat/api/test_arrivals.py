@@ -16,7 +16,7 @@ from tests.bot.platforms.discord.test_discord_app import usher
 from tests.bot.results import in_bot, picture
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_state import APPLICATION_ID, FakeFile
-from tests.simulation.bot_house import Bot
+from tests.simulation.bot_installation import Bot
 from tests.simulation.loop import run
 
 _NO_LIMITS = PersonLimits(open_per_person=100, in_line_per_person=100)

@@ -9,18 +9,20 @@ import pytest
 from bot.people.access import Access, PersonLimits, Role, free_again_at
 from bot.people.users import Person
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import ADMIN, Bot, bot
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import ADMIN, Bot, bot
+from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
 
 def in_bot(story: Any, url: str = "sqlite://", **fields: Any) -> list[str]:
     """Play a story in the bot and return what was answered in private."""
-    house = House.of([image_model("flux", vram_mb=16000)], [host("gpu-1", "comfy")], url=url)
+    installation = Installation.of(
+        [image_model("flux", vram_mb=16000)], [host("gpu-1", "comfy")], url=url
+    )
     chat = FakeChat()
 
     async def play() -> None:
-        async with bot(house, chat, **fields) as running:
+        async with bot(installation, chat, **fields) as running:
             await story(running)
             await asyncio.sleep(5)
 

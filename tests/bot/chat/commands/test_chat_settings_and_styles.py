@@ -17,7 +17,7 @@ from tests.bot.results import (
     of,
     said,
 )
-from tests.simulation.bot_house import Bot
+from tests.simulation.bot_installation import Bot
 
 
 def test_a_chats_rules_hold_there_and_nowhere_else() -> None:

@@ -25,7 +25,7 @@ def rules(*places: str) -> str:
     return "\n".join(("rooms:", *lines, ""))
 
 
-def house(fake: FakeDiscord) -> dict[str, Channel]:
+def installation(fake: FakeDiscord) -> dict[str, Channel]:
     """Furnish a server: a channel and a forum in a category, threads and a post."""
     fake.channel().parent = CATEGORY
     forum = fake.add_channel(FORUM, parent=CATEGORY, forum=True)
@@ -65,7 +65,7 @@ async def test_words_hold_in_everything_a_place_is_made_of(
 ) -> None:
     """A thread, which everybody may open, would be the way around a channel's rules."""
     async with FakeDiscord() as fake:
-        channels = house(fake)
+        channels = installation(fake)
         async with on_discord(fake, tmp_path, more=rules(f"discord:{place}")):
             found = {
                 name: await refused(fake, fake.person(7), each) for name, each in channels.items()
@@ -76,7 +76,7 @@ async def test_words_hold_in_everything_a_place_is_made_of(
 async def test_the_nearest_rules_are_told_to_the_model(tmp_path: Path) -> None:
     """A server's text would be told in a thread that has its own."""
     async with FakeDiscord() as fake:
-        channels = house(fake)
+        channels = installation(fake)
         places = (f"discord:{each}" for each in (GUILD_ID, CATEGORY, GENERAL, POST))
         async with on_discord(fake, tmp_path, more=rules(*places)) as parts:
             asked = {}
@@ -104,7 +104,7 @@ async def told(parts: BotParts, job_id: int) -> str:
 async def test_pictures_are_hidden_in_a_thread_also_after_a_restart(tmp_path: Path) -> None:
     """A restart would forget what a thread belongs to, and show what is to be hidden."""
     async with FakeDiscord() as fake:
-        channels, more = house(fake), rules(f"discord:{GENERAL}")
+        channels, more = installation(fake), rules(f"discord:{GENERAL}")
         thread, another = channels["thread"], channels["another"]
         async with on_discord(fake, tmp_path, more=more) as parts:
             await fake.person(1).slash("pause", model="flux")

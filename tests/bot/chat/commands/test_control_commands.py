@@ -11,23 +11,23 @@ from queueing.core.jobs import JobState
 from queueing.core.ports import Admission
 from tests.bot.chat.commands.test_admin_commands import say
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import ADMIN, Bot, play
-from tests.simulation.house import House, host, image_model, until
+from tests.simulation.bot_installation import ADMIN, Bot, play
+from tests.simulation.installation import Installation, host, image_model, until
 
 
-def two_hosts(url: str = "sqlite://") -> House:
+def two_hosts(url: str = "sqlite://") -> Installation:
     """Return flux and sdxl, on two hosts that each hold one of them."""
     models = [
         image_model("flux", "comfy", vram_mb=16000),
         image_model("sdxl", "comfy", "other", vram_mb=16000),
     ]
-    return House.of(models, [host("gpu-1", "comfy"), host("gpu-2", "other")], url=url)
+    return Installation.of(models, [host("gpu-1", "comfy"), host("gpu-2", "other")], url=url)
 
 
-def in_bot(story: Any, house: House | None = None, **fields: Any) -> FakeChat:
+def in_bot(story: Any, installation: Installation | None = None, **fields: Any) -> FakeChat:
     """Play a story in the bot; `answers` are the private ones."""
-    house = house or two_hosts()
-    return play(lambda running: story(running, house), house, **fields)
+    installation = installation or two_hosts()
+    return play(lambda running: story(running, installation), installation, **fields)
 
 
 def answers(chat: FakeChat) -> list[str]:
@@ -40,18 +40,18 @@ def test_a_paused_model_starts_nothing_until_it_is_resumed_even_after_a_restart(
     """A pause would end with the next update, or hold others up."""
     url = f"sqlite:///{tmp_path}/usher.sqlite"
 
-    async def before(running: Bot, house: House) -> None:
+    async def before(running: Bot, installation: Installation) -> None:
         await say(running, "/pause flux")
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/image sdxl dog", "fake:2")
         await asyncio.sleep(60)
-        assert [model for _, model, _ in house.servers["comfy"].starts] == ["sdxl"]
+        assert [model for _, model, _ in installation.servers["comfy"].starts] == ["sdxl"]
 
-    async def after(running: Bot, house: House) -> None:
+    async def after(running: Bot, installation: Installation) -> None:
         await asyncio.sleep(60)
-        assert not house.servers["comfy"].starts
+        assert not installation.servers["comfy"].starts
         await say(running, "/resume flux")
-        await until(lambda: house.servers["comfy"].finished["cat"])
+        await until(lambda: installation.servers["comfy"].finished["cat"])
 
     first = in_bot(before, two_hosts(url))
     assert "Paused: flux." in answers(first)[0]
@@ -62,16 +62,16 @@ def test_a_paused_model_starts_nothing_until_it_is_resumed_even_after_a_restart(
 def test_a_paused_host_leaves_the_others_at_work() -> None:
     """Taking one machine out would stop them all, or not stop it."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, "/pause GPU-1")
         await say(running, "/image sdxl cat", "fake:1")
         await say(running, "/image flux dog", "fake:2")
         await asyncio.sleep(60)
-        assert [prompt for _, _, prompt in house.servers["other"].starts] == ["cat"]
-        assert not house.servers["comfy"].loads
+        assert [prompt for _, _, prompt in installation.servers["other"].starts] == ["cat"]
+        assert not installation.servers["comfy"].loads
         await say(running, "/status")
         await say(running, "/resume")
-        await until(lambda: house.servers["comfy"].finished["dog"])
+        await until(lambda: installation.servers["comfy"].finished["dog"])
 
     chat = in_bot(story)
     assert "gpu-1 · 0 of 23 GB in use · ⏸️ paused" in answers(chat)[1]
@@ -80,13 +80,13 @@ def test_a_paused_host_leaves_the_others_at_work() -> None:
 def test_everything_stays_paused_when_one_model_goes_on() -> None:
     """An admin would believe that a model runs again that does not."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, "/pause")
         await say(running, "/resume flux")
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/models")
         await asyncio.sleep(30)
-        assert not house.servers["comfy"].loads
+        assert not installation.servers["comfy"].loads
 
     _, resumed, models = answers(in_bot(story))
     assert resumed == "flux wasn't paused.\nStill paused: everything."
@@ -96,8 +96,8 @@ def test_everything_stays_paused_when_one_model_goes_on() -> None:
 def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
     """Somebody who takes their card back would lose running work, or not get the memory."""
 
-    async def story(running: Bot, house: House) -> None:
-        server = house.servers["comfy"]
+    async def story(running: Bot, installation: Installation) -> None:
+        server = installation.servers["comfy"]
         server.service_s = 60.0
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/image flux dog", "fake:2")
@@ -108,7 +108,7 @@ def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
         await asyncio.sleep(120)
         assert server.finished["cat"] == 1
         assert not server.finished["dog"]
-        assert house.cards["gpu-1"].used_mb == 0
+        assert installation.cards["gpu-1"].used_mb == 0
         await say(running, "/resume gpu-1")
         await until(lambda: server.finished["dog"])
 
@@ -124,15 +124,15 @@ def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
 def test_a_pinned_model_leaves_a_drained_host_and_comes_back() -> None:
     """The one model an admin keeps loaded would hold the card they want back, or be lost."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, "/preload flux")
-        await until(lambda: "flux" in house.servers["comfy"].memory)
+        await until(lambda: "flux" in installation.servers["comfy"].memory)
         await say(running, "/drain gpu-1")
         await asyncio.sleep(60)
-        assert not house.servers["comfy"].memory
+        assert not installation.servers["comfy"].memory
         await say(running, "/preload flux")
         await say(running, "/resume gpu-1")
-        await until(lambda: "flux" in house.servers["comfy"].memory)
+        await until(lambda: "flux" in installation.servers["comfy"].memory)
 
     texts = [message.text for message in in_bot(story).messages.values()]
     assert "❌ flux couldn't be loaded: Paused: gpu-1." in texts
@@ -141,11 +141,11 @@ def test_a_pinned_model_leaves_a_drained_host_and_comes_back() -> None:
 def test_a_model_that_still_works_is_not_called_unloaded() -> None:
     """An admin would start a game on a card that is still in use."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, "/image flux cat", "fake:1")
-        await until(lambda: house.servers["comfy"].starts)
+        await until(lambda: installation.servers["comfy"].starts)
         await say(running, "/unload flux")
-        await until(lambda: not house.servers["comfy"].memory)
+        await until(lambda: not installation.servers["comfy"].memory)
         await say(running, "/unload flux")
 
     texts = [message.text for message in in_bot(story).messages.values()][-2:]
@@ -158,14 +158,14 @@ def test_a_model_that_still_works_is_not_called_unloaded() -> None:
 def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
     """Who asked for ten pictures by mistake would have to cancel ten times, or end others' jobs."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         for number in range(8):
             await running.gate.call(running.chat.call(f"/image flux {number}", user="fake:1"))
         await say(running, "/image flux dog", "fake:2")
         await say(running, "/cancel ALL", "fake:1")
         assert [job.owner for job in await running.queue.open_jobs()] == ["fake:2"]
-        await until(lambda: house.servers["comfy"].finished["dog"])
-        assert not any(prompt.isdigit() for prompt in house.servers["comfy"].finished)
+        await until(lambda: installation.servers["comfy"].finished["dog"])
+        assert not any(prompt.isdigit() for prompt in installation.servers["comfy"].finished)
         await say(running, "/cancel all", "fake:1")
 
     assert answers(in_bot(story)) == [
@@ -177,8 +177,8 @@ def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
 def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
     """A card would be emptied behind the back of the admin who has just taken it back."""
 
-    async def story(running: Bot, house: House) -> None:
-        server = house.servers["comfy"]
+    async def story(running: Bot, installation: Installation) -> None:
+        server = installation.servers["comfy"]
         server.service_s = 60.0
         await say(running, "/image flux cat", "fake:1")
         await until(lambda: server.running)
@@ -197,15 +197,17 @@ def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
 def test_a_line_is_cleared_with_its_back_rows_while_running_work_goes_on() -> None:
     """Jobs of a back row would slip into the line that is being emptied."""
 
-    async def story(running: Bot, house: House) -> None:
-        server = house.servers["comfy"]
+    async def story(running: Bot, installation: Installation) -> None:
+        server = installation.servers["comfy"]
         server.service_s = 30.0
         limits = Admission(max_in_line=1)
         jobs = [
-            await running.queue.submit(house.new("flux", str(n), owner="fake:1"), limits=limits)
+            await running.queue.submit(
+                installation.new("flux", str(n), owner="fake:1"), limits=limits
+            )
             for n in range(4)
         ]
-        other = await running.queue.submit(house.new("sdxl", "x"), limits=limits)
+        other = await running.queue.submit(installation.new("sdxl", "x"), limits=limits)
         await until(lambda: server.running)
         await say(running, "/clear flux")
         states = [found.state for job in jobs if (found := await running.queue.get(job.id))]
@@ -222,8 +224,8 @@ def test_a_line_is_cleared_with_its_back_rows_while_running_work_goes_on() -> No
 def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
     """`/move` would say done and change nothing, or nobody would be told."""
 
-    async def story(running: Bot, house: House) -> None:
-        server = house.servers["comfy"]
+    async def story(running: Bot, installation: Installation) -> None:
+        server = installation.servers["comfy"]
         server.service_s = 30.0
         for number in range(4):
             await say(running, f"/image flux {number}", f"fake:{number}", chat=str(number))
@@ -261,7 +263,7 @@ def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
 def test_a_wrong_name_changes_nothing(text: str, answer: str) -> None:
     """A typing error would pause or empty something, or be logged as an act."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, text)
         assert running.queue.paused() == type(running.queue.paused())()
         await say(running, "/audit")
@@ -273,7 +275,7 @@ def test_a_wrong_name_changes_nothing(text: str, answer: str) -> None:
 def test_these_are_for_admins(name: str) -> None:
     """Anybody could stop the machines of everybody."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, f"/{name}", "fake:1")
 
     assert answers(in_bot(story)) == [f"/{name} is for admins."]
@@ -282,7 +284,7 @@ def test_these_are_for_admins(name: str) -> None:
 def test_every_act_is_in_the_audit_log() -> None:
     """Nobody could find out who stopped the machines."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, "/image flux cat", "fake:1")
         for text in ("/pause flux", "/resume", "/preload sdxl gpu-2", "/unload sdxl"):
             await say(running, text)
@@ -307,7 +309,7 @@ def test_every_act_is_in_the_audit_log() -> None:
 def test_queue_all_shows_everybodys_jobs_with_their_owners() -> None:
     """An admin could not tell whose job holds the line up."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/image flux dog", "fake:2")
         await say(running, "/queue all")
@@ -321,9 +323,9 @@ def test_queue_all_shows_everybodys_jobs_with_their_owners() -> None:
 def test_an_option_the_model_does_not_take_is_refused_at_once() -> None:
     """A person would wait in line only to read that the model cannot do it."""
 
-    async def story(running: Bot, house: House) -> None:
-        house.servers["comfy"].options = frozenset({"seed", "width", "height"})
-        house.servers["other"].options = frozenset({"steps", "seed"})
+    async def story(running: Bot, installation: Installation) -> None:
+        installation.servers["comfy"].options = frozenset({"seed", "width", "height"})
+        installation.servers["other"].options = frozenset({"steps", "seed"})
         await say(running, "/image flux --seed 7 --size 3:2 --count 1 cat", "fake:1")
         await say(running, "/image flux --steps 9 cat", "fake:1")
         await say(running, "/image sdxl --size 3:2 cat", "fake:1")
@@ -342,15 +344,17 @@ def test_an_option_the_model_does_not_take_is_refused_at_once() -> None:
 def test_a_failed_preload_is_told_in_one_sentence() -> None:
     """An admin would read a stack of internals, or nothing at all."""
 
-    async def story(running: Bot, house: House) -> None:
-        house.servers["comfy"].load_fates = lambda: OutOfMemory("CUDA error: 0x2 at 0xdeadbeef")
+    async def story(running: Bot, installation: Installation) -> None:
+        installation.servers["comfy"].load_fates = lambda: OutOfMemory(
+            "CUDA error: 0x2 at 0xdeadbeef"
+        )
         await say(running, "/preload flux")
         await asyncio.sleep(60)
-        house.servers["comfy"].load_fates = TimeoutError
+        installation.servers["comfy"].load_fates = TimeoutError
         await asyncio.sleep(600)
         await say(running, "/preload flux")
         await asyncio.sleep(600)
-        house.servers["comfy"].up = False
+        installation.servers["comfy"].up = False
         await asyncio.sleep(60)
         await say(running, "/preload flux")
 
@@ -372,8 +376,8 @@ def test_a_failed_preload_is_told_in_one_sentence() -> None:
 def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:
     """An admin would wait for room that is there, or not learn what holds it up."""
     models = [image_model(name, vram_mb=20_000, service_s=120.0) for name in ("flux", "sdxl")]
-    house = House.of(models, [host("gpu-1", "comfy")])
-    house.servers["comfy"].service_s = 120.0
+    installation = Installation.of(models, [host("gpu-1", "comfy")])
+    installation.servers["comfy"].service_s = 120.0
 
     async def story(running: Bot) -> None:
         if busy:
@@ -384,7 +388,7 @@ def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:
 
     texts = next(
         message.texts
-        for message in play(story, house).messages.values()
+        for message in play(story, installation).messages.values()
         if message.texts[0].startswith("📦")
     )
     assert texts[0].startswith(says)

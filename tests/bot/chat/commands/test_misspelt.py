@@ -6,8 +6,8 @@ import pytest
 
 from queueing.core.requests import Capability
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import bot, quiet
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import bot, quiet
+from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
 TALKS = frozenset({Capability.TEXT_TO_TEXT})
@@ -23,7 +23,7 @@ def shown_of(*lines: str) -> list[list[str]]:
     ]
 
     async def play() -> list[list[str]]:
-        async with bot(House.of(models, [host("gpu-1", "comfy")]), FakeChat()) as running:
+        async with bot(Installation.of(models, [host("gpu-1", "comfy")]), FakeChat()) as running:
             for line in lines:
                 await running.gate.call(running.chat.call(line))
                 await quiet(running)

@@ -14,8 +14,8 @@ from bot.chat.texts import plain
 from queueing.core.jobs import JobState
 from tests.bot.chat.commands.test_admin_commands import say
 from tests.fakes.chat import FakeChat, Message
-from tests.simulation.bot_house import Bot, play
-from tests.simulation.house import House, host, image_model, until
+from tests.simulation.bot_installation import Bot, play
+from tests.simulation.installation import Installation, host, image_model, until
 
 
 def in_bot(story: Any, url: str = "sqlite://", **fields: Any) -> FakeChat:
@@ -29,8 +29,8 @@ def in_bot(story: Any, url: str = "sqlite://", **fields: Any) -> FakeChat:
         load_s=10.0,
         service_s=5.0,
     )
-    house = House.of(models, [host("gpu-1", "comfy")], url=url)
-    return play(lambda running: story(running, house), house, **fields)
+    installation = Installation.of(models, [host("gpu-1", "comfy")], url=url)
+    return play(lambda running: story(running, installation), installation, **fields)
 
 
 def answers(chat: FakeChat) -> list[str]:
@@ -41,11 +41,13 @@ def files_with(folder: Path, text: bytes) -> list[str]:
     return [file.name for file in folder.iterdir() if text in file.read_bytes()]
 
 
-async def draw(running: Bot, house: House, *prompts: str, user: str = "fake:1") -> None:
+async def draw(
+    running: Bot, installation: Installation, *prompts: str, user: str = "fake:1"
+) -> None:
     """Ask for pictures and wait until they are delivered."""
     for prompt in prompts:
         await say(running, f"/image flux {prompt}", user)
-        await until(lambda prompt=prompt: house.servers["comfy"].finished[prompt])
+        await until(lambda prompt=prompt: installation.servers["comfy"].finished[prompt])
     await asyncio.sleep(10)
 
 
@@ -59,9 +61,9 @@ def newest(chat: FakeChat) -> Message:
 def test_a_history_is_ones_own_newest_first_in_pages() -> None:
     """A person would see other people's prompts, or never find an older job."""
 
-    async def story(running: Bot, house: House) -> None:
-        await draw(running, house, *(f"cat {n}" for n in range(12)))
-        await draw(running, house, "a stranger's dog", user="fake:2")
+    async def story(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, *(f"cat {n}" for n in range(12)))
+        await draw(running, installation, "a stranger's dog", user="fake:2")
         await say(running, "/history", "fake:1")
         call = running.chat.call("/history", user="fake:1", options={"id": 3}, button=True)
         await running.gate.call(call)
@@ -79,8 +81,8 @@ def test_a_history_is_ones_own_newest_first_in_pages() -> None:
 def test_a_cancelled_job_offers_nothing_to_show() -> None:
     """A press would bring back a message that says "cancelled"."""
 
-    async def story(running: Bot, house: House) -> None:
-        await draw(running, house, "cat")
+    async def story(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "cat")
         await say(running, "/image flux dog", "fake:1")
         await say(running, "/cancel 2", "fake:1")
         await asyncio.sleep(60)
@@ -100,8 +102,8 @@ def test_a_cancelled_job_offers_nothing_to_show() -> None:
 def test_a_past_job_comes_back_as_a_fresh_message_with_picture_and_buttons() -> None:
     """A result whose message was deleted would be lost although it is stored."""
 
-    async def story(running: Bot, house: House) -> None:
-        await draw(running, house, "cat")
+    async def story(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "cat")
         (old,) = running.chat.messages.values()
         running.chat.messages.clear()
         await say(running, "/show 1", "fake:1", chat="other")
@@ -121,8 +123,8 @@ def test_a_past_job_comes_back_as_a_fresh_message_with_picture_and_buttons() -> 
 def test_a_reply_to_a_job_brought_back_is_understood() -> None:
     """The fresh message would be dead: nobody could continue or cancel by replying to it."""
 
-    async def story(running: Bot, house: House) -> None:
-        await draw(running, house, "cat")
+    async def story(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "cat")
         for _ in range(2):
             await say(running, "/show 1", "fake:1")
         for number in running.chat.messages:
@@ -135,7 +137,7 @@ def test_a_reply_to_a_job_brought_back_is_understood() -> None:
 def test_an_open_job_is_shown_as_it_stands() -> None:
     """A person would be told that their job does not exist while it waits."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, "/pause flux")
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/show 1", "fake:1")
@@ -150,10 +152,10 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
     """We would say deleted and keep the prompts, pictures and settings on the disk."""
     path = tmp_path / "usher.sqlite"
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, "/settings --size 3:2", "fake:1")
-        await draw(running, house, "a secret cat", "a secret hat")
-        await draw(running, house, "a dog", user="fake:2")
+        await draw(running, installation, "a secret cat", "a secret hat")
+        await draw(running, installation, "a dog", user="fake:2")
         assert files_with(tmp_path, b"secret")
         await say(running, "/forget me", "fake:1")
         await say(running, "/history", "fake:1")
@@ -179,8 +181,8 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
 def test_forgetting_ends_open_jobs_and_empties_their_messages() -> None:
     """A deleted job would go on running for nobody, its message count down for ever."""
 
-    async def story(running: Bot, house: House) -> None:
-        server = house.servers["comfy"]
+    async def story(running: Bot, installation: Installation) -> None:
+        server = installation.servers["comfy"]
         server.service_s = 1000.0
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/image flux dog", "fake:1")
@@ -203,15 +205,15 @@ def test_forgetting_ends_open_jobs_and_empties_their_messages() -> None:
 def test_a_chat_that_cannot_be_reached_does_not_keep_anybody_from_being_forgotten() -> None:
     """One deleted message would bring the presenter down, and every chat with it."""
 
-    async def story(running: Bot, house: House) -> None:
-        house.servers["comfy"].service_s = 50.0
+    async def story(running: Bot, installation: Installation) -> None:
+        installation.servers["comfy"].service_s = 50.0
         await say(running, "/image flux cat", "fake:1")
         await asyncio.sleep(30)
         running.chat.fail_when = lambda chat: ContentRefused("no") if chat == "1" else None
         await say(running, "/forget me", "fake:1", chat="2")
         await asyncio.sleep(5000)
         running.chat.fail_when = lambda chat: None
-        await draw(running, house, "dog", user="fake:2")
+        await draw(running, installation, "dog", user="fake:2")
 
     assert "dog" in newest(in_bot(story)).text
 
@@ -219,9 +221,9 @@ def test_a_chat_that_cannot_be_reached_does_not_keep_anybody_from_being_forgotte
 def test_forgetting_is_no_way_around_a_quota() -> None:
     """A person could draw without end by forgetting every hour's jobs."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, "/limit fake:1 --per-hour 1")
-        await draw(running, house, "cat")
+        await draw(running, installation, "cat")
         await say(running, "/forget me", "fake:1")
         await say(running, "/image flux dog", "fake:1")
 
@@ -231,8 +233,8 @@ def test_forgetting_is_no_way_around_a_quota() -> None:
 def test_a_forgotten_conversation_leaves_pictures_and_other_chats_alone() -> None:
     """More would be deleted than was asked for, or the answers would stay."""
 
-    async def story(running: Bot, house: House) -> None:
-        await draw(running, house, "cat")
+    async def story(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "cat")
         for chat in ("1", "2"):
             await say(running, f"/ask llm secret of chat {chat}", "fake:1", chat=chat)
         await say(running, "/ask llm somebody else", "fake:2")
@@ -255,7 +257,7 @@ def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
     """The web chat would show for ever what its person had deleted."""
     log = MemoryLog()
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         for chat in ("1", "2"):
             for message in ("asked", "answered", "other"):
                 shown = ShownMessage(author="usher", body=(TextPart(text=message),))
@@ -278,8 +280,8 @@ def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
 def test_a_forgotten_word_is_needed() -> None:
     """A slip of the hand would delete everything."""
 
-    async def story(running: Bot, house: House) -> None:
-        await draw(running, house, "cat")
+    async def story(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "cat")
         await say(running, "/forget", "fake:1")
         await say(running, "/forget all", "fake:1")
         assert len(await running.queue.history("fake:1", limit=9)) == 1
@@ -294,8 +296,8 @@ def test_a_forgotten_word_is_needed() -> None:
 def test_the_latest_job_is_meant_where_none_is_named() -> None:
     """People would have to look up a number to see or repeat what they have just got."""
 
-    async def story(running: Bot, house: House) -> None:
-        await draw(running, house, "cat")
+    async def story(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "cat")
         await say(running, "/again", "fake:1")
         await say(running, "/delete", "fake:1")
         await say(running, "/show", "fake:2")

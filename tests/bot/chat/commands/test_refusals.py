@@ -9,8 +9,8 @@ from queueing.core.errors import BadModel
 from tests.bot.chat.commands.test_admin_commands import say
 from tests.bot.chat.commands.test_control_commands import answers, in_bot
 from tests.bot.results import FLUX, picture
-from tests.simulation.bot_house import Bot
-from tests.simulation.house import House, host
+from tests.simulation.bot_installation import Bot
+from tests.simulation.installation import Installation, host
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from tests.simulation.house import House, host
 def test_a_wrong_value_is_told_in_one_sentence(text: str, answer: str) -> None:
     """What is wrong would drown in a usage line and an example that do not help."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, text, "fake:1")
 
     assert answers(in_bot(story)) == [answer]
@@ -47,7 +47,7 @@ def test_a_wrong_value_is_told_in_one_sentence(text: str, answer: str) -> None:
 def test_nothing_that_was_typed_is_passed_over(text: str, answer: str) -> None:
     """Somebody would believe that a setting was changed, or both jobs cancelled."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, text, "fake:1")
 
     (told,) = answers(in_bot(story))
@@ -57,7 +57,7 @@ def test_nothing_that_was_typed_is_passed_over(text: str, answer: str) -> None:
 def test_a_command_of_options_only_shows_them() -> None:
     """`Usage: /settings` would tell nobody what to write."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, "/settings --sise 3:2", "fake:1")
 
     (told,) = answers(in_bot(story))
@@ -67,8 +67,8 @@ def test_a_command_of_options_only_shows_them() -> None:
 def test_a_model_that_cannot_be_loaded_says_so_wherever_one_looks() -> None:
     """People would read that Usher restarts, and the operator nothing at all."""
 
-    async def story(running: Bot, house: House) -> None:
-        for server in house.servers.values():
+    async def story(running: Bot, installation: Installation) -> None:
+        for server in installation.servers.values():
             server.load_fates = lambda: BadModel("node 1: no file")
         await say(running, "/image flux a cat", "fake:1")
         await asyncio.sleep(30)
@@ -92,13 +92,13 @@ def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
     """One person could fill the disk with pictures, within what else they may do."""
     monkeypatch.setattr(received, "_MB", 1)  # the limit below then counts bytes
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         for _ in range(2):
             await say(running, "/image a cat", "fake:1", files=(picture(),))
         await say(running, "/image a cat", "fake:2", files=(picture(),))
         await say(running, "/image a cat", "fake:1")
 
-    drawing = House.of([FLUX], [host("gpu-1", "comfy")])
+    drawing = Installation.of([FLUX], [host("gpu-1", "comfy")])
     (told,) = answers(in_bot(story, drawing, files_per_hour_mb=picture().size))
     assert told.startswith("You've sent as many files as one person may in an hour.")
 
@@ -106,7 +106,7 @@ def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
 def test_a_second_picture_is_not_passed_over() -> None:
     """Somebody would wait for a picture made from both, and get one made from the first."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, "/image cat", "fake:1", files=(picture(), picture()))
 
     assert answers(in_bot(story)) == ["You attached 2 pictures; /image takes 1 at most."]
@@ -122,7 +122,7 @@ def test_a_second_picture_is_not_passed_over() -> None:
 def test_one_job_too_many_is_told_when_the_next_one_ends(before: str, told: str) -> None:
     """People would try again every few seconds; while nothing moves, no moment would be true."""
 
-    async def story(running: Bot, house: House) -> None:
+    async def story(running: Bot, installation: Installation) -> None:
         await say(running, before)
         for number in range(11):
             await running.gate.call(running.chat.call(f"/image flux {number}", user="fake:1"))

@@ -16,8 +16,8 @@ from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability, ChatMessage
 from tests.bot.results import DEAF, FLUX, QWEN, ask, done, in_bot, of, picture, press, said, shown
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import Bot, bot, quiet
-from tests.simulation.house import House, host
+from tests.simulation.bot_installation import Bot, bot, quiet
+from tests.simulation.installation import Installation, host
 from tests.simulation.loop import run
 
 BOB, WHO = "/ask my name is Bob", "/ask what is my name?"
@@ -115,18 +115,18 @@ def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: Path) 
     qwen = ModelSpec(
         name="qwen", backends=("one", "two"), capabilities=able, vram_mb=2000, service_s=5.0
     )
-    house = House.of((qwen,), [host("gpu-1", "one"), host("gpu-2", "two")], url=url)
-    for server in house.servers.values():
+    installation = Installation.of((qwen,), [host("gpu-1", "one"), host("gpu-2", "two")], url=url)
+    for server in installation.servers.values():
         server.memory.add("qwen")
     chat = FakeChat()
 
     async def story() -> None:
-        async with bot(house, chat) as running:
+        async with bot(installation, chat) as running:
             await ask(running, "/ask a long story", "fake:2", chat="2")
             first = await done(running, BOB)
             assert first.backend == "two"  # the other one was busy
             assert (await done(running, WHO)).backend == "two"
-        async with bot(house, chat) as running:
+        async with bot(installation, chat) as running:
             assert (await done(running, "/ask and how is it spelt?")).backend == "two"
             assert (await done(running, "/ask a story", "fake:3", chat="3")).backend == "one"
             assert await ask(running, "/ask and then?", "fake:2", chat="2")
@@ -139,15 +139,15 @@ def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: Path) 
 def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
     """After an update everybody would be a stranger."""
     url = f"sqlite:///{tmp_path}/usher.sqlite"
-    house, chat = House.of((QWEN,), [host("gpu-1", "comfy")], url=url), FakeChat()
+    installation, chat = Installation.of((QWEN,), [host("gpu-1", "comfy")], url=url), FakeChat()
 
     async def story() -> None:
-        async with bot(house, chat) as running:
+        async with bot(installation, chat) as running:
             await done(running, BOB)
-        async with bot(house, chat) as running:
+        async with bot(installation, chat) as running:
             assert len(turns(await done(running, WHO))) == 2
             await ask(running, "/new")
-        async with bot(house, chat) as running:
+        async with bot(installation, chat) as running:
             assert len(turns(await done(running, WHO))) == 1
             await quiet(running)
 

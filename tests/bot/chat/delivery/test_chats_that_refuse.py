@@ -22,25 +22,25 @@ from bot.chat.api.errors import (
 )
 from queueing.core.requests import Capability, File
 from tests.fakes.chat import LIMITS, FakeChat, Message
-from tests.simulation.bot_house import Bot, bot, quiet
-from tests.simulation.house import House, ended, host, image_model, until
+from tests.simulation.bot_installation import Bot, bot, quiet
+from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import run
 
 HOUR_S = 3600.0
 
 
-def house(url: str = "sqlite://", **fields: Any) -> House:
+def installation(url: str = "sqlite://", **fields: Any) -> Installation:
     text = frozenset({Capability.TEXT_TO_TEXT})
     models = [
         image_model("flux", vram_mb=7000),
         replace(image_model("llama", vram_mb=7000), capabilities=text),
     ]
-    return House.of(models, [host("gpu-1", "comfy")], url=url, **fields)
+    return Installation.of(models, [host("gpu-1", "comfy")], url=url, **fields)
 
 
 def in_bot(story: Any, chat: FakeChat) -> None:
     async def play() -> None:
-        async with bot(house(), chat) as running:
+        async with bot(installation(), chat) as running:
             await story(running)
 
     run(play())
@@ -90,7 +90,7 @@ def test_restarts_neither_hammer_a_chat_nor_forget_how_long_it_is_gone(tmp_path:
     asked: list[int] = []
 
     async def play() -> None:
-        world = house(f"sqlite:///{tmp_path}/usher.sqlite")
+        world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
         async with bot(world, chat) as running:
             await running.gate.call(ask(chat))
             await until(lambda: chat.messages)
@@ -167,7 +167,7 @@ def test_a_platform_that_is_not_connected_yet_is_waited_for_and_not_tried(
         assert await now() - began < 3
 
     async def play() -> None:
-        async with bot(house(), here, away) as running:
+        async with bot(installation(), here, away) as running:
             await story(running)
 
     run(play())
@@ -179,7 +179,7 @@ def test_a_group_that_moved_while_we_were_down_is_found_again(tmp_path: Path) ->
     chat = FakeChat()
 
     async def play() -> None:
-        world = house(f"sqlite:///{tmp_path}/usher.sqlite")
+        world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
         async with bot(world, chat) as running:
             for number in range(3):
                 await running.gate.call(ask(chat, chat="g1", user=f"fake:{number}"))
@@ -326,7 +326,7 @@ def test_a_part_interrupted_by_a_crash_is_offered_after_the_restart(
     chat = FakeChat(limits=PAGED)
 
     async def play() -> None:
-        world = house(f"sqlite:///{tmp_path}/usher.sqlite")
+        world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
         async with bot(world, chat) as running:
             await running.gate.call(ask(chat, LONG))
             await until(lambda: chat.messages)

@@ -19,8 +19,8 @@ from queueing.core.jobs import Job, JobState
 from queueing.core.requests import File, Output
 from tests.backends.planted import MOVING, PLANTED
 from tests.fakes.chat import LIMITS
-from tests.simulation.bot_house import Bot, bot
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import Bot, bot
+from tests.simulation.installation import Installation, host, image_model
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
@@ -109,7 +109,7 @@ async def _ended(running: Bot) -> tuple[Invocation, Job]:
 
 async def test_a_film_has_no_buttons_for_pictures_and_is_hidden_as_they_are() -> None:
     """Upscale under a film would be refused, and an unwanted film be shown at once."""
-    async with bot(House.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
+    async with bot(Installation.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
         call, ended = await _ended(running)
         packer = ResultRenderer(
             running.queue, ChatSettingsTable(by_key={"fake:1": ChatSettings(spoiler=True)})
@@ -130,7 +130,7 @@ async def test_a_film_has_no_buttons_for_pictures_and_is_hidden_as_they_are() ->
 
 async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
     """One file "are" larger."""
-    async with bot(House.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
+    async with bot(Installation.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
         call, ended = await _ended(running)
         for count, said in ((1, "1 file is too large"), (2, "2 files are too large")):
             lost = File(name="a.zip", mime="application/zip", data=bytes(2000))
@@ -163,7 +163,7 @@ async def test_what_was_changed_is_said_as_it_is(made: str, limits: ChatLimits, 
     large = io.BytesIO()
     Image.effect_noise((200, 160), 60).save(large, "PNG")
     data = {"L": large.getvalue(), "S": PLANTED["PNG"](), "M": PLANTED["WEBP"](**MOVING)}
-    async with bot(House.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
+    async with bot(Installation.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
         call = running.chat.call("/image flux a cat")
         assert isinstance(call, Invocation)
         await running.gate.call(call)

@@ -16,8 +16,8 @@ from queueing.core.jobs import Job, JobState
 from queueing.core.standings import Standing
 from queueing.service.jobqueue import JobQueue
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import Bot, play
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import Bot, play
+from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
 
@@ -134,7 +134,9 @@ def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyP
         del drawn[:]
         await asyncio.sleep(200)
 
-    house = House.of([image_model("flux", "stuck", service_s=3000.0)], [host("gpu", "stuck")])
-    house.servers["stuck"].service_s = 3000.0
-    play(story, house)
+    installation = Installation.of(
+        [image_model("flux", "stuck", service_s=3000.0)], [host("gpu", "stuck")]
+    )
+    installation.servers["stuck"].service_s = 3000.0
+    play(story, installation)
     assert len(drawn) < 30

@@ -58,7 +58,7 @@ class WatchedChat(FakeChat):
 
 
 @dataclass
-class House:
+class Installation:
     parts: BotParts
     chat: WatchedChat
     web: Web
@@ -95,7 +95,7 @@ class House:
 
 
 @asynccontextmanager
-async def house(folder: Path, text: str = CONFIG) -> AsyncIterator[House]:
+async def installation(folder: Path, text: str = CONFIG) -> AsyncIterator[Installation]:
     chat, clock, webs = WatchedChat(), Later(), list[Web]()
 
     def chats(fittings: Fittings) -> list[WatchedChat | Web]:
@@ -116,7 +116,7 @@ async def house(folder: Path, text: str = CONFIG) -> AsyncIterator[House]:
     async with app.running() as parts, asyncio.TaskGroup() as group:
         working = group.create_task(parts.queue.run())
         await webs[0].connected.wait()
-        yield House(parts, chat, webs[0], clock)
+        yield Installation(parts, chat, webs[0], clock)
         working.cancel()
 
 
@@ -128,7 +128,7 @@ def path_in(told: str) -> str:
 
 async def test_a_link_brings_the_original_as_it_was_made(tmp_path: Path) -> None:
     """A chat's smaller form would be all anybody ever gets."""
-    async with house(tmp_path) as usher:
+    async with installation(tmp_path) as usher:
         job, told = await usher.drawn()
         output = await usher.parts.queue.output(job)
         assert output is not None
@@ -150,7 +150,7 @@ async def test_a_link_brings_the_original_as_it_was_made(tmp_path: Path) -> None
 
 async def test_a_link_that_was_changed_brings_nothing(tmp_path: Path) -> None:
     """A guess or a changed number would open other people's files."""
-    async with house(tmp_path) as usher:
+    async with installation(tmp_path) as usher:
         _, told = await usher.drawn()
         path = path_in(told)
         _, _, job, number, until, seal = path.split("/")
@@ -173,7 +173,7 @@ async def test_a_link_that_was_changed_brings_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["delete", "forget", "ban", "time"])
 async def test_a_link_ends_with_what_it_is_for(tmp_path: Path, how: str) -> None:
     """What was deleted, or is of a person shut out, would still be had by its link."""
-    async with house(tmp_path) as usher:
+    async with installation(tmp_path) as usher:
         job, told = await usher.drawn()
         path = path_in(told)
         assert (await usher.get(path))[0] == 200
@@ -201,15 +201,17 @@ def path_in_or_none(told: str) -> str | None:
 
 async def test_links_stay_good_over_a_restart(tmp_path: Path) -> None:
     """Every link in every chat would break with each update."""
-    async with house(tmp_path) as usher:
+    async with installation(tmp_path) as usher:
         _, told = await usher.drawn()
-    async with house(tmp_path) as usher:
+    async with installation(tmp_path) as usher:
         assert (await usher.get(path_in(told)))[0] == 200
 
 
 async def test_without_an_address_the_page_is_named(tmp_path: Path) -> None:
     """A link to localhost would be told to people elsewhere."""
-    async with house(tmp_path, CONFIG.replace('url: "https://usher.example", ', "")) as usher:
+    async with installation(
+        tmp_path, CONFIG.replace('url: "https://usher.example", ', "")
+    ) as usher:
         await usher.says("/image flux a cat --size 512x512")
         await usher.until(lambda: "original is" in usher.last())
         assert re.search(r"The original is on the web page: /show \d", usher.last())
@@ -218,7 +220,7 @@ async def test_without_an_address_the_page_is_named(tmp_path: Path) -> None:
 
 async def test_a_chat_that_takes_no_files_gets_the_link(tmp_path: Path) -> None:
     """Where the bot may not attach anything the result would stay out of reach."""
-    async with house(tmp_path) as usher:
+    async with installation(tmp_path) as usher:
         usher.chat.refuse = lambda content: ContentRefused("no files") if content.files else None
         _, told = await usher.drawn()
         assert "doesn't accept the files" in told
@@ -227,7 +229,7 @@ async def test_a_chat_that_takes_no_files_gets_the_link(tmp_path: Path) -> None:
 
 async def test_a_file_that_is_no_picture_is_only_offered_as_a_download(tmp_path: Path) -> None:
     """A page a model wrote would be opened in our name."""
-    async with house(tmp_path) as usher:
+    async with installation(tmp_path) as usher:
         job, told = await usher.drawn()
 
         def change(connection: object) -> None:

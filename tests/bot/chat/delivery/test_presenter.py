@@ -13,22 +13,22 @@ from bot.chat.delivery import presenter
 from bot.people.access import PersonLimits
 from queueing.core.jobs import JobState
 from tests.fakes.chat import LIMITS, FakeChat
-from tests.simulation.bot_house import ADMIN, Bot, bot, quiet
-from tests.simulation.house import House, ended, host, image_model, until
+from tests.simulation.bot_installation import ADMIN, Bot, bot, quiet
+from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import run
 
 
-def house(url: str = "sqlite://", *, service_s: float = 5.0, **fields: Any) -> House:
+def installation(url: str = "sqlite://", *, service_s: float = 5.0, **fields: Any) -> Installation:
     models = [
         image_model("flux", vram_mb=16000, service_s=service_s),
         image_model("sdxl", vram_mb=7000),
     ]
-    return House.of(models, [host("gpu-1", "comfy")], url=url, **fields)
+    return Installation.of(models, [host("gpu-1", "comfy")], url=url, **fields)
 
 
 def in_bot(story: Any, *, service_s: float = 5.0, **fields: Any) -> FakeChat:
     async def play() -> FakeChat:
-        async with bot(house(service_s=service_s), **fields) as running:
+        async with bot(installation(service_s=service_s), **fields) as running:
             await story(running)
             return running.chat
 
@@ -87,7 +87,7 @@ def test_a_restart_goes_on_with_the_same_message(tmp_path: Path, state: str) -> 
     chat = FakeChat()
 
     async def play() -> None:
-        world = house(f"sqlite:///{tmp_path}/usher.sqlite")
+        world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
         async with bot(world, chat) as running:
             await running.gate.call(chat.call("/image flux cat"))
             await asyncio.sleep({"waiting": 2, "running": 12, "done": 0}[state])
@@ -113,7 +113,7 @@ def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
     chat = FakeChat()
 
     async def play() -> None:
-        world = house(f"sqlite:///{tmp_path}/usher.sqlite")
+        world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
         async with bot(world, chat) as running:
             for number in range(9):
                 await running.gate.call(chat.call(f"/image flux cat {number}"))
@@ -443,7 +443,7 @@ def test_a_full_line_says_when_to_come_back() -> None:
     """A person would try again every second, or never."""
 
     async def play() -> FakeChat:
-        small = House.of([image_model("flux", max_waiting=3)], [host("gpu-1", "comfy")])
+        small = Installation.of([image_model("flux", max_waiting=3)], [host("gpu-1", "comfy")])
         async with bot(small) as running:
             for number in range(6):
                 await running.gate.call(running.chat.call(f"/image flux cat {number}"))

@@ -7,8 +7,8 @@ import pytest
 
 from bot.chat.api.errors import ChatError, ChatUnavailable, SlowDown
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import ADMIN, Bot, bot, play
-from tests.simulation.house import House, host, image_model, until
+from tests.simulation.bot_installation import ADMIN, Bot, bot, play
+from tests.simulation.installation import Installation, host, image_model, until
 from tests.simulation.loop import run
 
 FAILING: dict[str, Sequence[ChatError]] = {
@@ -19,8 +19,8 @@ FAILING: dict[str, Sequence[ChatError]] = {
 }
 
 
-def house() -> House:
-    return House.of([image_model("sdxl")], [host("gpu-1", "comfy")])
+def installation() -> Installation:
+    return Installation.of([image_model("sdxl")], [host("gpu-1", "comfy")])
 
 
 @pytest.mark.parametrize("failures", FAILING.values(), ids=list(FAILING))
@@ -34,7 +34,7 @@ def test_an_answer_survives_whatever_passes_within_a_minute(failures: Sequence[C
         await running.gate.call(chat.call("/nonsense", user="fake:2"))
         await until(lambda: len(chat.private) == 2, within_s=60)
 
-    play(story, house(), chat)
+    play(story, installation(), chat)
 
 
 @pytest.mark.parametrize("failures", FAILING.values(), ids=list(FAILING))
@@ -52,7 +52,7 @@ def test_both_halves_of_an_admins_command_survive(failures: Sequence[ChatError],
             chat.failures.extend(failures)
         await until(lambda: any("is loaded" in m.text for m in chat.messages.values()), within_s=90)
 
-    play(story, house(), chat)
+    play(story, installation(), chat)
 
 
 def test_an_answer_that_came_too_late_is_not_given() -> None:
@@ -60,7 +60,7 @@ def test_an_answer_that_came_too_late_is_not_given() -> None:
     chat = FakeChat()
 
     async def told() -> None:
-        async with bot(house(), chat) as running:
+        async with bot(installation(), chat) as running:
             chat.fail_when = lambda _chat: ChatUnavailable("away")
             await running.gate.call(chat.call("/queue"))
             await asyncio.sleep(3600)

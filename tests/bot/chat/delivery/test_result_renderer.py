@@ -13,8 +13,8 @@ from bot.chat.texts.split import utf16_length
 from queueing.core.jobs import JobState
 from queueing.core.requests import Chat, ChatMessage
 from tests.fakes.chat import LIMITS
-from tests.simulation.bot_house import bot
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import bot
+from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
 TELEGRAM = replace(LIMITS, text=4096, caption=1024)
@@ -24,7 +24,7 @@ def packed(text: str) -> RenderedResult:
     """Return what Telegram is shown of an answer stopped when it had come so far."""
 
     async def story() -> RenderedResult:
-        async with bot(House.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
+        async with bot(Installation.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
             call = running.chat.call("/image flux a cat")
             assert isinstance(call, Invocation)
             await running.gate.call(call)

@@ -25,8 +25,8 @@ from tests.bot.results import (
 )
 from tests.fakes.backend import PICTURE
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import ADMIN, Bot
-from tests.simulation.house import ended
+from tests.simulation.bot_installation import ADMIN, Bot
+from tests.simulation.installation import ended
 
 # ---------------------------------------------------------------- which buttons there are
 

@@ -23,7 +23,7 @@ from tests.bot.results import (
 )
 from tests.fakes.backend import PICTURE
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import Bot
+from tests.simulation.bot_installation import Bot
 
 # ---------------------------------------------------------------- edit
 

@@ -10,13 +10,13 @@ from bot.chat.api.content import Moment
 from bot.chat.texts import plain
 from bot.chat.texts.status import waiting
 from queueing.core.standings import Standing
-from tests.simulation.house import NO_LIMITS, House, host, image_model
+from tests.simulation.installation import NO_LIMITS, Installation, host, image_model
 from tests.simulation.loop import run
 
 
 async def a_standing() -> Standing:
     """Return where a job stands behind another one."""
-    gpu = House.of([image_model("flux")], [host("gpu", "comfy")])
+    gpu = Installation.of([image_model("flux")], [host("gpu", "comfy")])
     async with gpu.queue() as queue:
         await queue.submit(gpu.new("flux", "first"), limits=NO_LIMITS)
         job = await queue.submit(gpu.new("flux", "second"), limits=NO_LIMITS)

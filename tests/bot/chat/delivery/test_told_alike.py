@@ -6,8 +6,8 @@ from bot.chat.api.base import ChatLimits
 from bot.chat.api.content import Body, Content, Moment
 from bot.chat.texts import plain
 from tests.fakes.chat import FakeChat, Message
-from tests.simulation.bot_house import Bot, bot
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import Bot, bot
+from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
 PAGE = ChatLimits(
@@ -22,16 +22,16 @@ PAGE = ChatLimits(
 )
 
 
-def two_models_one_card() -> House:
+def two_models_one_card() -> Installation:
     """Return a card on which only one of two models has room; a load takes 6 s, a picture 9 s."""
     models = [
         image_model(name, vram_mb=size_mb, load_s=6.0, service_s=9.0, parallel=1)
         for name, size_mb in (("flux", 17000), ("qwen", 12000))
     ]
-    house = House.of(models, [host("gpu-1", "comfy")])
-    server = house.servers["comfy"]
+    installation = Installation.of(models, [host("gpu-1", "comfy")])
+    server = installation.servers["comfy"]
     server.load_s, server.service_s = 6.0, 9.0
-    return house
+    return installation
 
 
 async def qwen_behind_flux(running: Bot) -> Message:
@@ -86,15 +86,15 @@ def test_a_line_another_model_holds_back_is_told_the_same_in_its_message_and_in_
 def test_the_page_is_told_of_a_load_and_of_drawing_in_the_same_second() -> None:
     """It said "loading" for eight seconds beside the first preview."""
 
-    async def play() -> tuple[Message, House]:
-        house = two_models_one_card()
-        async with bot(house, FakeChat(limits=PAGE)) as running:
+    async def play() -> tuple[Message, Installation]:
+        installation = two_models_one_card()
+        async with bot(installation, FakeChat(limits=PAGE)) as running:
             message = await qwen_behind_flux(running)
             await asyncio.sleep(60)
-            return message, house
+            return message, installation
 
-    message, house = run(play())
-    server = house.servers["comfy"]
+    message, installation = run(play())
+    server = installation.servers["comfy"]
     (loaded_at,) = [at for at, model in server.loads if model == "qwen"]
     (drawn_at,) = [at for at, model, _ in server.starts if model == "qwen"]
     shown = list(zip(message.times, message.texts, strict=True))

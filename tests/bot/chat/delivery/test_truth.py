@@ -11,7 +11,7 @@ from benchmarks.truth_claims import Truth
 from benchmarks.truth_looks import Watch, flips
 from bot.chat.delivery.stale_messages import StaleMessages
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_house import Bot
+from tests.simulation.bot_installation import Bot
 
 
 def figures(capsys: pytest.CaptureFixture[str], seed: int) -> dict[str, float]:

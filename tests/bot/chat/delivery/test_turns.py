@@ -14,17 +14,17 @@ from bot.chat.api.content import Content
 from bot.chat.delivery.channels import Channels
 from tests.fakes.chat import FakeChat
 from tests.fakes.clock import VirtualClock
-from tests.simulation.bot_house import ADMIN, Bot, bot
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import ADMIN, Bot, bot
+from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import VirtualLoop, run
 
 MODELS = tuple(f"model-{number}" for number in range(6))
 BEAT_S = 2.0  # a job ends so often
 
 
-def studio() -> House:
+def studio() -> Installation:
     models = [image_model(name, f"on-{name}", service_s=BEAT_S * len(MODELS)) for name in MODELS]
-    return House.of(models, [host(f"gpu-{name}", f"on-{name}") for name in MODELS])
+    return Installation.of(models, [host(f"gpu-{name}", f"on-{name}") for name in MODELS])
 
 
 @dataclass

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from bot.chat.api.errors import ChatMoved, ChatUnavailable, MessageGone, SlowDown
 from tests.fakes.chat import LIMITS, FakeChat
-from tests.simulation.bot_house import ADMIN, Bot, bot
-from tests.simulation.house import House, host, image_model, until
+from tests.simulation.bot_installation import ADMIN, Bot, bot
+from tests.simulation.installation import Installation, host, image_model, until
 from tests.simulation.loop import run
 
 STARTED = "📦 Loading sdxl …"
@@ -18,9 +18,11 @@ LOADED = "✅ sdxl is loaded on gpu-1 (comfy) and stays loaded."
 UNLOADING, UNLOADED = "Unloading sdxl …", "✅ sdxl was unloaded from comfy."
 
 
-def house(tmp_path: Path) -> House:
+def installation(tmp_path: Path) -> Installation:
     models = [image_model("sdxl", load_s=20.0), image_model("flux", service_s=60.0)]
-    return House.of(models, [host("gpu-1", "comfy")], url=f"sqlite:///{tmp_path}/usher.sqlite")
+    return Installation.of(
+        models, [host("gpu-1", "comfy")], url=f"sqlite:///{tmp_path}/usher.sqlite"
+    )
 
 
 def last(chat: FakeChat) -> str:
@@ -39,7 +41,7 @@ def test_a_preload_that_a_restart_came_into_says_what_became_of_it(
     chat = FakeChat()
 
     async def story() -> None:
-        world = house(tmp_path)
+        world = installation(tmp_path)
         async with bot(world, chat) as running:
             await running.gate.call(chat.call("/preload sdxl", user=ADMIN))
             await asyncio.sleep(after_s)
@@ -59,7 +61,7 @@ def test_an_unload_whose_outcome_could_not_be_told_is_told_after_a_restart(tmp_p
     chat = FakeChat()
 
     async def story() -> None:
-        world = house(tmp_path)
+        world = installation(tmp_path)
         async with bot(world, chat) as running:
             await running.gate.call(chat.call("/preload sdxl", user=ADMIN))
             await until(lambda: chat.messages and last(chat) == LOADED)
@@ -79,7 +81,7 @@ def test_a_command_that_keeps_ending_the_process_is_not_begun_for_ever(tmp_path:
     chat = FakeChat()
 
     async def story() -> None:
-        world = house(tmp_path)
+        world = installation(tmp_path)
         async with bot(world, chat) as running:
             await running.gate.call(chat.call("/preload sdxl", user=ADMIN))
             await until(lambda: chat.messages)
@@ -103,7 +105,7 @@ def test_an_outcome_whose_message_cannot_be_edited_comes_beneath(
     chat = FakeChat()
 
     async def story() -> None:
-        async with bot(house(tmp_path), chat) as running:
+        async with bot(installation(tmp_path), chat) as running:
             await running.gate.call(chat.call("/preload sdxl", user=ADMIN, chat="g1"))
             await until(lambda: chat.messages)
             chat.failures.append(refusal)  # type: ignore[arg-type]
@@ -127,7 +129,7 @@ def test_after_forget_me_no_message_stays_half_true(
     tmp_path = tmp_path_factory.mktemp("forget")
 
     async def story() -> None:
-        world = house(tmp_path)
+        world = installation(tmp_path)
         async with bot(world, chat) as running:
             for _ in range(jobs):
                 await running.gate.call(chat.call("/image flux cat", chat="g1"))
@@ -154,7 +156,7 @@ def test_an_answer_does_not_wait_for_all_the_messages_that_are_emptied(tmp_path:
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        async with bot(house(tmp_path), chat) as running:
+        async with bot(installation(tmp_path), chat) as running:
             for _ in range(8):
                 await running.gate.call(chat.call("/image flux cat", chat="g1"))
             await until(lambda: len(chat.messages) == 8, within_s=60)

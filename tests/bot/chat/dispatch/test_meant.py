@@ -3,7 +3,7 @@
 import pytest
 
 from tests.bot.results import ask, in_bot, said
-from tests.simulation.bot_house import Bot
+from tests.simulation.bot_installation import Bot
 
 
 @pytest.mark.parametrize("line", ["//image cat", "/ image cat", "/ /image cat", "///IMAGE"])

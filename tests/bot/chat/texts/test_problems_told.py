@@ -15,8 +15,8 @@ from queueing.planning.retry import problem_of
 from queueing.store.rows import output_from, output_rows
 from tests.bot.results import done, in_bot
 from tests.fakes.backend import Fate
-from tests.simulation.bot_house import ADMIN, Bot
-from tests.simulation.house import House, host, image_model
+from tests.simulation.bot_installation import ADMIN, Bot
+from tests.simulation.installation import Installation, host, image_model
 
 VALUES: dict[str, str | int] = {
     "text": "Es regnet.",
@@ -90,10 +90,12 @@ def test_a_failed_job_is_told_in_german() -> None:
     async def story(running: Bot) -> None:
         await done(running, "/image flux Katze", language="de")
 
-    house = House.of([image_model("flux", "comfy", max_attempts=1)], [host("gpu-1", "comfy")])
+    installation = Installation.of(
+        [image_model("flux", "comfy", max_attempts=1)], [host("gpu-1", "comfy")]
+    )
     refusal = Rejected("400", problem=problem(What.NOT_TAKEN, field="steps"))
-    house.servers["comfy"].fates = lambda _request: Fate(error=refusal)
-    chat = in_bot(story, house=house)
+    installation.servers["comfy"].fates = lambda _request: Fate(error=refusal)
+    chat = in_bot(story, installation=installation)
     (message,) = chat.messages.values()
     assert "Diesen Wert nimmt der Server nicht an: Zahl der Schritte." in message.text
 
@@ -110,9 +112,9 @@ def test_a_failed_preload_is_told_in_german() -> None:
         await running.gate.call(call)
         await asyncio.sleep(60)
 
-    house = House.of([image_model("flux", "comfy")], [host("gpu-1", "comfy")])
-    house.servers["comfy"].load_fates = lambda: Unavailable("connection reset")
-    chat = in_bot(story, house=house)
+    installation = Installation.of([image_model("flux", "comfy")], [host("gpu-1", "comfy")])
+    installation.servers["comfy"].load_fates = lambda: Unavailable("connection reset")
+    chat = in_bot(story, installation=installation)
     texts = "\n".join(message.text for message in chat.messages.values())
     assert "❌ flux ließ sich nicht laden: comfy antwortet nicht mehr." in texts
     assert "❌ flux ließ sich nicht laden: Angehalten: flux." in texts

@@ -36,7 +36,7 @@ from tests.bot.platforms.discord.discord_bot import (
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_state import Limits
 from tests.patience import runs_out
-from tests.processes.house import until
+from tests.processes.installation import until
 
 MESSAGES = "/channels/*/messages"
 MESSAGE = "/channels/*/messages/*"

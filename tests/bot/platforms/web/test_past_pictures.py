@@ -12,7 +12,7 @@ from bot.chat.api.content import Button, Content, Strong
 from bot.platforms.web.platform import Web
 from bot.platforms.web.server import COOKIE
 from queueing.core.requests import File
-from tests.bot.chat.delivery.test_links import House, house
+from tests.bot.chat.delivery.test_links import Installation, installation
 from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium
 from tests.bot.platforms.web.test_web_small import Kept, large
 from tests.bot.platforms.web.web_client import running
@@ -24,7 +24,7 @@ MINE = "web:local"
 SIGNED_IN = {"Cookie": f"{COOKIE}={'x' * 20}"}
 
 
-async def _drawn(usher: House, user: str) -> None:
+async def _drawn(usher: Installation, user: str) -> None:
     shown = len(usher.chat.messages)
     await usher.says("/image flux a cat --size 512x512", user=user)
     await usher.until(lambda: len(usher.chat.messages) > shown and "Original: " in usher.last())
@@ -33,7 +33,7 @@ async def _drawn(usher: House, user: str) -> None:
 @pytest.mark.parametrize("how", ["/delete 1", "/forget me"])
 async def test_a_past_picture_is_its_owners_and_gone_when_deleted(tmp_path: Path, how: str) -> None:
     """A stranger would see it, or the page show what its owner had deleted."""
-    async with house(tmp_path) as usher:
+    async with installation(tmp_path) as usher:
         await _drawn(usher, MINE)
         await _drawn(usher, "fake:1")
         status, data, _ = await usher.get("/past/1", **SIGNED_IN)

@@ -27,7 +27,7 @@ SIZE = len(FILE.data)
 WAIT_S = 60.0
 
 
-class House:
+class Installation:
     """A server with one file, on a loopback port; counts what is read of it."""
 
     def __init__(self, sender: FileSender, file: Sendable | None = None) -> None:
@@ -93,9 +93,9 @@ async def test_a_range_is_exactly_that_part(
     asked: str | None, status: int, part: tuple[int, int] | None
 ) -> None:
     """A film could not be wound forward, or a broken download not be gone on with."""
-    async with House(FileSender()) as house, aiohttp.ClientSession() as session:
+    async with Installation(FileSender()) as installation, aiohttp.ClientSession() as session:
         headers = {"Range": asked} if asked else {}
-        async with session.get(house.url, headers=headers) as answer:
+        async with session.get(installation.url, headers=headers) as answer:
             assert answer.status == status
             body = await answer.read()
             if part is None:
@@ -111,21 +111,21 @@ async def test_a_range_is_exactly_that_part(
 
 async def test_a_part_of_another_version_is_the_whole_of_this_one() -> None:
     """Two versions of a file would be joined into one that is neither."""
-    async with House(FileSender()) as house, aiohttp.ClientSession() as session:
+    async with Installation(FileSender()) as installation, aiohttp.ClientSession() as session:
         for tag, status in (('"tag"', 206), ('"other"', 200)):
             headers = {"Range": "bytes=5-9", "If-Range": tag}
-            async with session.get(house.url, headers=headers) as answer:
+            async with session.get(installation.url, headers=headers) as answer:
                 assert answer.status == status
 
 
 async def test_what_a_browser_has_is_not_sent_again_and_a_head_has_no_body() -> None:
     """Every opening of the page would fetch all pictures again."""
-    async with House(FileSender()) as house, aiohttp.ClientSession() as session:
-        async with session.get(house.url, headers={"If-None-Match": '"tag"'}) as answer:
+    async with Installation(FileSender()) as installation, aiohttp.ClientSession() as session:
+        async with session.get(installation.url, headers={"If-None-Match": '"tag"'}) as answer:
             assert (answer.status, await answer.read()) == (304, b"")
-        async with session.head(house.url) as answer:
+        async with session.head(installation.url) as answer:
             assert answer.headers["Content-Length"] == str(SIZE)
-        assert house.read == 0
+        assert installation.read == 0
 
 
 async def test_downloads_that_nobody_reads_hold_a_piece_each_and_are_ended(
@@ -134,21 +134,21 @@ async def test_downloads_that_nobody_reads_hold_a_piece_each_and_are_ended(
     """Sixty unread downloads of 25 MB took three gigabytes, for as long as they liked."""
     data = bytes(40 * PIECE)
     large = sendable(File(name="a", mime="b", data=data), tag="t")
-    async with House(FileSender(piece_s=3.0), large) as house:
-        unread = [house.unread() for _ in range(3 * AT_ONCE_EACH)]
+    async with Installation(FileSender(piece_s=3.0), large) as installation:
+        unread = [installation.unread() for _ in range(3 * AT_ONCE_EACH)]
         try:
             # Its turn comes when those before it were ended for not reading.
             async with (
                 asyncio.timeout(WAIT_S),
                 aiohttp.ClientSession() as session,
-                session.get(house.url) as answer,
+                session.get(installation.url) as answer,
             ):
                 assert await answer.read() == data
         finally:
             for each in unread:
                 each.close()
         # What the kernel holds for a connection comes on top of the piece.
-        assert house.read - len(data) < len(unread) * 15 * PIECE
+        assert installation.read - len(data) < len(unread) * 15 * PIECE
     assert not [record for record in caplog.records if record.exc_info]
 
 
@@ -180,9 +180,9 @@ async def test_a_file_that_goes_while_it_is_sent_is_cut_not_short() -> None:
 
     file = Sendable(name="a", mime="b", size=SIZE, tag="t", piece=piece)
     async with (
-        House(FileSender(), file) as house,
+        Installation(FileSender(), file) as installation,
         aiohttp.ClientSession() as session,
-        session.get(house.url) as answer,
+        session.get(installation.url) as answer,
     ):
         with pytest.raises(aiohttp.ClientError):
             await answer.read()

@@ -41,7 +41,7 @@ def host(
 
 
 @dataclass
-class House:
+class Installation:
     """Hosts, servers and models outside a queue; queues come and go on the same database."""
 
     catalog: Catalog
@@ -57,7 +57,9 @@ class House:
     unloads_together: bool = False
 
     @classmethod
-    def of(cls, models: Iterable[ModelSpec], hosts: Iterable[HostSpec], **fields: Any) -> "House":
+    def of(
+        cls, models: Iterable[ModelSpec], hosts: Iterable[HostSpec], **fields: Any
+    ) -> "Installation":
         catalog = Catalog(models, hosts)
         cards = {
             h.name: Card(total_mb=h.vram_mb, budget_mb=h.usable_mb) for h in catalog.hosts.values()
@@ -80,7 +82,7 @@ class House:
     async def queue(self, store: Any = None) -> AsyncIterator[JobQueue]:
         """Run a queue until the block ends; then stop it in order and close its store.
 
-        Without a store it opens its own on the house's database.
+        Without a store it opens its own on the installation's database.
         """
         if store is None:
             store = SqliteStore(await open_database(self.url, inline=True))

@@ -96,7 +96,7 @@ class Ends:
 
 
 @dataclass
-class House:
+class Installation:
     """What a test holds while its queue runs."""
 
     queue: JobQueue
@@ -110,13 +110,13 @@ class House:
 
 
 @asynccontextmanager
-async def house(
+async def installation(
     folder: Path,
     hosts: Sequence[HostSpec],
     models: Sequence[ModelSpec],
     *,
     memory: MemoryProbe | None = None,
-) -> AsyncIterator[House]:
+) -> AsyncIterator[Installation]:
     """Run a queue until the block ends."""
     catalog = Catalog(models, hosts)
     backends = {name: connect(spec) for name, spec in catalog.backends.items()}
@@ -134,7 +134,7 @@ async def house(
     queue.subscribe(ends.notice)
     running = asyncio.create_task(queue.run())
     try:
-        yield House(queue=queue, ends=ends)
+        yield Installation(queue=queue, ends=ends)
     finally:
         running.cancel()
         await asyncio.wait([running])

@@ -27,7 +27,7 @@ from queueing.core.ports import Clock
 from queueing.service.jobqueue import JobQueue
 from queueing.store import SqliteStore, open_database
 from tests.fakes.chat import FakeChat
-from tests.simulation.house import House
+from tests.simulation.installation import Installation
 from tests.simulation.loop import run
 
 ADMIN = "fake:99"
@@ -49,7 +49,7 @@ class Bot:
 
 @asynccontextmanager
 async def bot(
-    house: House,
+    installation: Installation,
     chat: FakeChat | None = None,
     *others: ChatPlatform,
     limits: PersonLimits | None = None,
@@ -59,16 +59,16 @@ async def bot(
     styles: Mapping[str, Style] | None = None,
     files_per_hour_mb: int | None = None,
 ) -> AsyncIterator[Bot]:
-    """Run the bot on a house's servers and database until the block ends.
+    """Run the bot on an installation's servers and database until the block ends.
 
     It speaks to `chat`, by default a new one, and to the others; `chat_logs` are those of
     platforms whose messages we keep ourselves.
     """
     chat = chat or FakeChat()
-    clock = house.clock
-    database = await open_database(house.url, migrations=(MIGRATIONS,), inline=True)
+    clock = installation.clock
+    database = await open_database(installation.url, migrations=(MIGRATIONS,), inline=True)
     records, people = MessageRecords(database), People(database)
-    async with house.queue(SqliteStore(database)) as queue:
+    async with installation.queue(SqliteStore(database)) as queue:
         context = Context(
             queue=queue,
             records=records,
@@ -119,7 +119,7 @@ async def bot(
 
 def play(
     story: Callable[[Bot], Awaitable[None]],
-    house: House,
+    installation: Installation,
     chat: FakeChat | None = None,
     **given: Any,
 ) -> FakeChat:
@@ -127,12 +127,12 @@ def play(
     chat = chat or FakeChat()
 
     async def played() -> None:
-        async with bot(house, chat, **given) as running:
+        async with bot(installation, chat, **given) as running:
             await story(running)
             await asyncio.sleep(5)
 
     run(played())
-    assert not house.violations
+    assert not installation.violations
     return chat
 
 

@@ -23,7 +23,7 @@ class Server(Protocol):
         """Start it; returns when it listens or is about to."""
 
 
-class House(Protocol):
+class Installation(Protocol):
     """All servers of a trial."""
 
     servers: Sequence[Server]
@@ -81,7 +81,7 @@ class Outages:
         self._away.remove(server)
 
 
-class FakeHouse:
+class FakeInstallation:
     """Two ComfyUI and an LM Studio that only pretend, and write down all they do."""
 
     slow = 1.0
