@@ -1,6 +1,6 @@
 """Counts what keeping every status message true costs, against chats that enforce their limits.
 
-`python -m benchmarks.edits [--json] [--seed N] [--minutes M]` runs the real door, queue, store and
+`python -m benchmarks.edits [--json] [--seed N] [--minutes M]` runs the real handler, queue, store and
 presenter in virtual time: six models, 500 jobs kept waiting, one ends every two seconds, models in
 turn. 180 people ask in private chats; 20 people in four groups send 5 % of the jobs; half of all
 are on Telegram, half on Discord. `edits_naive` is one edit for every change of any position.

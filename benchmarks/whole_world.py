@@ -83,11 +83,11 @@ class Chat:
         self._numbers = itertools.count(1)
         self._asked: dict[str, Asked] = {}
         self.requests = 0
-        self._door: asyncio.Future[CommandHandler] = asyncio.get_running_loop().create_future()
+        self._handler: asyncio.Future[CommandHandler] = asyncio.get_running_loop().create_future()
 
-    async def run(self, door: CommandHandler) -> None:
-        """Give the door to those who ask."""
-        self._door.set_result(door)
+    async def run(self, handler: CommandHandler) -> None:
+        """Provide the handler to the benchmark's callers."""
+        self._handler.set_result(handler)
         await asyncio.get_running_loop().create_future()
 
     async def check(self) -> str:
@@ -96,10 +96,10 @@ class Chat:
 
     async def ask(self, chat: str, command: str, text: str, *, wait: bool = True) -> Asked:
         """Make one call and wait until its result is shown."""
-        door = await self._door
+        handler = await self._handler
         began = time.perf_counter()
         asked = self._asked[chat] = Asked(began)
-        await door.call(
+        await handler.call(
             Invocation(
                 key=f"{chat}/{next(self._numbers)}",
                 platform=self.name,

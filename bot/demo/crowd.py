@@ -1,6 +1,6 @@
 """Simulated people who use the demo, so that a newcomer sees a living queue.
 
-They go through the same door as everybody; what they are answered is thrown away.
+They go through the same handler as everybody; what they are answered is thrown away.
 """
 
 import asyncio
@@ -48,17 +48,17 @@ class Crowd:
         self._random = random.Random(seed)  # noqa: S311  a crowd needs no secrets
         self._numbers = itertools.count(1)
 
-    async def run(self, door: CommandHandler) -> None:
+    async def run(self, handler: CommandHandler) -> None:
         """Let everybody ask for something again and again until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(1, self._people + 1):
-                group.create_task(self._live(number, door))
+                group.create_task(self._live(number, handler))
 
-    async def _live(self, number: int, door: CommandHandler) -> None:
+    async def _live(self, number: int, handler: CommandHandler) -> None:
         pause_s = self._random.uniform(0, _PAUSE_S / 3)
         while True:
             await asyncio.sleep(pause_s / self._speed)
-            await door.call(self._wish(number))
+            await handler.call(self._wish(number))
             pause_s = self._random.expovariate(1 / _PAUSE_S)
 
     def _wish(self, number: int) -> Invocation:

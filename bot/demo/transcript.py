@@ -42,12 +42,12 @@ class Transcript:
         self._last: dict[str, str] = {}
         self.all_said = asyncio.Event()
 
-    async def run(self, door: CommandHandler) -> None:
+    async def run(self, handler: CommandHandler) -> None:
         """Say every line, each after the one before was answered, then stay."""
         for number, line in enumerate(self._lines, start=1):
             _print(f"> {line}")
             answered = asyncio.Event()
-            await door.call(self._invocation(number, line, answered))
+            await handler.call(self._invocation(number, line, answered))
             await answered.wait()
         self.all_said.set()
         await asyncio.Event().wait()

@@ -27,19 +27,19 @@ _LOOK_EVERY_S = 30.0  # whether much has come since
 _MUCH_LEAST_MB = 64
 
 
-async def keep_all_up(platforms: Sequence[ChatPlatform], door: CommandHandler) -> None:
+async def keep_all_up(platforms: Sequence[ChatPlatform], handler: CommandHandler) -> None:
     """Run every chat; raise `ChatRefused` with every reason when none of them can ever be used."""
     if platforms:
-        refusals = await asyncio.gather(*(_keep_up(platform, door) for platform in platforms))
+        refusals = await asyncio.gather(*(_keep_up(platform, handler) for platform in platforms))
         raise ChatRefused("no chat can be used: " + "; ".join(refusals))
 
 
-async def _keep_up(platform: ChatPlatform, door: CommandHandler) -> str:
+async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> str:
     """Keep one platform up: it may fail, the others go on. Returns why it can never be used."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
-            await platform.run(door)
+            await platform.run(handler)
         except ChatRefused as refused:
             log.error("%s is off: %s", platform.name, refused)  # noqa: TRY400  not a bug
             return f"{platform.name}: {refused}"

@@ -31,19 +31,19 @@ DEAF = model("deaf", Capability.TEXT_TO_TEXT)
 
 
 def in_bot(
-    story: Any,
+    scenario: Any,
     *models: ModelSpec,
     options: frozenset[str] | None = None,
     **fields: Any,
 ) -> FakeChat:
-    """Play a story in the bot on these models, by default a painter, a lens and a writer."""
+    """Play a scenario in the bot on these models, by default a painter, a lens and a writer."""
     installation = fields.pop("installation", None) or Installation.of(
         models or (FLUX, LENS, QWEN), [host("gpu-1", "comfy")]
     )
     installation.servers["comfy"].options = options
     installation.servers["comfy"].loras = fields.pop("loras", ())
     installation.servers["comfy"].service_s = fields.pop("service_s", 5.0)
-    return play(story, installation, **fields)
+    return play(scenario, installation, **fields)
 
 
 async def ask(running: Bot, text: str, user: str = "fake:1", **fields: Any) -> Job | None:

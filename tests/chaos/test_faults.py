@@ -15,7 +15,7 @@ from bot.chat.api.errors import ChatUnavailable
 from queueing.core.errors import BackendError, NotLoaded, OutOfMemory, Rejected, Unavailable
 from queueing.core.problems import What, problem
 from queueing.core.requests import Work
-from tests.chaos.stories import only, told
+from tests.chaos.scenarios import only, told
 from tests.fakes.backend import FakeServer, Fate
 from tests.simulation.bot_installation import Bot
 from tests.simulation.installation import Installation
@@ -115,7 +115,7 @@ def test_a_server_in_trouble_is_told_and_heals(name: str, caplog: pytest.LogCapt
     trouble = TROUBLES[name]
     caplog.set_level(logging.INFO)
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         trouble.script(installation.servers["comfy"])
         await asyncio.sleep(30)  # health has looked
         await running.gate.call(running.chat.call("/image flux a cat"))
@@ -123,7 +123,7 @@ def test_a_server_in_trouble_is_told_and_heals(name: str, caplog: pytest.LogCapt
         healthy = running.chat.call("/image flux a dog", user="fake:2", chat="2")
         await running.gate.call(healthy)
 
-    messages = told(story).messages.values()
+    messages = told(scenario).messages.values()
     first, second = (next(m for m in messages if m.chat == chat) for chat in "12")
     assert first.text.startswith(trouble.ends_with), first.texts
     assert second.text.startswith("a dog\nflux"), second.texts
@@ -140,12 +140,12 @@ def test_a_server_in_trouble_is_told_and_heals(name: str, caplog: pytest.LogCapt
 def test_an_answer_is_never_part_of_a_send() -> None:
     """A process that dies after a send repeats it: people would read the answer twice."""
 
-    async def story(running: Bot, _: Installation) -> None:
+    async def scenario(running: Bot, _: Installation) -> None:
         running.chat.fail_when = lambda _chat: ChatUnavailable("away")
         await running.gate.call(running.chat.call("/ask llama why"))
         await asyncio.sleep(600)
         running.chat.fail_when = lambda _chat: None
 
-    message = only(told(story))
+    message = only(told(scenario))
     assert "result of why" not in message.texts[0]
     assert message.text.startswith("result of why")

@@ -19,7 +19,7 @@ from queueing.core.errors import StoreError, Unavailable
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.requests import Work
 from queueing.store import SqliteStore, open_database, upkeep
-from tests.chaos.stories import quiet, told, village
+from tests.chaos.scenarios import quiet, told, village
 from tests.fakes.backend import Fate, prompt_of
 from tests.fakes.chat import FakeChat
 from tests.fakes.clock import START
@@ -66,7 +66,7 @@ def shown_to(chat: FakeChat, person: int) -> list[str]:
 def test_a_full_disk_is_told_and_what_was_accepted_goes_on_afterwards() -> None:
     """A full disk would lose what runs, or people would not learn why nothing is accepted."""
 
-    async def story(running: Bot, _: Installation) -> None:
+    async def scenario(running: Bot, _: Installation) -> None:
         database = running.records._database
         await ask(running, "a cat", 1)
         await asyncio.sleep(12)
@@ -76,7 +76,7 @@ def test_a_full_disk_is_told_and_what_was_accepted_goes_on_afterwards() -> None:
         await asyncio.sleep(300)
         await database.write(_room_again)
 
-    chat = told(story)
+    chat = told(scenario)
     assert first_line(chat, 1) == "a cat"
     assert any("no room left on this server" in text for _, text in chat.private), chat.private
 
@@ -120,7 +120,7 @@ def test_a_database_that_takes_nothing_for_a_while_loses_nothing(
 ) -> None:
     """A result would be lost, a request taken that is not stored, or a restart needed to go on."""
 
-    async def story(running: Bot, _: Installation) -> None:
+    async def scenario(running: Bot, _: Installation) -> None:
         await running.records._database.write(_no_patience)
         await ask(running, "a cat", 1)
         await ask(running, "a bird", 2)
@@ -136,7 +136,7 @@ def test_a_database_that_takes_nothing_for_a_while_loses_nothing(
         assert await running.queue.unacknowledged() == []  # without a restart
         await ask(running, "a dog", 3)
 
-    chat = told(story, at(path))
+    chat = told(scenario, at(path))
     assert [first_line(chat, person) for person in (1, 2, 3)] == ["a cat", "a bird", "a dog"]
     assert [who for who, text in chat.private if text.startswith(NOT_STORED)] == ["3"]
     assert advice in caplog.text
@@ -177,7 +177,7 @@ def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
             await ask(running, "a dog", 4)
             await quiet(running)
 
-    async def story() -> None:
+    async def scenario() -> None:
         await met()
         assert [who for who, text in chat.private if text.startswith(NOT_STORED)] == ["4"]
         assert shown_to(chat, 4) == []
@@ -186,7 +186,7 @@ def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
         assert [each.levelno for each in found].count(logging.ERROR) == 1
         await mended()
 
-    run(story())
+    run(scenario())
     assert [first_line(chat, person) for person in (1, 2, 4)] == ["a cat", "a bird", "a dog"]
 
 
@@ -262,7 +262,7 @@ def test_a_clock_set_by_hours_holds_nothing_up(hands: _Hands, jumps_h: tuple[flo
     """Pauses, places and edits would wait for hours, or a machine that begins in 1970 for ever."""
     chat = FakeChat()
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(pauses_between(), chat) as running:
             for person, jump_h in enumerate(jumps_h):
                 await ask(running, f"cat {person}", person)
@@ -271,7 +271,7 @@ def test_a_clock_set_by_hours_holds_nothing_up(hands: _Hands, jumps_h: tuple[flo
                 await asyncio.sleep(1)
             await within(120, running)
 
-    run(story())
+    run(scenario())
     ends = [first_line(chat, person) for person in range(len(jumps_h))]
     assert ends == [f"cat {person}" for person in range(len(jumps_h))]
 
@@ -280,7 +280,7 @@ def test_a_clock_set_back_between_two_runs_holds_nothing_up(hands: _Hands, path:
     """A pause written while the clock was ahead would last as long as it was."""
     chat = FakeChat()
 
-    async def story() -> None:
+    async def scenario() -> None:
         hands.set_by_h = 5.0
         installation = replace(pauses_between(), url=f"sqlite:///{path}")
         async with bot(installation, chat) as running:
@@ -292,5 +292,5 @@ def test_a_clock_set_back_between_two_runs_holds_nothing_up(hands: _Hands, path:
         async with bot(replace(installation, clock=SystemClock()), chat) as running:
             await within(120, running)
 
-    run(story())
+    run(scenario())
     assert first_line(chat, 1) == "a cat"

@@ -117,11 +117,11 @@ class OnFake:
         self._calls: list[asyncio.Future[None]] = []
 
     def platform(self) -> ChatPlatform:
-        self._chat.door = None
+        self._chat.handler = None
         return self._chat
 
     async def ready(self) -> None:
-        while self._chat.door is None:  # noqa: ASYNC110  a platform does not signal that it runs
+        while self._chat.handler is None:  # noqa: ASYNC110  a platform does not signal that it runs
             await asyncio.sleep(0)
 
     async def reads(self, ref: MessageRef) -> str | None:
@@ -160,21 +160,21 @@ class OnFake:
         self._begin(self._chat.call(words, user="fake:2"))
 
     def _begin(self, call: Invocation) -> None:
-        assert self._chat.door is not None
-        self._calls.append(asyncio.ensure_future(self._chat.door.call(call)))
+        assert self._chat.handler is not None
+        self._calls.append(asyncio.ensure_future(self._chat.handler.call(call)))
 
     async def repeats(self) -> bool:
         assert self._said is not None
-        assert self._chat.door is not None
-        await self._chat.door.call(self._said)
+        assert self._chat.handler is not None
+        await self._chat.handler.call(self._said)
         return True
 
     async def presses(self, ref: MessageRef, label: str, button: Button) -> None:
         call = self._chat.call(
             f"/{button.command}", button=True, replied_to=ref, options={"id": button.job_id}
         )
-        assert self._chat.door is not None
-        await self._chat.door.call(call)
+        assert self._chat.handler is not None
+        await self._chat.handler.call(call)
 
 
 class OnDiscord:
@@ -477,11 +477,11 @@ SLOW: Mapping[str, Sequence[str]] = {
 
 @asynccontextmanager
 async def running(
-    stage: Stage, door: CommandHandler, platform: ChatPlatform | None = None
+    stage: Stage, handler: CommandHandler, platform: ChatPlatform | None = None
 ) -> AsyncIterator[ChatPlatform]:
     """Run a platform on a stage until the block ends, by default a new one."""
     platform = platform or stage.platform()
-    task = asyncio.create_task(platform.run(door))
+    task = asyncio.create_task(platform.run(handler))
     try:
         async with asyncio.timeout(60):
             await platform.connected.wait()

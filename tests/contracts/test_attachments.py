@@ -14,16 +14,16 @@ from bot.chat.commands.registry import COMMANDS
 from bot.chat.texts import CATALOGUES, describe, word
 from bot.platforms.discord.platform import Discord
 from bot.platforms.web.platform import Web
-from tests.bot.platforms.discord.discord_bot import NotingDoor, says
+from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.discord.discord_bot import running as on_discord
 from tests.bot.platforms.telegram.telegram_bot import running as on_telegram
 from tests.bot.platforms.web.web_client import running as on_web
 from tests.bot.platforms.web.web_client import tab, uploaded
 from tests.bot.results import DEAF, FLUX, ask, attachment, done, in_bot, of, picture, said
+from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_json import message as message_shape
 from tests.fakes.discord_state import APPLICATION_ID
-from tests.fakes.door import ScriptedDoor
 from tests.fakes.telegram import FakeTelegram
 from tests.simulation.bot_installation import ADMIN, Bot
 
@@ -46,7 +46,7 @@ FILES = {
 def test_every_command_uses_or_names_every_kind() -> None:
     """A request would be answered from the words alone, and what came with them passed over."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for command in COMMANDS:
             for kind in AttachmentKind:
                 file = attachment(b"\x00", "thing.bin", "", kind=kind)
@@ -60,18 +60,18 @@ def test_every_command_uses_or_names_every_kind() -> None:
                 running.chat.private.clear()
         assert not await running.queue.unacknowledged()
 
-    assert not in_bot(story).messages
+    assert not in_bot(scenario).messages
 
 
 def test_what_hangs_on_a_message_replied_to_counts_like_what_is_attached() -> None:
     """A question about somebody's film would be answered without anybody having seen it."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         film = attachment(b"", "holiday.mp4", "video/mp4", replied=True)
         await running.gate.call(running.chat.call("/ask where is this?", files=(film,)))
         await running.gate.call(running.chat.call("/queue", files=(film,)))
 
-    told = [text for _, text in in_bot(story).private]
+    told = [text for _, text in in_bot(scenario).private]
     assert told[0] == (
         "I can't watch videos yet (holiday.mp4). Send a screenshot of the moment you mean."
     )
@@ -81,12 +81,12 @@ def test_what_hangs_on_a_message_replied_to_counts_like_what_is_attached() -> No
 def test_several_kinds_are_all_named() -> None:
     """People would send the next useless file after each refusal."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         files = [attachment(b"", *FILES[kind]) for kind in FILES]
         call = running.chat.call("/ask why?", files=(*files, attachment(b"", "b.pdf", "")))
         await running.gate.call(call)
 
-    ((_, told),) = in_bot(story).private
+    ((_, told),) = in_bot(scenario).private
     assert "(paper.pdf, b.pdf)" in told
     assert all(FILES[kind][0] in told for kind in FILES.keys() - {"picture", "text"})
 
@@ -163,18 +163,18 @@ TELEGRAMS: Mapping[AttachmentKind, Mapping[str, Any]] = {
 @pytest.mark.parametrize("kind", TELEGRAMS)
 async def test_telegram_hands_on_every_kind(kind: AttachmentKind) -> None:
     """A voice message would get no answer, or a caption be answered without its film."""
-    door = NotingDoor()
+    handler = RecordingHandler()
     carried = dict(TELEGRAMS[kind])
-    async with FakeTelegram() as fake, on_telegram(fake, door):
+    async with FakeTelegram() as fake, on_telegram(fake, handler):
         person, group = fake.person(7), fake.group()
         theirs = fake.person(8).says("", chat=group, carries=carried)
         person.says("look", chat=group, carries=carried)
         person.says("", carries=carried)
         person.says("what is it?", carries=carried)
         person.says("/ask@usher_test_bot what is it?", chat=group, reply_to=theirs)
-        await door.called(3)
+        await handler.called(3)
         await fake.quiet()
-    calls = {(call.command, call.group, call.text): _shown(call) for call in door.calls}
+    calls = {(call.command, call.group, call.text): _shown(call) for call in handler.calls}
     assert calls == {
         ("ask", False, ""): [(kind, False)],
         ("ask", False, "what is it?"): [(kind, False)],
@@ -184,17 +184,17 @@ async def test_telegram_hands_on_every_kind(kind: AttachmentKind) -> None:
 
 async def test_telegram_takes_a_reply_to_our_text_for_a_word_to_us() -> None:
     """In a group a voice message that answers ours would be met with silence."""
-    door = NotingDoor()
+    handler = RecordingHandler()
     voice = dict(TELEGRAMS[AttachmentKind.VOICE])
-    async with FakeTelegram() as fake, on_telegram(fake, door) as chat:
+    async with FakeTelegram() as fake, on_telegram(fake, handler) as chat:
         group = fake.group()
         asked = fake.person(7).says("why?", chat=group)
         await chat.send("-1001", says("because"))
         fake.person(7).says("", chat=group, carries=voice, reply_to=group.from_bot[0])
         fake.person(7).says("", chat=group, carries=voice, reply_to=asked)
-        await door.called()
+        await handler.called()
         await fake.quiet()
-    assert [_kinds(call) for call in door.calls] == [[AttachmentKind.VOICE]]
+    assert [_kinds(call) for call in handler.calls] == [[AttachmentKind.VOICE]]
 
 
 DISCORDS: Mapping[AttachmentKind, Mapping[str, Any]] = {
@@ -215,11 +215,11 @@ DISCORDS: Mapping[AttachmentKind, Mapping[str, Any]] = {
 @pytest.mark.parametrize("kind", [*FILES, *DISCORDS])
 async def test_discord_hands_on_every_kind(kind: AttachmentKind) -> None:
     """A PDF would be summarised unread: in a direct message, by a mention, from a menu."""
-    door = NotingDoor()
+    handler = RecordingHandler()
     carries = DISCORDS.get(kind, {})
     name, mime = FILES.get(kind, ("voice-message.ogg", "audio/ogg"))
     has_file = kind in FILES or kind is AttachmentKind.VOICE
-    async with FakeDiscord() as fake, on_discord(fake, door):
+    async with FakeDiscord() as fake, on_discord(fake, handler):
         person = fake.person(7)
         files = (person.file(name, b"data", mime),) if has_file else ()
         await person.says("", *files, in_channel=person.direct, **carries)
@@ -227,32 +227,32 @@ async def test_discord_hands_on_every_kind(kind: AttachmentKind) -> None:
         await person.says(ME, *files, **carries)
         await person.says(f"{ME} what is it?", *files, **carries)
         await person.says("unaddressed", *files, **carries)
-        await door.called(4)
-    calls = sorted((call.group, call.text, _kinds(call)) for call in door.calls)
+        await handler.called(4)
+    calls = sorted((call.group, call.text, _kinds(call)) for call in handler.calls)
     assert calls == sorted(
         (group, text, [kind]) for group in (False, True) for text in ("", "what is it?")
     )
-    assert {call.command for call in door.calls} == {"ask"}
+    assert {call.command for call in handler.calls} == {"ask"}
 
 
 async def test_a_reply_to_what_discord_keeps_to_itself_is_told() -> None:
     """“What is this?” beneath a friend's picture would be answered from the words alone."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, on_discord(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, on_discord(fake, handler):
         person = fake.person(7)
         theirs = fake.person(8).write("look", fake.person(8).file("cat.png", b"png"))
         await person.says(f"{ME} what is this?", reply_to=theirs)
         await person.says(ME, reply_to=theirs)
-        await door.called(2)
-    assert sorted((call.command, call.text, tuple(_shown(call))) for call in door.calls) == [
+        await handler.called(2)
+    assert sorted((call.command, call.text, tuple(_shown(call))) for call in handler.calls) == [
         ("ask", text, ((AttachmentKind.UNSEEN, True),)) for text in ("", "what is this?")
     ]
 
 
 async def test_a_forwarded_message_brings_its_words_and_files() -> None:
     """What somebody forwards to the bot would be met with the help, or asked about unseen."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, on_discord(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, on_discord(fake, handler):
         person = fake.person(7)
         forwarded = message_shape(
             person.write("look at this", person.file("paper.pdf", b"%PDF", "application/pdf")),
@@ -265,7 +265,7 @@ async def test_a_forwarded_message_brings_its_words_and_files() -> None:
             message_snapshots=[{"message": forwarded}],
             message_reference=reference,
         )
-        call = await door.called()
+        call = await handler.called()
     assert (call.command, call.text, call.quoted) == ("ask", "look at this", "")
     assert _kinds(call) == [AttachmentKind.DOCUMENT]
 
@@ -278,34 +278,36 @@ def test_every_kind_is_brought_by_some_platform() -> None:
 @pytest.mark.parametrize("kind", FILES)
 async def test_a_slash_command_and_a_menu_hand_on_every_kind(kind: AttachmentKind) -> None:
     """What is put into the field for a picture would be dropped where it is none."""
-    door = NotingDoor(commands=COMMANDS)
+    handler = RecordingHandler(commands=COMMANDS)
     name, mime = FILES[kind]
     async with FakeDiscord() as fake:
-        await _slash_and_menu(fake, door, name, mime)
-    assert [_kinds(call) for call in door.calls] == [[kind], [kind]]
-    assert [call.files[0].replied for call in door.calls] == [False, True]
+        await _slash_and_menu(fake, handler, name, mime)
+    assert [_kinds(call) for call in handler.calls] == [[kind], [kind]]
+    assert [call.files[0].replied for call in handler.calls] == [False, True]
 
 
-async def _slash_and_menu(fake: FakeDiscord, door: NotingDoor, name: str, mime: str) -> None:
-    async with on_discord(fake, door, Discord(fake.token, describe=describe)):
+async def _slash_and_menu(
+    fake: FakeDiscord, handler: RecordingHandler, name: str, mime: str
+) -> None:
+    async with on_discord(fake, handler, Discord(fake.token, describe=describe)):
         person = fake.person(7)
         file = person.file(name, b"data", mime)
         await person.slash("ask", prompt="what is it?", picture=file)
-        await door.called()
+        await handler.called()
         await person.open_menu(person.write("look", file), "Ask about this")
-        await door.called(2)
+        await handler.called(2)
 
 
 @pytest.mark.parametrize("kind", FILES)
 async def test_the_page_hands_on_every_kind(kind: AttachmentKind) -> None:
     """A file dropped onto the page would be shown there and never looked at."""
-    door = ScriptedDoor()
+    handler = ScriptedHandler()
     name, mime = FILES[kind]
-    async with on_web(Web(port=0), door) as web, tab(web) as page:
+    async with on_web(Web(port=0), handler) as web, tab(web) as page:
         key = await page.say("", uploads=[await uploaded(web, b"data", name, mime)])
-        alone = await door.taken()
+        alone = await handler.taken()
         await page.say("and this?", reply_to=f"line-{key}")
-        replied = await door.taken()
+        replied = await handler.taken()
     assert (alone.command, alone.text, _kinds(alone)) == ("ask", "", [kind])
     assert [(file.kind, file.replied) for file in replied.files] == [(kind, True)]
 
@@ -324,7 +326,7 @@ def _shown(call: Invocation) -> list[tuple[AttachmentKind, bool]]:
 def test_pictures_without_a_word_are_described_and_a_text_file_is_asked_about() -> None:
     """A picture alone would be answered by a complaint about a missing “prompt”."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await ask(running, "/ask", files=(picture(), picture()))
         assert said(job) == [("user", "Describe this picture.")]
         assert job is not None
@@ -332,7 +334,7 @@ def test_pictures_without_a_word_are_described_and_a_text_file_is_asked_about() 
         file = attachment(b"words", "notes.txt", "text/plain")
         assert await ask(running, "/ask", files=(file, picture())) is None
 
-    assert [text for _, text in in_bot(story).private] == [
+    assert [text for _, text in in_bot(scenario).private] == [
         "What would you like to know about notes.txt, a.png? Reply to it with your question."
     ]
 
@@ -340,31 +342,31 @@ def test_pictures_without_a_word_are_described_and_a_text_file_is_asked_about() 
 def test_a_picture_where_no_model_sees_is_refused_in_a_sentence_of_its_own() -> None:
     """Somebody would be told that a “prompt” is missing, and write one without effect."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for line in ("/ask", "/ask what is it?", "/describe"):
             assert await ask(running, line, files=(picture(),)) is None
 
-    told = {text for _, text in in_bot(story, FLUX, DEAF).private}
+    told = {text for _, text in in_bot(scenario, FLUX, DEAF).private}
     assert told == {"No model here can see pictures. /models lists what each of them can do."}
 
 
 def test_the_menu_of_a_message_with_words_and_a_picture_asks_about_both() -> None:
     """Its form would hold the words and leave the picture behind."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         shown = replace(picture(), replied=True)
         job = await ask(running, "/ask-about", files=(shown,), quoted="Is it a cat?")
         assert said(job) == [("user", "> Is it a cat?\n\nWhat is this about?")]
         assert job is not None
         assert len(await running.queue.inputs(job)) == 1
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_an_attached_picture_comes_before_the_result_that_is_replied_to() -> None:
     """A variation would be drawn from the old result, and the picture sent along be lost."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         first = await done(running, "/image a cat")
         ref = await of(running, first)
         mine = picture(32)
@@ -374,6 +376,6 @@ def test_an_attached_picture_comes_before_the_result_that_is_replied_to() -> Non
         options = {"id": first.id}
         assert await ask(running, "/vary", files=(mine,), options=options) is None
 
-    assert [text for _, text in in_bot(story).private] == [
+    assert [text for _, text in in_bot(scenario).private] == [
         "Is it about the picture you attached or about job 1? Please choose one."
     ]

@@ -1,6 +1,6 @@
 """What one person asks in one chat is accepted in its order, whatever each line needs first.
 
-On every platform, with the real door, queue and store behind it.
+On every platform, with the real handler, queue and store behind it.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tests.simulation.installation import Installation, host
 
 
 class Watched:
-    """The bot's door, with what it accepted, in its order, and which commands it has done with."""
+    """The bot's handler, with what it accepted, in its order, and which commands it has done with."""
 
     def __init__(self, gate: Dispatcher) -> None:
         self._gate = gate
@@ -69,10 +69,10 @@ async def the_bot_on(stage: Stage) -> AsyncIterator[Watched]:
     installation = Installation.of([QWEN], [host("gpu-1", "comfy")])
     platform = stage.platform()
     async with bot(installation, FakeChat("spare"), platform) as parts:
-        door = Watched(parts.gate)
-        parts.queue.subscribe(door.notice)
-        async with running(stage, door, platform):
-            yield door
+        handler = Watched(parts.gate)
+        parts.queue.subscribe(handler.notice)
+        async with running(stage, handler, platform):
+            yield handler
 
 
 WAYS = [(name, what) for name in STAGES for what in SLOW[name]]
@@ -84,15 +84,15 @@ async def test_what_one_person_asks_is_accepted_in_order_whatever_it_needs_first
 ) -> None:
     """The second question would be answered before the first, and go on with the wrong talk."""
     fetched = asyncio.Event()
-    async with STAGES[name]() as stage, the_bot_on(stage) as door:
+    async with STAGES[name]() as stage, the_bot_on(stage) as handler:
         await stage.says_slowly("/ask one", what, fetched)
         await stage.says("/ask two")
         if not stage.alone:
             await stage.other_says("/ask three")
-            await door.until(door.accepted, "three")
+            await handler.until(handler.accepted, "three")
             await stage.says("/queue")
-            await door.until(door.done, "queue")
-            assert door.accepted == ["three"]
+            await handler.until(handler.done, "queue")
+            assert handler.accepted == ["three"]
         fetched.set()
-        await door.until(door.accepted, "two")
-        assert [each for each in door.accepted if each != "three"] == ["one", "two"]
+        await handler.until(handler.accepted, "two")
+        assert [each for each in handler.accepted if each != "three"] == ["one", "two"]

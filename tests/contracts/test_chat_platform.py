@@ -17,7 +17,7 @@ from bot.chat.api.errors import (
     TooLarge,
 )
 from bot.chat.commands.registry import COMMANDS
-from tests.bot.platforms.discord.discord_bot import NotingDoor
+from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.contracts.chat_harness import (
     RETRY_AFTER_S,
     STAGES,
@@ -37,17 +37,17 @@ async def stage(request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
 
 
 @pytest.fixture
-def door() -> NotingDoor:
-    return a_door()
+def handler() -> RecordingHandler:
+    return a_handler()
 
 
-def a_door() -> NotingDoor:
-    return NotingDoor(commands=COMMANDS)
+def a_handler() -> RecordingHandler:
+    return RecordingHandler(commands=COMMANDS)
 
 
 @pytest.fixture
-async def platform(stage: Stage, door: NotingDoor) -> AsyncIterator[ChatPlatform]:
-    async with running(stage, door) as up:
+async def platform(stage: Stage, handler: RecordingHandler) -> AsyncIterator[ChatPlatform]:
+    async with running(stage, handler) as up:
         yield up
 
 
@@ -185,7 +185,7 @@ async def test_while_it_does_not_run_nothing_is_sent_and_nothing_is_unclear(stag
     """A delivery before the start or after the stop would be lost, or taken for sent."""
     if "fake" in stage.platform().name:
         pytest.skip("it is connected from the beginning")
-    async with running(stage, a_door()) as platform:
+    async with running(stage, a_handler()) as platform:
         ref = await platform.send(stage.chat, words("⏳"))
         assert platform.connected.is_set()
     assert not platform.connected.is_set()
@@ -204,11 +204,11 @@ async def test_while_it_does_not_run_nothing_is_sent_and_nothing_is_unclear(stag
 
 
 async def test_a_call_can_be_answered_and_its_answer_edited(
-    stage: Stage, door: NotingDoor, platform: ChatPlatform
+    stage: Stage, handler: RecordingHandler, platform: ChatPlatform
 ) -> None:
     """Somebody would ask and never hear, or the status message stay as it began."""
     await stage.says("/queue")
-    call = await door.called()
+    call = await handler.called()
     assert (call.command, call.platform) == ("queue", platform.name)
     assert call.user.startswith(f"{platform.name}:")
     assert call.key.startswith(f"{platform.name}:")
@@ -223,19 +223,19 @@ async def test_a_call_can_be_answered_and_its_answer_edited(
 
 async def test_calls_have_keys_of_their_own_that_stay_when_they_come_again(stage: Stage) -> None:
     """A request that is delivered twice would be drawn twice, or two be taken for one."""
-    door = a_door()
-    async with running(stage, door):
+    handler = a_handler()
+    async with running(stage, handler):
         await stage.says("/queue")
-        await door.called(1)
+        await handler.called(1)
         await stage.says("/queue")
-        await door.called(2)
-    first, second = (call.key for call in door.calls)
+        await handler.called(2)
+    first, second = (call.key for call in handler.calls)
     assert first != second
-    told = door.calls[0].comes_again
-    door = a_door()
-    async with running(stage, door):
+    told = handler.calls[0].comes_again
+    handler = a_handler()
+    async with running(stage, handler):
         if await stage.repeats():
-            again = await door.called()
+            again = await handler.called()
             assert (again.key, again.comes_again) == (second, True)
         else:
             assert not told, "nothing is ever delivered twice there"
@@ -243,13 +243,13 @@ async def test_calls_have_keys_of_their_own_that_stay_when_they_come_again(stage
 
 async def test_a_button_works_after_a_restart(stage: Stage) -> None:
     """Every button in the chat would be dead after an update of the bot."""
-    async with running(stage, a_door()) as platform:
+    async with running(stage, a_handler()) as platform:
         ref = await platform.send(stage.chat, words("⏳", button=CANCEL))
         await platform.edit(ref, words("⏳ #2", button=CANCEL))
-    door = a_door()
-    async with running(stage, door):
+    handler = a_handler()
+    async with running(stage, handler):
         await stage.presses(ref, CANCEL.label, CANCEL)
-        call = await door.called()
+        call = await handler.called()
         assert (call.command, call.button) == ("cancel", True)
         assert str(call.options["id"]) == "7"
         assert call.replied_to == MessageRef(
@@ -258,11 +258,11 @@ async def test_a_button_works_after_a_restart(stage: Stage) -> None:
 
 
 async def test_a_failed_answer_can_be_given_again(
-    stage: Stage, door: NotingDoor, platform: ChatPlatform
+    stage: Stage, handler: RecordingHandler, platform: ChatPlatform
 ) -> None:
     """One refusal in the wrong moment, and a person never gets an answer."""
     await stage.says("/queue")
-    call = await door.called()
+    call = await handler.called()
     if stage.fail(ChatUnavailable, "send"):
         async with asyncio.timeout(60):
             try:

@@ -59,12 +59,12 @@ class FakeChat:
         self.fail_when: Callable[[str], ChatError | None] = lambda chat: None
         self.refuse: Callable[[Content], ChatError | None] = lambda content: None
         self.asked: list[tuple[float, str]] = []  # every request, refused or not: when, and where
-        self.door: CommandHandler | None = None  # of the platform that runs
+        self.handler: CommandHandler | None = None  # of the platform that runs
         self._numbers = itertools.count(1)
         self._calls = itertools.count(1)
 
-    async def run(self, door: CommandHandler) -> None:
-        self.door = door
+    async def run(self, handler: CommandHandler) -> None:
+        self.handler = handler
         await asyncio.Event().wait()
 
     async def check(self) -> str:

@@ -67,7 +67,7 @@ def _require_words(*told: str) -> None:
 @bounded
 @given(commands, lines, st.booleans())
 def test_typed_calls(command: Command, line: str, model: bool) -> None:
-    """Some line would crash the door, or bring a value out of its bounds to a handler."""
+    """Some line would crash the handler, or bring a value out of its bounds to a handler."""
     try:
         _require_sound(command, parse(command, line, lambda _: model))
     except BadCall as bad:

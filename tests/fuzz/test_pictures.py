@@ -22,7 +22,7 @@ from bot.requests.images import BadPicture
 from queueing.core.errors import Rejected
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import running, tab
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 from tests.fuzz.strangers import EXAMPLES, bounded
 
 PACKAGES = ("queueing", "backends", "bot", "benchmarks")
@@ -95,7 +95,7 @@ async def test_a_page_goes_on_after_broken_pictures(kind: str) -> None:
     """The line would be repeated for ever and all lines behind it would wait."""
     random = Random(kind)
     async with (
-        running(Web(port=0), ScriptedDoor()) as web,
+        running(Web(port=0), ScriptedHandler()) as web,
         tab(web) as page,
         aiohttp.ClientSession(headers={"Origin": web.url.rstrip("/")}) as session,
     ):
@@ -115,7 +115,7 @@ async def test_a_frame_whose_handling_fails_is_answered(monkeypatch: pytest.Monk
         raise RuntimeError("a fault of this machine")
 
     monkeypatch.setattr("bot.platforms.web.calls.Calls.say", fails)
-    async with running(Web(port=0), ScriptedDoor()) as web, tab(web) as page:
+    async with running(Web(port=0), ScriptedHandler()) as web, tab(web) as page:
         key = await page.say("/image cat")
         assert await page.next("refused") == {"type": "refused", "key": key, "reason": "invalid"}
         await page.send(type="suggest", id=1, command="image", param="model", typed="f")

@@ -17,7 +17,7 @@ from bot.platforms.web.tab import FRAMES_BURST
 from bot.platforms.web.wire import FROM_PAGE, MAX_FILES, MAX_TEXT
 from queueing.store import open_database
 from tests.bot.platforms.web.web_client import running, tab
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 from tests.fuzz.strangers import NASTY, bounded, spoiled, texts, values
 
 KEY = "0123456789abcdef"
@@ -61,7 +61,7 @@ async def test_numbers_beyond_all_bounds_are_answered(
         if isinstance(value, int)
         for number in NUMBERS
     ]
-    async with running(Web(port=0, log=log), ScriptedDoor()) as web, tab(web) as page:
+    async with running(Web(port=0, log=log), ScriptedHandler()) as web, tab(web) as page:
         for number, frame in enumerate(whole):
             fresh = {"key": f"{number:016}"} if "key" in frame else {}
             await page.send(**frame | fresh)
@@ -82,7 +82,7 @@ async def test_a_page_survives_what_no_page_sends() -> None:
         "[" * 10_000,
         *(json.dumps({**frame, name: bad}) for frame in FRAMES for name in frame for bad in NASTY),
     ]
-    async with running(Web(port=0), ScriptedDoor()) as web, tab(web) as good:
+    async with running(Web(port=0), ScriptedHandler()) as web, tab(web) as good:
         left = [text.encode(errors="surrogatepass").decode(errors="replace") for text in bad]
         while left:
             async with tab(web) as page:

@@ -58,13 +58,13 @@ class Scene:
 def test_what_is_in_memory_or_on_its_way_is_at_hand() -> None:
     """If this fails prompts stay as they are although the text model has nothing to do."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         assert Scene().holds(FLUX, QWEN).answers()
         loading = Scene(SLOW)
         loading.fleet.loading(SLOW, "studio", expected_s=40.0)
         assert loading.answers("sdxl"), "that load was wanted by somebody else anyway"
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -86,16 +86,16 @@ def test_a_load_for_a_prompt_takes_nobodys_room_or_turn(
 ) -> None:
     """If this fails a picture, or somebody else's, waits for a load it did not ask for."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         assert Scene(text).holds(*held).answers(*wanted) is fits
 
-    run(story())
+    run(scenario())
 
 
 def test_what_leaves_pauses_or_is_away_is_not_at_hand() -> None:
     """If this fails pictures are held for answers that cannot come."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         leaving = Scene().holds(QWEN)
         leaving.fleet.leaving("qwen", "studio")
         assert not leaving.answers()
@@ -110,7 +110,7 @@ def test_what_leaves_pauses_or_is_away_is_not_at_hand() -> None:
             stopped.fleet.paused = stopped.fleet.paused.adding(**paused)
             assert not stopped.answers()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_server_that_keeps_one_model_is_not_asked_for_another() -> None:
@@ -118,9 +118,9 @@ def test_a_server_that_keeps_one_model_is_not_asked_for_another() -> None:
     servers = tuple(replace(spec, max_models=1) for spec in GPU.backends)
     other = replace(QWEN, name="sdxl")
 
-    async def story() -> None:
+    async def scenario() -> None:
         gpu = replace(GPU, backends=servers)
         assert Scene(gpu=gpu).answers()
         assert not Scene(gpu=gpu).holds(other).answers()
 
-    run(story())
+    run(scenario())

@@ -51,7 +51,7 @@ def prompts(installation: Installation, server: str = "comfy") -> list[str]:
 def test_a_paused_model_says_so_and_promises_no_time() -> None:
     """If this fails people are promised a time that nobody knows."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         installation.servers["comfy"].service_s = 20.0
         async with installation.queue() as queue:
@@ -71,13 +71,13 @@ def test_a_paused_model_says_so_and_promises_no_time() -> None:
                 await ended(queue, job, within_s=70)
         assert prompts(installation) == ["a", "b", "c"]
 
-    run(story())
+    run(scenario())
 
 
 def test_people_are_told_at_once_that_their_line_is_paused() -> None:
     """If this fails status messages count down to a start that does not come."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
             await ask(queue, installation, "flux", "a", "b")
@@ -88,13 +88,13 @@ def test_people_are_told_at_once_that_their_line_is_paused() -> None:
             moved = [event for event in installation.events if isinstance(event, LinesMoved)]
             assert any("flux" in event.models for event in moved)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_host_that_is_paused_while_it_loads_ends_its_load_and_starts_nothing() -> None:
     """If this fails a pause cuts a load short, or the loaded model begins to work all the same."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
             await ask(queue, installation, "flux", "a")
@@ -105,13 +105,13 @@ def test_a_host_that_is_paused_while_it_loads_ends_its_load_and_starts_nothing()
             assert prompts(installation) == []
             assert [each.paused for each in queue.hosts()] == [True, False]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_pause_before_the_queue_runs_adds_to_those_of_the_last_run(tmp_path: Path) -> None:
     """If this fails a command that comes early resumes everything that was paused."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts(url=f"sqlite:///{tmp_path}/usher.db")
         async with installation.queue() as queue:
             await queue.pause(model="flux")
@@ -124,13 +124,13 @@ def test_a_pause_before_the_queue_runs_adds_to_those_of_the_last_run(tmp_path: P
             await asyncio.sleep(1)
             assert queue.paused() == both
 
-    run(story())
+    run(scenario())
 
 
 def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
     """If this fails an admin is told of an error while the machines stand still."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
         async with installation.queue(store) as queue:
@@ -141,7 +141,7 @@ def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
             (job,) = await ask(queue, installation, "flux", "a")
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
 def test_an_unknown_host_is_refused(act: Callable[[JobQueue], Awaitable[object]]) -> None:
     """If this fails a typing error is stored and never found again."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
             with pytest.raises(Refused):
@@ -164,7 +164,7 @@ def test_an_unknown_host_is_refused(act: Callable[[JobQueue], Awaitable[object]]
                 await queue.pause(model="fluxx")
             assert queue.paused() == Paused()
 
-    run(story())
+    run(scenario())
 
 
 # ---------------------------------------------------------------- draining
@@ -173,7 +173,7 @@ def test_an_unknown_host_is_refused(act: Callable[[JobQueue], Awaitable[object]]
 def test_draining_waits_for_a_load_under_way_and_for_every_job() -> None:
     """If this fails the memory that was promised is taken a moment later."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
@@ -190,13 +190,13 @@ def test_draining_waits_for_a_load_under_way_and_for_every_job() -> None:
             await ended(queue, job)
         assert not installation.violations
 
-    run(story())
+    run(scenario())
 
 
 def test_two_admins_who_drain_one_host_are_both_told() -> None:
     """If this fails the second one waits for ever."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
@@ -206,13 +206,13 @@ def test_two_admins_who_drain_one_host_are_both_told() -> None:
                 await asyncio.gather(queue.drain("gpu-1"), queue.drain("gpu-1"))
             assert not server.memory
 
-    run(story())
+    run(scenario())
 
 
 def test_a_drain_says_when_a_server_may_still_hold_memory() -> None:
     """If this fails somebody starts a game on a card that is full."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
@@ -223,13 +223,13 @@ def test_a_drain_says_when_a_server_may_still_hold_memory() -> None:
                 await queue.drain("gpu-1")
             assert queue.paused().hosts == {"gpu-1"}
 
-    run(story())
+    run(scenario())
 
 
 def test_a_drain_names_what_must_be_unloaded_by_hand() -> None:
     """If this fails an old LM Studio keeps its model, and we say that it has not."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         store = SqliteStore(await open_database("sqlite://", inline=True))
         backends = installation.connect()
@@ -245,7 +245,7 @@ def test_a_drain_names_what_must_be_unloaded_by_hand() -> None:
         await asyncio.wait([running])
         await store.aclose()
 
-    run(story())
+    run(scenario())
 
 
 # ---------------------------------------------------------------- preloads
@@ -254,19 +254,19 @@ def test_a_drain_names_what_must_be_unloaded_by_hand() -> None:
 def test_a_preload_right_after_the_start_waits_for_the_first_look() -> None:
     """If this fails an admin reads "comfy is down: None" of a server that is well."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
             assert await queue.preload("flux", None) == "comfy"
             assert installation.servers["comfy"].memory == {"flux"}
 
-    run(story())
+    run(scenario())
 
 
 def test_a_preload_on_a_dead_server_fails_as_soon_as_that_is_known() -> None:
     """If this fails an admin waits for ever for a server that is off."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         installation.servers["comfy"].up = False
         async with installation.queue() as queue:
@@ -277,7 +277,7 @@ def test_a_preload_on_a_dead_server_fails_as_soon_as_that_is_known() -> None:
             await asyncio.sleep(60)
             assert not installation.servers["comfy"].loads
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_a_preload_on_a_dead_server_fails_as_soon_as_that_is_known() -> None:
 def test_a_failed_preload_says_why_without_internals(error: Exception, says: What) -> None:
     """If this fails an admin reads a traceback, or the wish stays and loads in a circle."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         installation.servers["comfy"].load_fates = lambda: error
         async with installation.queue() as queue:
@@ -302,13 +302,13 @@ def test_a_failed_preload_says_why_without_internals(error: Exception, says: Wha
             await asyncio.sleep(300)
             assert len(installation.servers["comfy"].loads) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloaded() -> None:
     """If this fails its message says for ever that the model is about to be loaded."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
             await queue.preload("sdxl", "gpu-1")  # fills the card, and stays
@@ -322,13 +322,13 @@ def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloaded() ->
             await asyncio.sleep(60)
             assert "flux" not in installation.servers["comfy"].memory
 
-    run(story())
+    run(scenario())
 
 
 def test_a_preload_avoids_paused_hosts_and_models() -> None:
     """If this fails a preload waits for ever, or takes back a card somebody was given."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
             await queue.pause(host="gpu-1")
@@ -342,7 +342,7 @@ def test_a_preload_avoids_paused_hosts_and_models() -> None:
             with pytest.raises(Refused, match="all_paused"):
                 await queue.preload("sdxl", None)
 
-    run(story())
+    run(scenario())
 
 
 # ---------------------------------------------------------------- a fair share
@@ -351,7 +351,7 @@ def test_a_preload_avoids_paused_hosts_and_models() -> None:
 def test_one_persons_flood_waits_in_the_back_row_and_enters_job_by_job() -> None:
     """If this fails one person's ten jobs stand before everybody else's first."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         server = installation.servers["comfy"]
         limits = Admission(max_in_line=2)
@@ -374,13 +374,13 @@ def test_one_persons_flood_waits_in_the_back_row_and_enters_job_by_job() -> None
                 assert (await ended(queue, job)).state is JobState.COMPLETED
         assert prompts(installation) == ["a0", "a1", "b0", "b1", "a2", "a3", "a4"]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_person_is_told_when_a_job_leaves_their_back_row() -> None:
     """If this fails a message says "in your own back row" of a job that stands in line."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
             await queue.pause(model="sdxl")  # so nothing else moves that line
@@ -397,13 +397,13 @@ def test_a_person_is_told_when_a_job_leaves_their_back_row() -> None:
             standing = (await queue.standings([second]))[second.id]
             assert (standing.back_row, standing.position) == (False, 2)
 
-    run(story())
+    run(scenario())
 
 
 def test_lanes_share_a_model_by_their_weights_and_none_starves() -> None:
     """If this fails a lane costs nothing and gives nothing, or shuts the others out."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
         installation.rules = Rules(lane_weights={"vip": 3, "normal": 2, "relaxed": 1})
         async with installation.queue() as queue:
@@ -419,13 +419,13 @@ def test_lanes_share_a_model_by_their_weights_and_none_starves() -> None:
             mine = [prompt for prompt in prompts(installation) if prompt.startswith(lane)]
             assert mine == sorted(mine)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_job_moved_out_of_the_back_row_runs_next() -> None:
     """If this fails an admin's word holds only for those who are in line already."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
             limits = Admission(max_in_line=1)
@@ -440,7 +440,7 @@ def test_a_job_moved_out_of_the_back_row_runs_next() -> None:
                 await ended(queue, job)
         assert prompts(installation) == ["0", "2", "1"]
 
-    run(story())
+    run(scenario())
 
 
 # ---------------------------------------------------------------- options, history, forgetting
@@ -449,7 +449,7 @@ def test_a_job_moved_out_of_the_back_row_runs_next() -> None:
 def test_options_are_those_of_every_server_that_may_run_the_model() -> None:
     """If this fails an option works or not by the chance of where a job runs."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
             assert queue.options("sdxl") is None
@@ -461,13 +461,13 @@ def test_options_are_those_of_every_server_that_may_run_the_model() -> None:
             with pytest.raises(UnknownModel):
                 queue.options("nothing")
 
-    run(story())
+    run(scenario())
 
 
 def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
     """If this fails the prompt of a deleted picture stays behind in its enhancement."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         store = SqliteStore(await open_database("sqlite://", inline=True))
         async with installation.queue(store) as queue:
@@ -498,13 +498,13 @@ def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
             assert [event.job_ids for event in forgotten] == [{first.id, child.id}]
         await store.aclose()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_running_job_is_forgotten_without_a_trace_on_its_server() -> None:
     """If this fails a server draws on for somebody who is gone, or its late end crashes us."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_hosts()
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
@@ -527,7 +527,7 @@ def test_a_running_job_is_forgotten_without_a_trace_on_its_server() -> None:
             ]
             assert late == []
 
-    run(story())
+    run(scenario())
 
 
 def _forgotten(installation: Installation) -> Forgotten:

@@ -21,7 +21,7 @@ def one_model(**fields: Any) -> Installation:
 def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None:
     """If this fails an operator must restart the bot after every restart of a server."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         server = installation.servers["comfy"]
         server.up = False
@@ -39,7 +39,7 @@ def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None:
             done = await ended(queue, job, within_s=60)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
@@ -48,7 +48,7 @@ def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
     """If this fails an operator looks for the reason in a log that says nothing."""
     caplog.set_level("INFO", "queueing.engine.backend_health")
 
-    async def story() -> None:
+    async def scenario() -> None:
         gpu = host("gpu", "comfy")
         named = replace(gpu.backends[0], url="http://10.0.0.5:8188")
         installation = Installation.of([image_model("flux")], [replace(gpu, backends=(named,))])
@@ -66,13 +66,13 @@ def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
             (back,) = [record.getMessage() for record in caplog.records]
             assert back == "comfy (http://10.0.0.5:8188) is back: fake 1.0"
 
-    run(story())
+    run(scenario())
 
 
 def test_no_end_is_promised_of_work_on_a_server_that_does_not_answer() -> None:
     """If this fails people watch a moment go by while their server is frozen."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         server = installation.servers["comfy"]
         server.service_s = 100.0
@@ -88,13 +88,13 @@ def test_no_end_is_promised_of_work_on_a_server_that_does_not_answer() -> None:
             server.up = True
             assert (await ended(queue, job)).attempt == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_a_dead_server_is_noticed_at_once_and_asked_again_soon() -> None:
     """If this fails jobs are sent to a dead server, or wait long after it is back."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
@@ -107,13 +107,13 @@ def test_a_dead_server_is_noticed_at_once_and_asked_again_soon() -> None:
             assert queue.backends()[0].up
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 def test_a_server_that_accepts_work_and_never_runs_it_is_taken_out() -> None:
     """If this fails a wedged server with healthy HTTP swallows one job after the other."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [image_model("flux", "comfy-1", "comfy-2", timeouts=Timeouts(first_s=30.0))],
             [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
@@ -130,13 +130,13 @@ def test_a_server_that_accepts_work_and_never_runs_it_is_taken_out() -> None:
             await asyncio.sleep(40)
             assert [backend.up for backend in queue.backends()] == [True, True]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
     """If this fails a server taken out by mistake never comes back without a restart."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model(timeouts=Timeouts(first_s=30.0))
         server = installation.servers["comfy"]
         server.wedged = True
@@ -149,14 +149,14 @@ def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
             done = await ended(queue, job)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 3)
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("wedges", [1, 4])
 def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wedges: int) -> None:
     """If this fails its line waits for up to half an hour although somebody restarted it."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model(timeouts=Timeouts(first_s=30.0), max_attempts=10)
         server = installation.servers["comfy"]
         server.wedged = True
@@ -172,7 +172,7 @@ def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wedges: i
             for each in (behind, job):
                 assert (await ended(queue, each, within_s=60)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
@@ -185,7 +185,7 @@ def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
 
     monkeypatch.setattr(FakeBackend, "gone", fault)
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model(timeouts=Timeouts(first_s=30.0))
         server = installation.servers["comfy"]
         server.wedged = True
@@ -196,14 +196,14 @@ def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
             server.wedged = False
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
     assert "waiting for the end of comfy failed" in caplog.text
 
 
 def test_a_model_evicted_by_somebody_else_is_noticed() -> None:
     """If this fails `/models` shows for hours what is not in memory any more."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         async with installation.queue() as queue:
             await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
@@ -212,13 +212,13 @@ def test_a_model_evicted_by_somebody_else_is_noticed() -> None:
             await asyncio.sleep(15)
             assert queue.models()[0].copies == ()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_model_loaded_by_somebody_else_is_used() -> None:
     """If this fails a model an operator loaded by hand is loaded a second time."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
@@ -228,13 +228,13 @@ def test_a_model_loaded_by_somebody_else_is_used() -> None:
             await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
             assert not server.loads
 
-    run(story())
+    run(scenario())
 
 
 def test_an_old_answer_about_memory_changes_nothing() -> None:
     """If this fails a model that has just been loaded is forgotten and loaded again."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         server = installation.servers["comfy"]
         server.load_s, server.service_s, server.answer_s = 4.0, 0.2, 3.0
@@ -245,13 +245,13 @@ def test_an_old_answer_about_memory_changes_nothing() -> None:
             await asyncio.sleep(1)
             assert queue.models()[0].copies
 
-    run(story())
+    run(scenario())
 
 
 def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> None:
     """If this fails a game on the card makes every load fail, or its jobs."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
         installation.memory = FakeProbe(installation.cards)
         card, server = installation.cards["gpu"], installation.servers["comfy"]
@@ -266,13 +266,13 @@ def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> None:
             card.other_mb = 0
             assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 def test_idle_copies_make_way_for_other_programs() -> None:
     """If this fails idle models keep the card full while a person's game stutters."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy", margin=0.8)]
         )
@@ -287,13 +287,13 @@ def test_idle_copies_make_way_for_other_programs() -> None:
             await asyncio.sleep(30)
             assert len(installation.servers["comfy"].memory) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None:
     """If this fails a remote card's memory is never looked at."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
         installation.servers["comfy"].tells_memory = True
         installation.cards["gpu"].other_mb = 15000
@@ -302,13 +302,13 @@ def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None:
             await asyncio.sleep(60)
             assert not installation.servers["comfy"].loads
 
-    run(story())
+    run(scenario())
 
 
 def test_a_server_gone_for_good_frees_its_card_for_its_neighbours() -> None:
     """If this fails a crashed ComfyUI keeps a card's memory from the LM Studio beside it."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [
                 image_model("flux", "comfy", vram_mb=16000),
@@ -325,4 +325,4 @@ def test_a_server_gone_for_good_frees_its_card_for_its_neighbours() -> None:
             assert (await ended(queue, job, within_s=180)).state is JobState.COMPLETED
             assert JobEvent.FAIL not in installation.history(job.id)
 
-    run(story())
+    run(scenario())

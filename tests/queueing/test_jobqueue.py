@@ -1,4 +1,4 @@
-"""The front door of the queue, with everything behind it, in virtual time."""
+"""The front handler of the queue, with everything behind it, in virtual time."""
 
 import asyncio
 from dataclasses import replace
@@ -31,7 +31,7 @@ def two_models() -> Installation:
 def test_a_job_is_loaded_for_run_and_completed() -> None:
     """If this fails nothing works: accept, load, start, complete, in that order."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
         async with installation.queue() as queue:
             job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
@@ -45,7 +45,7 @@ def test_a_job_is_loaded_for_run_and_completed() -> None:
         assert any(isinstance(event, Progressed) for event in installation.events)
         assert not installation.violations
 
-    run(story())
+    run(scenario())
 
 
 # ------------------------------------------------------------ accepting
@@ -54,7 +54,7 @@ def test_a_job_is_loaded_for_run_and_completed() -> None:
 def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
     """If this fails a typing error becomes a job that nobody can run."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             with pytest.raises(UnknownModel) as refusal:
@@ -62,13 +62,13 @@ def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
             assert refusal.value.nearest == ("flux",)
             assert not await queue.open_jobs()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
     """If this fails pictures are sent to models that ignore or choke on them."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         text_only = replace(image_model("llm"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
         installation = Installation.of([text_only, image_model("flux")], [host("gpu", "comfy")])
         chat = Chat(messages=(ChatMessage(role="user", text="what is this?", pictures=(0,)),))
@@ -84,25 +84,25 @@ def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
                     installation.new("flux", "like this", files=(PICTURE,)), limits=NO_LIMITS
                 )
 
-    run(story())
+    run(scenario())
 
 
 def test_a_model_no_host_can_hold_is_refused() -> None:
     """If this fails a job waits for ever for memory that does not exist."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of([image_model("huge", vram_mb=80000)], [host("gpu", "comfy")])
         async with installation.queue() as queue:
             with pytest.raises(Refused):
                 await queue.submit(installation.new("huge", "cat"), limits=NO_LIMITS)
 
-    run(story())
+    run(scenario())
 
 
 def test_an_alias_names_the_same_line() -> None:
     """If this fails one model has two lines and order between them is lost."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [image_model("flux", aliases=("f",))], [host("gpu", "comfy")]
         )
@@ -110,13 +110,13 @@ def test_an_alias_names_the_same_line() -> None:
             job = await queue.submit(installation.new("F", "cat"), limits=NO_LIMITS)
             assert job.model == "flux"
 
-    run(story())
+    run(scenario())
 
 
 def test_a_redelivered_request_is_the_job_it_made_before() -> None:
     """If this fails a chat platform's second delivery draws a second picture."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             new = installation.new("flux", "cat")
@@ -124,13 +124,13 @@ def test_a_redelivered_request_is_the_job_it_made_before() -> None:
             second = await queue.submit(new, limits=NO_LIMITS)
             assert first.id == second.id
 
-    run(story())
+    run(scenario())
 
 
 def test_a_models_own_limit_bounds_its_line() -> None:
     """If this fails a line grows without end although the configuration bounds it."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of([image_model("flux", max_waiting=2)], [host("gpu", "comfy")])
         installation.servers["comfy"].up = False
         async with installation.queue() as queue:
@@ -140,13 +140,13 @@ def test_a_models_own_limit_bounds_its_line() -> None:
                 await queue.submit(installation.new("flux", "c"), limits=NO_LIMITS)
             assert refusal.value.scope == "line"
 
-    run(story())
+    run(scenario())
 
 
 def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
     """If this fails models a server gains need a restart, or overwrite configured ones."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             configured = queue.catalog.models["flux"]
@@ -156,7 +156,7 @@ def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
             job = await queue.submit(installation.new("new", "cat"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 # ------------------------------------------------------------ cancelling
@@ -165,7 +165,7 @@ def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
 def test_a_waiting_job_can_be_cancelled() -> None:
     """If this fails people cannot take back what has not begun."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
@@ -177,14 +177,14 @@ def test_a_waiting_job_can_be_cancelled() -> None:
             assert await queue.cancel(job.id) == cancelled
             assert await queue.cancel(4711) is None
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("offloads", [False, True])
 def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(*, offloads: bool) -> None:
     """If this fails a job waits for ever for room there will never be, or is refused for nothing."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         gpu = host("gpu", "comfy", vram_mb=8000)
         gpu = replace(gpu, backends=(replace(gpu.backends[0], offloads=offloads),))
         installation = Installation.of([image_model("flux", vram_mb=16000)], [gpu])
@@ -197,13 +197,13 @@ def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(*, offl
                 return
             assert (await ended(queue, await submitting)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
     """If this fails a first large picture is "done now" for minutes, and so are those behind it."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [image_model("flux", service_s=5.0)], [host("gpu", "comfy", serial=True)]
         )
@@ -222,13 +222,13 @@ def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
             assert later is not None
             assert later > done_at
 
-    run(story())
+    run(scenario())
 
 
 def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
     """If this fails whoever asks as a job starts sees no time, and so does all the line for a while."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy")])
         async with installation.queue() as queue:
             await ended(
@@ -248,13 +248,13 @@ def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
                 assert (await queue.standings([behind]))[behind.id].done_at is not None
                 await ended(queue, behind)
 
-    run(story())
+    run(scenario())
 
 
 def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
     """If this fails a card goes on drawing what nobody wants while others wait."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
         server = installation.servers["comfy"]
         server.service_s = 1000.0
@@ -269,14 +269,14 @@ def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
             assert done.state is JobState.COMPLETED
             assert installation.history(job.id) == [None, JobEvent.START, JobEvent.CANCEL]
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize("turns", range(12))
 def test_a_cancel_that_meets_the_start_leaves_nothing_running(turns: int) -> None:
     """If this fails a cancel at the wrong moment leaves a server at work for nobody."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
         server = installation.servers["comfy"]
         server.service_s = 1000.0
@@ -294,20 +294,20 @@ def test_a_cancel_that_meets_the_start_leaves_nothing_running(turns: int) -> Non
             assert installation.history(job.id)[-1] is JobEvent.CANCEL
             assert not any(model.running for model in queue.models())
 
-    run(story())
+    run(scenario())
 
 
 def test_a_cancel_that_comes_too_late_returns_the_completed_job() -> None:
     """If this fails a finished picture is thrown away, or the person is told a lie."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert await queue.cancel(job.id) == done
 
-    run(story())
+    run(scenario())
 
 
 # ------------------------------------------------------------ reporting
@@ -316,7 +316,7 @@ def test_a_cancel_that_comes_too_late_returns_the_completed_job() -> None:
 def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
     """If this fails the status message lies about whose turn it is, or why it takes so long."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         installation.servers["comfy"].service_s = 20.0
         async with installation.queue() as queue:
@@ -343,13 +343,13 @@ def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
             done = await ended(queue, jobs[0])
             assert (await queue.standings([done]))[done.id].shown == "completed"
 
-    run(story())
+    run(scenario())
 
 
 def test_a_job_in_the_back_row_has_no_place_in_line() -> None:
     """If this fails one person's tenth job looks as if it were next."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         limits = replace(NO_LIMITS, max_in_line=1)
         async with installation.queue() as queue:
@@ -359,13 +359,13 @@ def test_a_job_in_the_back_row_has_no_place_in_line() -> None:
             assert standing.back_row
             assert standing.shown == "pending"
 
-    run(story())
+    run(scenario())
 
 
 def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses() -> None:
     """If this fails one message that is a moment behind keeps all others from being brought up to date."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             await queue.pause(model="flux")
@@ -380,13 +380,13 @@ def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses(
             assert standings[first.id].position is None
             assert standings[second.id].position == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_listeners_learn_when_a_line_moves() -> None:
     """If this fails status messages show yesterday's position."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             for prompt in ("a", "b"):
@@ -396,13 +396,13 @@ def test_listeners_learn_when_a_line_moves() -> None:
             assert moves
             assert all(event.models == {"flux"} for event in moves)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
     """If this fails one bug in the presenter stops the queue."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
 
@@ -413,14 +413,14 @@ def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixtur
             job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
     assert "a listener failed" in caplog.text
 
 
 def test_models_and_backends_tell_what_is_where() -> None:
     """If this fails `/models` and `/queue` show another installation than this one."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         installation.servers["comfy"].service_s = 30.0
         async with installation.queue() as queue:
@@ -438,7 +438,7 @@ def test_models_and_backends_tell_what_is_where() -> None:
             (backend,) = queue.backends()
             assert (backend.name, backend.up, backend.description) == ("comfy", True, "fake 1.0")
 
-    run(story())
+    run(scenario())
 
 
 # ------------------------------------------------------------ in real time

@@ -42,7 +42,7 @@ def one_after_another(errors: Sequence[Exception | None]) -> Callable[[], Except
 def test_all_who_wait_share_one_load() -> None:
     """If this fails each waiting job loads a copy of its own."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             jobs = [
@@ -53,13 +53,13 @@ def test_all_who_wait_share_one_load() -> None:
                 await ended(queue, job)
             assert len(installation.servers["comfy"].loads) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_a_load_waits_until_the_memory_is_really_free() -> None:
     """If this fails a load begins while the last model's memory is still taken, and crashes."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         card, server = installation.cards["gpu"], installation.servers["comfy"]
         installation.memory = FakeProbe(installation.cards)
@@ -73,13 +73,13 @@ def test_a_load_waits_until_the_memory_is_really_free() -> None:
             assert loaded_at - unloaded_at >= 7.0
             assert not card.violations
 
-    run(story())
+    run(scenario())
 
 
 def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
     """If this fails a fragmented card fails loads that would fit an empty one."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [image_model("flux"), image_model("sdxl"), image_model("tiny", vram_mb=100)],
             [host("gpu", "comfy", "other")],
@@ -93,13 +93,13 @@ def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
             assert [model for _, model in server.loads] == ["tiny", "flux", "flux"]
             assert "tiny" in {model for _, model in server.unloads}
 
-    run(story())
+    run(scenario())
 
 
 def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None:
     """If this fails a broken model crashes its server in a tight loop, or its jobs wait for ever."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         server = installation.servers["comfy"]
         server.load_fates = lambda: Unavailable("it crashed") if server.broken else None
@@ -120,13 +120,13 @@ def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None
             again = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
             assert (await ended(queue, again)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
     """If this fails memory stays taken by a copy nobody knows of."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [image_model("flux", timeouts=Timeouts(load_s=50.0))], [host("gpu", "comfy")]
         )
@@ -144,13 +144,13 @@ def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
             assert model.reason.why is Blocked.LOAD_PAUSE
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 def test_a_backend_that_cannot_serve_a_model_is_not_asked_again() -> None:
     """If this fails one wrong setting keeps a model from the host where it would work."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [image_model("flux", "comfy-1", "comfy-2")],
             [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
@@ -164,13 +164,13 @@ def test_a_backend_that_cannot_serve_a_model_is_not_asked_again() -> None:
             assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
             assert len(installation.servers["comfy-1"].loads) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
     """If this fails people wait for a model whose configuration can never work."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         installation.servers["comfy"].load_fates = lambda: BadModel("models.flux.workflow: no file")
         async with installation.queue() as queue:
@@ -179,13 +179,13 @@ def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
             with pytest.raises(Refused):
                 await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() -> None:
     """If this fails `vram_mb: auto` overfills the card, or keeps it empty for ever."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [image_model("flux", vram_mb=None), image_model("sdxl")], [host("gpu", "comfy")]
         )
@@ -199,13 +199,13 @@ def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() -> Non
             await ended(queue, await queue.submit(installation.new("sdxl", "c"), limits=NO_LIMITS))
             assert server.memory == {"flux", "sdxl"}
 
-    run(story())
+    run(scenario())
 
 
 def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
     """If this fails a crash during a load leaves memory taken that no restart knows of."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
         async with installation.queue(store) as queue:
@@ -217,13 +217,13 @@ def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
             store.failing = set()
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 def test_what_could_not_work_is_tried_again_after_a_while() -> None:
     """If this fails mending a server's files means restarting the bot as well."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         server = installation.servers["comfy"]
         server.load_fates = one_after_another([BadModel("models.flux.workflow: no file")])
@@ -234,7 +234,7 @@ def test_what_could_not_work_is_tried_again_after_a_while() -> None:
             again = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
             assert (await ended(queue, again)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 # ------------------------------------------------------------ preload and unload
@@ -243,7 +243,7 @@ def test_what_could_not_work_is_tried_again_after_a_while() -> None:
 def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> None:
     """If this fails an admin's preload is evicted by the next job of another model."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             assert await queue.preload("flux", None) == "comfy"
@@ -257,13 +257,13 @@ def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> None:
             assert list(await queue.unload("flux", None)) == ["comfy"]
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 def test_a_preload_that_fails_says_so_and_leaves_no_pin() -> None:
     """If this fails an admin is told nothing, or a broken model is loaded for ever."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
         async with installation.queue() as queue:
@@ -277,13 +277,13 @@ def test_a_preload_that_fails_says_so_and_leaves_no_pin() -> None:
             with pytest.raises(Refused):
                 await queue.preload("flux", "no such host")
 
-    run(story())
+    run(scenario())
 
 
 def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
     """If this fails `/unload` cuts somebody's picture short, or never happens on a busy model."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = two_models()
         server = installation.servers["comfy"]
         server.service_s = 50.0
@@ -299,13 +299,13 @@ def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
             assert server.memory == set()
             assert not installation.violations
 
-    run(story())
+    run(scenario())
 
 
 def test_an_unload_that_frees_everything_spares_running_neighbours() -> None:
     """If this fails freeing one ComfyUI model kills another one's running picture."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy")]
         )
@@ -322,13 +322,13 @@ def test_an_unload_that_frees_everything_spares_running_neighbours() -> None:
             await asyncio.sleep(1)
             assert server.memory == set()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_model_that_loads_nothing_evicts_nothing_and_is_always_there() -> None:
     """If this fails every picture made larger costs two loads of the model that drew it."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         gpu = host("gpu", "comfy", serial=True)
         gpu = replace(gpu, backends=tuple(replace(b, max_models=1) for b in gpu.backends))
         models = [image_model("flux", vram_mb=16000), image_model("lens", vram_mb=16000)]
@@ -346,4 +346,4 @@ def test_a_model_that_loads_nothing_evicts_nothing_and_is_always_there() -> None
         assert [model for _, model in server.unloads] == ["flux"]
         assert not installation.violations
 
-    run(story())
+    run(scenario())

@@ -47,7 +47,7 @@ def places(standings: Mapping[int, Standing], model: str) -> list[tuple[int, int
 def test_places_are_one_order_and_jobs_start_in_it(seed: int) -> None:
     """Broken: three people are #1 of one line, or a later one starts first."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         rng = random.Random(seed)
         world = installation(rng)
         async with world.queue() as queue:
@@ -68,7 +68,7 @@ def test_places_are_one_order_and_jobs_start_in_it(seed: int) -> None:
                     check_starts(world, line, model)
             assert {world.history(job.id)[-1] for job in jobs} == {JobEvent.COMPLETE}
 
-    run(story())
+    run(scenario())
 
 
 def check_starts(world: Installation, line: list[int], model: str) -> None:
@@ -80,7 +80,7 @@ def check_starts(world: Installation, line: list[int], model: str) -> None:
 def test_somebody_with_precedence_raises_a_place_and_is_counted() -> None:
     """Broken: a place rises and nothing says why."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
         async with world.queue() as queue:
             await queue.pause(model="flux")
@@ -95,4 +95,4 @@ def test_somebody_with_precedence_raises_a_place_and_is_counted() -> None:
             after = (await queue.standings([waiting]))[waiting.id]
             assert (after.position, after.overtaken) == (2, 1)
 
-    run(story())
+    run(scenario())

@@ -44,7 +44,7 @@ def fates(**by_prompt: list[Fate]) -> Callable[[Work], Fate]:
 def test_the_next_job_runs_while_the_last_ones_output_is_fetched() -> None:
     """If this fails the card idles during every download."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
         async with installation.queue() as queue:
             jobs = [
@@ -59,13 +59,13 @@ def test_the_next_job_runs_while_the_last_ones_output_is_fetched() -> None:
         # The fake serves for 5 s and brings the output 0.5 s later.
         assert 5.0 <= second - first < 5.4
 
-    run(story())
+    run(scenario())
 
 
 def test_a_lost_connection_while_fetching_does_not_draw_again() -> None:
     """If this fails a hiccup after ten minutes of work throws the work away."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         server = installation.servers["comfy"]
         server.fetch_errors.extend([Unavailable("reset"), Unavailable("reset")])
@@ -74,13 +74,13 @@ def test_a_lost_connection_while_fetching_does_not_draw_again() -> None:
             assert (await ended(queue, job)).state is JobState.COMPLETED
             assert server.finished["cat"] == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_a_refusal_of_the_server_is_told_to_the_person() -> None:
     """If this fails people read internals, or nothing, when a server refuses their request."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         refusal = Rejected("400 bad sampler", problem=problem(What.NOT_TAKEN, field="steps"))
         installation.servers["comfy"].fates = fates(cat=[Fate(error=refusal)])
@@ -91,13 +91,13 @@ def test_a_refusal_of_the_server_is_told_to_the_person() -> None:
             assert Problem.read(done.error or "") == refusal.problem
             assert done.attempt == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_a_fault_of_ours_fails_one_job_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
     """If this fails one bug in an adapter stops the bot for everybody."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         installation.servers["comfy"].fates = fates(cat=[Fate(error=KeyError("secret"))])
         async with installation.queue() as queue:
@@ -107,7 +107,7 @@ def test_a_fault_of_ours_fails_one_job_and_nothing_else(caplog: pytest.LogCaptur
             assert (done.state, done.error) == (JobState.FAILED, problem(What.BUG).code())
             assert (await ended(queue, good)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
     assert f"job {1}" in caplog.text
     assert "KeyError" in caplog.text
 
@@ -122,7 +122,7 @@ def test_a_fault_of_ours_fails_one_job_and_nothing_else(caplog: pytest.LogCaptur
 def test_a_server_that_falls_silent_is_given_up(timeouts: Timeouts, longest_s: float) -> None:
     """If this fails a hanging server keeps a job and its slot for ever."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model(timeouts=timeouts, max_attempts=1)
         server = installation.servers["comfy"]
         server.fates = fates(cat=[Fate(service_s=1e9)])
@@ -135,13 +135,13 @@ def test_a_server_that_falls_silent_is_given_up(timeouts: Timeouts, longest_s: f
             assert done.finished_at - done.started_at < longest_s
             assert server.cancelled == ["cat"]
 
-    run(story())
+    run(scenario())
 
 
 def test_signs_of_progress_keep_a_long_job_alive() -> None:
     """If this fails every job longer than the idle limit is killed however well it goes."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model(timeouts=Timeouts(first_s=30.0, idle_s=20.0, total_s=None))
         server = installation.servers["comfy"]
         server.service_s = 300.0
@@ -151,13 +151,13 @@ def test_signs_of_progress_keep_a_long_job_alive() -> None:
             done = await ended(queue, job)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_model_somebody_else_unloaded_is_loaded_again_and_the_job_keeps_its_attempt() -> None:
     """If this fails people pay for what another program does to the card."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         server = installation.servers["comfy"]
         server.fates = fates(cat=[Fate(error=NotLoaded("evicted"))])
@@ -168,13 +168,13 @@ def test_a_model_somebody_else_unloaded_is_loaded_again_and_the_job_keeps_its_at
             assert len(server.loads) == 2
             assert JobEvent.RELEASE in installation.history(job.id)
 
-    run(story())
+    run(scenario())
 
 
 def test_out_of_memory_while_running_makes_room_before_the_next_attempt() -> None:
     """If this fails the same job meets the same full card until its attempts are used up."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy")]
         )
@@ -188,7 +188,7 @@ def test_out_of_memory_while_running_makes_room_before_the_next_attempt() -> Non
             assert (done.state, done.attempt) == (JobState.COMPLETED, 2)
             assert "sdxl" in {model for _, model in server.unloads}
 
-    run(story())
+    run(scenario())
 
 
 # ------------------------------------------------------------ servers that die
@@ -197,7 +197,7 @@ def test_out_of_memory_while_running_makes_room_before_the_next_attempt() -> Non
 def test_one_killer_among_three_is_found_and_the_others_pay_nothing() -> None:
     """If this fails a job that crashes its server takes its neighbours' attempts with it."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model(parallel=4)
         server = installation.servers["comfy"]
         server.service_s = 20.0
@@ -215,13 +215,13 @@ def test_one_killer_among_three_is_found_and_the_others_pay_nothing() -> None:
             assert (done[prompt].state, done[prompt].attempt) == (JobState.COMPLETED, 1)
         assert 10 - len(killer) == 4, "once beside others, then three times alone"
 
-    run(story())
+    run(scenario())
 
 
 def test_a_killer_takes_no_attempt_of_the_job_whose_result_is_being_fetched() -> None:
     """If this fails whoever is drawn before a request that kills the server fails with it."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
         installation.servers["comfy"].fates = fates(killer=[Fate(service_s=0.1, crash=True)] * 10)
         async with installation.queue() as queue:
@@ -233,13 +233,13 @@ def test_a_killer_takes_no_attempt_of_the_job_whose_result_is_being_fetched() ->
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
             assert (await ended(queue, killer)).state is JobState.FAILED
 
-    run(story())
+    run(scenario())
 
 
 def test_a_dead_servers_jobs_run_elsewhere() -> None:
     """If this fails everybody waits for one machine although another could do the work."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [image_model("flux", "comfy-1", "comfy-2")],
             [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
@@ -251,13 +251,13 @@ def test_a_dead_servers_jobs_run_elsewhere() -> None:
             done = await ended(queue, job, within_s=120)
             assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
 
-    run(story())
+    run(scenario())
 
 
 def test_a_broken_connection_to_a_living_server_does_not_draw_twice() -> None:
     """If this fails work a server still does for a suspect is sent to it a second time."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model(parallel=2)
         server = installation.servers["comfy"]
         server.service_s = 60.0
@@ -273,7 +273,7 @@ def test_a_broken_connection_to_a_living_server_does_not_draw_twice() -> None:
             assert set(server.finished.values()) == {1}
             assert len(server.starts) == 2
 
-    run(story())
+    run(scenario())
 
 
 # ------------------------------------------------------------ a database that fails
@@ -282,7 +282,7 @@ def test_a_broken_connection_to_a_living_server_does_not_draw_twice() -> None:
 def test_finished_work_waits_for_a_full_disk(caplog: pytest.LogCaptureFixture) -> None:
     """If this fails a full disk throws away pictures people waited for."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
         async with installation.queue(store) as queue:
@@ -296,14 +296,14 @@ def test_finished_work_waits_for_a_full_disk(caplog: pytest.LogCaptureFixture) -
             assert done.state is JobState.COMPLETED
             assert installation.servers["comfy"].finished["cat"] == 1
 
-    run(story())
+    run(scenario())
     assert "not stored yet" in caplog.text
 
 
 def test_a_stop_is_not_held_up_by_a_broken_database() -> None:
     """If this fails the bot cannot be stopped while its disk is full."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
         async with installation.queue(store) as queue:
@@ -314,4 +314,4 @@ def test_a_stop_is_not_held_up_by_a_broken_database() -> None:
             began = asyncio.get_running_loop().time()
         assert asyncio.get_running_loop().time() - began <= installation.grace_s + 1
 
-    run(story())
+    run(scenario())

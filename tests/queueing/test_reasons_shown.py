@@ -70,10 +70,10 @@ def test_what_a_reason_names_as_first_does_come_first(seed: int) -> None:
     told: list[tuple[float, Reason]] = []
     world = installation()
 
-    async def story() -> list[Begun]:
+    async def scenario() -> list[Begun]:
         return await crowd(world, random.Random(seed), told)
 
-    starts = run(story())
+    starts = run(scenario())
     kinds = {reason.why for _, reason in told}
     assert Blocked.OTHERS_FIRST in kinds
     for at, reason in told:

@@ -69,7 +69,7 @@ async def end_of(queue: JobQueue, job_id: int, **within: float) -> Job:
 def test_waiting_jobs_keep_their_order_over_a_restart(tmp_path: Path) -> None:
     """If this fails a restart lets late comers pass those who waited."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         await submitted(installation, "a", "b", "c")
         async with installation.queue() as queue:
@@ -82,13 +82,13 @@ def test_waiting_jobs_keep_their_order_over_a_restart(tmp_path: Path) -> None:
             await asyncio.sleep(5)
             assert not await queue.open_jobs()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_job_that_still_runs_is_watched_again(tmp_path: Path) -> None:
     """If this fails a crash of the bot throws away what a server is drawing."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation, job_id = await left_running(tmp_path, service_s=100.0)
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
@@ -99,13 +99,13 @@ def test_a_job_that_still_runs_is_watched_again(tmp_path: Path) -> None:
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
             assert len(server.starts) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_what_finished_while_we_were_away_is_fetched_and_reported(tmp_path: Path) -> None:
     """If this fails a picture that is done is drawn again, or never delivered."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation, job_id = await left_running(tmp_path)
         server = installation.servers["comfy"]
         await until(lambda: server.finished["cat"])
@@ -118,13 +118,13 @@ def test_what_finished_while_we_were_away_is_fetched_and_reported(tmp_path: Path
             await queue.acknowledge(job)
             assert not await queue.unacknowledged()
 
-    run(story())
+    run(scenario())
 
 
 def test_a_job_the_server_has_forgotten_runs_again(tmp_path: Path) -> None:
     """If this fails a job is lost when bot and server restart together."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation, job_id = await left_running(tmp_path)
         server = installation.servers["comfy"]
         server.die(restart_s=5.0)
@@ -132,7 +132,7 @@ def test_a_job_the_server_has_forgotten_runs_again(tmp_path: Path) -> None:
             done = await end_of(queue, job_id)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
 
-    run(story())
+    run(scenario())
 
 
 async def bring_everything_down(installation: Installation, job_id: int, times: int) -> None:
@@ -151,7 +151,7 @@ async def bring_everything_down(installation: Installation, job_id: int, times: 
 def test_a_job_is_not_blamed_for_our_restarts(tmp_path: Path) -> None:
     """If this fails a few restarts in a row fail whoever's request ran, and its work is lost."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         (job_id,) = await submitted(installation, "cat")
         await bring_everything_down(installation, job_id, 5)
@@ -159,13 +159,13 @@ def test_a_job_is_not_blamed_for_our_restarts(tmp_path: Path) -> None:
             done = await end_of(queue, job_id)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_job_that_ends_with_every_run_of_ours_fails_some_day(tmp_path: Path) -> None:
     """If this fails a job that brings everything down does so at every restart, for ever."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         (job_id,) = await submitted(installation, "cat")
         await bring_everything_down(installation, job_id, LOST_MOST)
@@ -174,13 +174,13 @@ def test_a_job_that_ends_with_every_run_of_ours_fails_some_day(tmp_path: Path) -
             assert done.state is JobState.FAILED
             assert done.error
 
-    run(story())
+    run(scenario())
 
 
 def test_a_recovered_job_occupies_its_slot(tmp_path: Path) -> None:
     """If this fails a restart sends a second job to a server that does one thing at a time."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         server = installation.servers["comfy"]
         server.slots, server.service_s = 1, 50.0
@@ -192,13 +192,13 @@ def test_a_recovered_job_occupies_its_slot(tmp_path: Path) -> None:
             await until(lambda: len(server.finished) == 2)
         assert not installation.violations
 
-    run(story())
+    run(scenario())
 
 
 def test_a_model_that_is_loaded_already_is_not_loaded_again(tmp_path: Path) -> None:
     """If this fails every restart costs each model a load, or fills the card twice."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         async with installation.queue() as queue:
             await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
@@ -210,13 +210,13 @@ def test_a_model_that_is_loaded_already_is_not_loaded_again(tmp_path: Path) -> N
                 )
         assert len(installation.servers["comfy"].loads) == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_a_server_that_only_forgot_is_no_failed_load(tmp_path: Path) -> None:
     """After a restart of both people read "loading flux failed, next try …", and waited for it."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         server = installation.servers["comfy"]
         server.tells_loaded = False
@@ -235,13 +235,13 @@ def test_a_server_that_only_forgot_is_no_failed_load(tmp_path: Path) -> None:
         assert Blocked.LOAD_PAUSE not in seen
         assert Blocked.RETRY_PAUSE not in seen
 
-    run(story())
+    run(scenario())
 
 
 def test_a_load_cut_off_by_a_kill_does_not_overfill_the_card(tmp_path: Path) -> None:
     """If this fails a load that goes on after a crash and the next one meet on one card."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         server = installation.servers["comfy"]
         (job_id,) = await submitted(installation, "a")
@@ -252,13 +252,13 @@ def test_a_load_cut_off_by_a_kill_does_not_overfill_the_card(tmp_path: Path) -> 
             await until(lambda: server.finished["b"])
         assert not installation.violations
 
-    run(story())
+    run(scenario())
 
 
 def test_pins_survive_a_restart(tmp_path: Path) -> None:
     """If this fails what an admin preloaded is gone after the next update of the bot."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         async with installation.queue() as queue:
             await queue.preload("sdxl", None)
@@ -269,26 +269,26 @@ def test_pins_survive_a_restart(tmp_path: Path) -> None:
             await asyncio.sleep(1)
             assert [copy.pinned for copy in queue.models()[1].copies] == [True]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_model_configured_to_be_preloaded_is_loaded_and_pinned() -> None:
     """If this fails `preload: true` does nothing."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of([image_model("eye", preload=True)], [host("gpu", "comfy")])
         async with installation.queue() as queue:
             await until(lambda: installation.servers["comfy"].memory == {"eye"}, within_s=60)
             await asyncio.sleep(1)
             assert [copy.pinned for copy in queue.models()[0].copies] == [True]
 
-    run(story())
+    run(scenario())
 
 
 def test_learned_times_survive_a_restart(tmp_path: Path) -> None:
     """If this fails every restart makes the shown times wrong again."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         installation.servers["comfy"].service_s = 77.0
         async with installation.queue() as queue:
@@ -298,13 +298,13 @@ def test_learned_times_survive_a_restart(tmp_path: Path) -> None:
             await asyncio.sleep(1)
             assert queue.models()[0].service_s == pytest.approx(77.0, abs=1.0)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_learned_size_survives_a_restart_until_it_is_measured_again(tmp_path: Path) -> None:
     """If this fails a model of unknown size takes a card alone again after every restart."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         models = [image_model("flux", vram_mb=None), image_model("sdxl")]
         installation = Installation.of(
             models, [host("gpu", "comfy")], url=f"sqlite:///{tmp_path / 'usher.db'}"
@@ -325,13 +325,13 @@ def test_a_learned_size_survives_a_restart_until_it_is_measured_again(tmp_path: 
                 await asyncio.sleep(1)
                 assert queue.models()[0].vram_mb == mb
 
-    run(story())
+    run(scenario())
 
 
 def test_a_job_cancelled_as_we_died_does_not_run_on(tmp_path: Path) -> None:
     """If this fails a server draws for nobody while others wait for it."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation, job_id = await left_running(tmp_path, service_s=500.0)
         server = installation.servers["comfy"]
         store = SqliteStore(await open_database(installation.url, inline=True))
@@ -345,7 +345,7 @@ def test_a_job_cancelled_as_we_died_does_not_run_on(tmp_path: Path) -> None:
             assert not server.running
             assert await queue.unacknowledged()
 
-    run(story())
+    run(scenario())
 
 
 def test_jobs_of_a_model_that_left_the_configuration_say_so_and_go_on_when_it_is_back(
@@ -353,7 +353,7 @@ def test_jobs_of_a_model_that_left_the_configuration_say_so_and_go_on_when_it_is
 ) -> None:
     """If this fails people wait for a model that is gone and are not told why."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         (job_id,) = await submitted(installation, "cat")
         whole = installation.catalog
@@ -368,7 +368,7 @@ def test_jobs_of_a_model_that_left_the_configuration_say_so_and_go_on_when_it_is
             (job,) = await queue.open_jobs()
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 # ------------------------------------------------------------ stopping in order
@@ -377,14 +377,14 @@ def test_jobs_of_a_model_that_left_the_configuration_say_so_and_go_on_when_it_is
 def test_a_stop_waits_for_jobs_that_end_in_time(tmp_path: Path) -> None:
     """If this fails every stop wastes the last seconds of nearly finished work."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         async with installation.queue() as queue:
             job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: installation.servers["comfy"].running)
         assert installation.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
 
-    run(story())
+    run(scenario())
 
 
 async def stopped_while_running(installation: Installation, *, times: int = 1) -> Job:
@@ -406,7 +406,7 @@ async def stopped_while_running(installation: Installation, *, times: int = 1) -
 def test_a_stop_leaves_long_jobs_to_their_server(tmp_path: Path, stops: int) -> None:
     """If this fails every stop and start of the bot begins long pictures again."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         server = installation.servers["comfy"]
         job = await stopped_while_running(installation, times=stops)
@@ -419,13 +419,13 @@ def test_a_stop_leaves_long_jobs_to_their_server(tmp_path: Path, stops: int) -> 
         assert JobEvent.RELEASE not in installation.history(job.id)
         assert not installation.violations
 
-    run(story())
+    run(scenario())
 
 
 def test_a_stop_in_the_middle_of_a_start_leaves_jobs_to_their_server(tmp_path: Path) -> None:
     """If this fails two restarts in a row throw away what a server is drawing."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         server = installation.servers["comfy"]
         job = await stopped_while_running(installation)
@@ -438,13 +438,13 @@ def test_a_stop_in_the_middle_of_a_start_leaves_jobs_to_their_server(tmp_path: P
             assert (await ended(queue, job)).state is JobState.COMPLETED
         assert [prompt for _, _, prompt in server.starts] == ["a"]
 
-    run(story())
+    run(scenario())
 
 
 def test_a_stop_returns_jobs_to_their_place_where_servers_keep_nothing(tmp_path: Path) -> None:
     """If this fails stopping the bot costs people their place, an attempt or the job."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         server = installation.servers["comfy"]
         server.remembers = False
@@ -456,13 +456,13 @@ def test_a_stop_returns_jobs_to_their_place_where_servers_keep_nothing(tmp_path:
             assert (done.state, done.attempt, done.sendings) == (JobState.COMPLETED, 1, 2)
         assert not installation.violations  # among them: one id sent twice
 
-    run(story())
+    run(scenario())
 
 
 def test_a_job_cancelled_while_the_bot_is_away_is_stopped_on_its_server(tmp_path: Path) -> None:
     """If this fails a server draws to its end what nobody wants any more."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         server = installation.servers["comfy"]
         job = await stopped_while_running(installation)
@@ -471,13 +471,13 @@ def test_a_job_cancelled_while_the_bot_is_away_is_stopped_on_its_server(tmp_path
             await until(lambda: server.cancelled)
         assert not server.running
 
-    run(story())
+    run(scenario())
 
 
 def test_what_a_server_finished_during_a_stop_is_fetched_by_the_next_start(tmp_path: Path) -> None:
     """If this fails a restart in the wrong second draws a finished picture again."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path, grace_s=0.1)
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
@@ -488,13 +488,13 @@ def test_what_a_server_finished_during_a_stop_is_fetched_by_the_next_start(tmp_p
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
             assert server.finished["a"] == 1
 
-    run(story())
+    run(scenario())
 
 
 def test_what_is_asked_during_a_stop_waits_for_the_next_start(tmp_path: Path) -> None:
     """If this fails a request made in the wrong second is refused, begun and cut off, or lost."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = installation_in(tmp_path)
         server = installation.servers["comfy"]
         server.service_s = 100.0
@@ -512,4 +512,4 @@ def test_what_is_asked_during_a_stop_waits_for_the_next_start(tmp_path: Path) ->
         async with installation.queue() as queue:
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())

@@ -36,7 +36,7 @@ async def flaky_store() -> FlakyStore:
 def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
     """If this fails a database that was full for a minute means a restart by hand."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         store = await flaky_store()
         async with installation.queue(store) as queue:
@@ -49,7 +49,7 @@ def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
             assert (await ended(queue, job, within_s=300)).state is JobState.COMPLETED
             assert tried < 200, "a failing database was asked in a tight loop"
 
-    run(story())
+    run(scenario())
 
 
 def test_a_fault_in_the_planner_stops_nothing_for_good(
@@ -66,20 +66,20 @@ def test_a_fault_in_the_planner_stops_nothing_for_good(
 
     monkeypatch.setattr("queueing.engine.scheduler.plan", sometimes)
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         async with installation.queue() as queue:
             job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
     assert "ZeroDivisionError" in caplog.text
 
 
 def test_an_idle_queue_rests() -> None:
     """If this fails the bot burns a processor while nobody asks for anything."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         store = await flaky_store()
         async with installation.queue(store) as queue:
@@ -91,13 +91,13 @@ def test_an_idle_queue_rests() -> None:
         assert set(spent) == {"lines"}
         assert spent["lines"] <= 3600 / 5 + 10
 
-    run(story())
+    run(scenario())
 
 
 def test_a_burst_starts_as_far_as_there_are_slots_in_one_moment() -> None:
     """If this fails slots stand empty while jobs of their model wait."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         models = [replace(image_model("llm"), parallel=20)]
         installation = Installation.of(models, [host("gpu", "comfy")])
         async with installation.queue() as queue:
@@ -115,7 +115,7 @@ def test_a_burst_starts_as_far_as_there_are_slots_in_one_moment() -> None:
         ]
         assert max(moments) - min(moments) < 0.1
 
-    run(story())
+    run(scenario())
 
 
 def test_what_the_router_did_itself_asks_for_no_second_look(
@@ -130,7 +130,7 @@ def test_what_the_router_did_itself_asks_for_no_second_look(
 
     monkeypatch.setattr("queueing.engine.scheduler.plan", noted)
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         async with installation.queue() as queue:
             await ended(
@@ -147,13 +147,13 @@ def test_what_the_router_did_itself_asks_for_no_second_look(
         later = [moment for moment in moments if moment > moments[0]]
         assert len(later) == len(set(later))
 
-    run(story())
+    run(scenario())
 
 
 def test_a_job_that_has_started_is_shown_as_waiting_no_longer() -> None:
     """People would be told of a line that is not there until the router looks again."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         async with installation.queue() as queue:
             await ended(
@@ -172,7 +172,7 @@ def test_a_job_that_has_started_is_shown_as_waiting_no_longer() -> None:
             (status,) = queue.models()
             assert (status.waiting, status.running, status.reason) == (0, 1, None)
 
-    run(story())
+    run(scenario())
 
 
 def test_an_old_answer_of_the_store_starts_nothing_twice(
@@ -199,7 +199,7 @@ def test_an_old_answer_of_the_store_starts_nothing_twice(
             self.answer = await self._store.lines(now, per_line=per_line)
             return self.answer
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [replace(image_model("llm"), parallel=4)], [host("gpu", "comfy")]
         )
@@ -215,14 +215,14 @@ def test_an_old_answer_of_the_store_starts_nothing_twice(
         assert not installation.violations
         assert len(server.starts) == 12
 
-    run(story())
+    run(scenario())
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
     """If this fails one person's cold model makes everybody wait."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [image_model("warm"), image_model("cold")], [host("gpu", "comfy")]
         )
@@ -235,13 +235,13 @@ def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
             assert (await ended(queue, warm, within_s=10)).state is JobState.COMPLETED
             assert (await ended(queue, cold)).state is JobState.COMPLETED
 
-    run(story())
+    run(scenario())
 
 
 def test_two_servers_on_one_card_take_turns() -> None:
     """If this fails a picture and an answer are cut short or crash for want of memory."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = Installation.of(
             [
                 image_model("flux", "comfy", vram_mb=16000),
@@ -261,13 +261,13 @@ def test_two_servers_on_one_card_take_turns() -> None:
         assert not installation.violations
         assert installation.cards["gpu"].peak_mb == 16000
 
-    run(story())
+    run(scenario())
 
 
 def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixture) -> None:
     """If this fails an operator cannot see why people wait, or the log drowns in repetitions."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         installation = one_model()
         async with installation.queue() as queue:
             with caplog.at_level("INFO", logger="queueing.engine.scheduler"):
@@ -278,7 +278,7 @@ def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixture) -
                 for job in jobs:
                     await ended(queue, job)
 
-    run(story())
+    run(scenario())
     told = [record.message for record in caplog.records if " waits: " in record.message]
     assert told[0].startswith("flux waits: loading flux on gpu, until about ")
     assert len(told) == len(set(told)), told

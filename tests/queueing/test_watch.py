@@ -23,14 +23,14 @@ def given_up_at(*signs: tuple[float, Progress]) -> float:
         never: asyncio.Future[Fetch] = asyncio.get_running_loop().create_future()
         return await never
 
-    async def story() -> float:
+    async def scenario() -> float:
         loop = asyncio.get_running_loop()
         began = loop.time()
         with pytest.raises(NeverBegan):
             await watched(call, PATIENCE, lambda _: None)
         return loop.time() - began
 
-    return run(story())
+    return run(scenario())
 
 
 def test_a_server_that_never_begins_is_told_from_one_that_falls_silent() -> None:

@@ -40,8 +40,8 @@ RIGHT = "discord-role:7"
 OTHER_RIGHTS = frozenset({"discord-role:77", "discord-member:7", "discord:manage-guild@7"})
 
 
-def played(story: Any, **given: Any) -> FakeChat:
-    """Play a story in a bot with one running and one waiting job of fake:1."""
+def played(scenario: Any, **given: Any) -> FakeChat:
+    """Play a scenario in a bot with one running and one waiting job of fake:1."""
 
     async def play() -> FakeChat:
         installation = Installation.of([image_model("flux")], [host("gpu-1", "comfy")])
@@ -50,7 +50,7 @@ def played(story: Any, **given: Any) -> FakeChat:
             for _ in range(2):
                 await running.gate.call(running.chat.call(f"/image flux {SECRET}"))
             await asyncio.sleep(20)
-            await story(running)
+            await scenario(running)
             await asyncio.sleep(5)
             return running.chat
 
@@ -77,7 +77,7 @@ def filled(command: Command) -> dict[str, str | int | float | bool]:
 def test_another_persons_job_cannot_be_touched_or_read(command: Command, button: bool) -> None:
     """Anybody could cancel, repeat, change or read what others asked for, by counting numbers."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for job_id in (1, 2):
             before = await jobs(running)
             call = running.chat.call(
@@ -92,7 +92,7 @@ def test_another_persons_job_cannot_be_touched_or_read(command: Command, button:
             assert await jobs(running) == before
             assert [job.id for job in await running.queue.open_jobs("fake:1")] == [1, 2]
 
-    chat = played(story)
+    chat = played(scenario)
     told = [text for where, text in chat.private if where == "666"]
     told += [m.text for m in chat.messages.values() if m.chat == "666"]
     assert not any(SECRET in text for text in told)
@@ -102,7 +102,7 @@ def test_another_persons_job_cannot_be_touched_or_read(command: Command, button:
 def test_admins_commands_go_by_the_exact_user_id(command: Command) -> None:
     """Somebody with a name, a number or a platform like an admin's could run the installation."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         before, paused = await jobs(running), running.queue.paused()
         for user in ALMOST_ADMINS:
             call = running.chat.call(
@@ -113,21 +113,21 @@ def test_admins_commands_go_by_the_exact_user_id(command: Command) -> None:
         assert await jobs(running) == before
         assert running.queue.paused() == paused
 
-    refused = [text for _, text in played(story).private if "is for admins" in text]
+    refused = [text for _, text in played(scenario).private if "is for admins" in text]
     assert len(refused) == len(ALMOST_ADMINS)
 
 
 def test_an_admin_is_let_through() -> None:
     """The tests above would pass if everybody were refused."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(running.chat.call("/cancel 2", user=ADMIN, chat="99"))
         await asyncio.sleep(3)
         job = await running.queue.get(2)
         assert job is not None
         assert job.state is JobState.CANCELLED
 
-    played(story)
+    played(scenario)
 
 
 @pytest.mark.parametrize("command", [*ADMINS, *OTHERS_JOBS], ids=lambda command: command.name)
@@ -135,7 +135,7 @@ def test_a_right_counts_in_the_call_it_comes_with(command: Command) -> None:
     """An admin by role would be none for some commands, or be one without the role as well."""
     told: dict[frozenset[str], list[str]] = {}
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for rights in (frozenset({RIGHT}), OTHER_RIGHTS):
             before = len(running.chat.private)
             call = running.chat.call(
@@ -149,7 +149,7 @@ def test_a_right_counts_in_the_call_it_comes_with(command: Command) -> None:
             await asyncio.sleep(3)
             told[rights] = [text for _, text in running.chat.private[before:]]
 
-    played(story, admins=(ADMIN, RIGHT))
+    played(scenario, admins=(ADMIN, RIGHT))
     strangers = ("is for admins", "You have no job 1.")
     refused = {
         rights: any(word in text for text in texts for word in strangers)

@@ -1,4 +1,4 @@
-"""The whole bot in virtual time: real queue, store, presenter and door, fake servers and chats."""
+"""The whole bot in virtual time: real queue, store, presenter and handler, fake servers and chats."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -118,17 +118,17 @@ async def bot(
 
 
 def play(
-    story: Callable[[Bot], Awaitable[None]],
+    scenario: Callable[[Bot], Awaitable[None]],
     installation: Installation,
     chat: FakeChat | None = None,
     **given: Any,
 ) -> FakeChat:
-    """Run a story in the bot until what it began is shown; return the chat. `given` as for `bot`."""
+    """Run a scenario in the bot until what it began is shown; return the chat. `given` as for `bot`."""
     chat = chat or FakeChat()
 
     async def played() -> None:
         async with bot(installation, chat, **given) as running:
-            await story(running)
+            await scenario(running)
             await asyncio.sleep(5)
 
     run(played())

@@ -80,7 +80,7 @@ class SoakChat(FakeChat):
 
     def __init__(self) -> None:
         super().__init__("fake")
-        self.door: CommandHandler | None = None
+        self.handler: CommandHandler | None = None
         self.dead = False
         self.waiting: dict[int, str] = {}  # the person's chat by request
         self.shown: set[int] = set()
@@ -88,12 +88,12 @@ class SoakChat(FakeChat):
         self.faults: list[str] = []
         self._request_of: dict[str, int] = {}
 
-    async def run(self, door: CommandHandler) -> None:
-        self.door = door
+    async def run(self, handler: CommandHandler) -> None:
+        self.handler = handler
         try:
             await asyncio.Event().wait()
         finally:
-            self.door = None
+            self.handler = None
 
     async def send(
         self,
@@ -114,7 +114,7 @@ class SoakChat(FakeChat):
     async def ask(self, request: int, text: str) -> None:
         """Bring a request to the bot, if it runs; the same request may be brought again."""
         chat = chat_of(request)
-        if self.door is None or self.dead:
+        if self.handler is None or self.dead:
             return
         mine = MessageRef(platform=self.name, chat=chat, message=f"r{request}")
 
@@ -132,7 +132,7 @@ class SoakChat(FakeChat):
             request=mine,
             respond=respond,
         )
-        await self.door.call(call)
+        await self.handler.call(call)
 
     async def cancel(self, request: int) -> None:
         """Press the button Cancel of a request's message, where there is one."""
@@ -140,11 +140,11 @@ class SoakChat(FakeChat):
         for number in numbers:
             content = self.messages[number].contents[-1]
             pressed = [b for row in content.buttons for b in row if b.command == "cancel"]
-            if pressed and self.door is not None and not self.dead:
+            if pressed and self.handler is not None and not self.dead:
                 options = {"id": str(pressed[0].job_id)}
                 user, chat = person_of(request), chat_of(request)
                 call = self.call("/cancel", user=user, chat=chat, button=True, options=options)
-                await self.door.call(call)
+                await self.handler.call(call)
 
     def forget(self) -> None:
         """Drop messages whose request has ended, but the newest: an edit may be repeated."""

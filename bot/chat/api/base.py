@@ -209,7 +209,7 @@ class CommandHandler(Protocol):
         """Note that something of a person came in, before anything is awaited for it.
 
         What a person asks in one chat is accepted in the order of these places. A platform that
-        calls the door without awaiting anything beforehand need not take one: `call` does. `chat`
+        calls the handler without awaiting anything beforehand need not take one: `call` does. `chat`
         is any notation that is the same for all calls of the chat. The platform settles the place.
         """
 
@@ -247,7 +247,7 @@ class ChatPlatform(Protocol):
     limits: ChatLimits
     connected: asyncio.Event
 
-    async def run(self, door: CommandHandler) -> None:
+    async def run(self, handler: CommandHandler) -> None:
         """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
 
     async def check(self) -> str:

@@ -71,7 +71,7 @@ class InteractionReply:
 
     async def serve(
         self,
-        door: CommandHandler,
+        handler: CommandHandler,
         command: str,
         values: Mapping[str, Any],
         arrival: Arrival,
@@ -82,8 +82,8 @@ class InteractionReply:
         async with asyncio.TaskGroup() as group:
             reminder = group.create_task(self._confirm_in_time())
             invocation = self._invocation(command, values, limit)
-            await door.call(replace(invocation, arrival=arrival))
-            opens = {each.name for each in door.commands if each.opens_form}
+            await handler.call(replace(invocation, arrival=arrival))
+            opens = {each.name for each in handler.commands if each.opens_form}
             if self._button and command not in opens:
                 # The press shows its effect elsewhere: end its spinner now.
                 reminder.cancel()

@@ -54,7 +54,7 @@ class Client(discord.AutoShardedClient):
         self,
         *,
         platform: str,
-        door: CommandHandler,
+        handler: CommandHandler,
         calls: asyncio.TaskGroup,
         describe: Describe,
         notes: Notes | None,
@@ -70,7 +70,7 @@ class Client(discord.AutoShardedClient):
             http_trace=refuse_to_wait(),
         )
         self._platform = platform
-        self._door = door
+        self._handler = handler
         self._calls = calls
         self._notes = notes
         self._download_limit = download_limit
@@ -78,7 +78,7 @@ class Client(discord.AutoShardedClient):
         self._connected = connected
         self._describe = describe
         self._texts = HelpTexts(describe)
-        self.tree = command_tree(self, platform, door, describe, self._take)
+        self.tree = command_tree(self, platform, handler, describe, self._take)
         self.tree.error(self._on_outdated_command)
 
     async def setup_hook(self) -> None:
@@ -102,7 +102,7 @@ class Client(discord.AutoShardedClient):
         noted = await self._notes.noted(name) if self._notes is not None else None
         try:
             known = await self.tree.fetch_commands()
-            missing = missing_commands(self._door.commands, self._describe, known)
+            missing = missing_commands(self._handler.commands, self._describe, known)
             if noted == wanted and not missing:
                 return
             if noted == wanted:
@@ -162,17 +162,17 @@ class Client(discord.AutoShardedClient):
 
     def _arrived(self, person_id: int, channel_id: int) -> Arrival:
         """Take a call's place; a channel that is not known yet has its final id all the same."""
-        return self._door.arrived(f"{self._platform}:{person_id}", f"{channel_id}")
+        return self._handler.arrived(f"{self._platform}:{person_id}", f"{channel_id}")
 
     async def _hear(self, spoken: Spoken, arrival: Arrival) -> None:
-        """Hand what was said to the door."""
+        """Hand what was said to the handler."""
         try:
             with arrival:
                 if is_astray(spoken.message):
                     await self._find(spoken.message)
                 invocation = spoken.invocation()
                 if invocation is not None:
-                    await self._door.call(replace(invocation, arrival=arrival))
+                    await self._handler.call(replace(invocation, arrival=arrival))
         except ChatError as error:
             _log.warning("%s: a message in an unknown channel: %s", self._platform, error)
         except Exception:  # noqa: BLE001 - one broken call must not end the connection
@@ -190,7 +190,7 @@ class Client(discord.AutoShardedClient):
     async def _on_outdated_command(
         self, interaction: "discord.Interaction[Any]", error: app_commands.AppCommandError
     ) -> None:
-        """Let the door refuse, in words, what a menu from before an update has called."""
+        """Let the handler refuse, in words, what a menu from before an update has called."""
         if interaction.type is not discord.InteractionType.application_command:
             return  # typing into such a menu is no call
         if isinstance(error, app_commands.CommandNotFound | app_commands.CommandSignatureMismatch):
@@ -221,6 +221,6 @@ class Client(discord.AutoShardedClient):
         try:
             with arrival:
                 limit = self._download_limit
-                await call.serve(self._door, command, values, arrival, limit=limit)
+                await call.serve(self._handler, command, values, arrival, limit=limit)
         except Exception:  # noqa: BLE001 - one broken call must not end the connection
             _log.exception("%s: /%s failed", self._platform, command)

@@ -72,10 +72,10 @@ class HelpTexts(app_commands.Translator):
 class Option(app_commands.Transformer):
     """One option of a slash command, from its line in the command table."""
 
-    def __init__(self, param: Param, platform: str, door: CommandHandler) -> None:
+    def __init__(self, param: Param, platform: str, handler: CommandHandler) -> None:
         self._param = param
         self._platform = platform
-        self._door = door
+        self._handler = handler
 
     @property
     def type(self) -> discord.AppCommandOptionType:
@@ -140,9 +140,9 @@ class CompletedOption(Option):
     async def autocomplete(
         self, interaction: "discord.Interaction[Any]", value: str | float, /
     ) -> list[app_commands.Choice[str | int | float]]:
-        """Return what the door suggests; it answers from memory, within Discord's three seconds."""
+        """Return what the handler suggests; it answers from memory, within Discord's three seconds."""
         user = f"{self._platform}:{interaction.user.id}"
-        words = self._door.suggest(self._param, str(value), user)
+        words = self._handler.suggest(self._param, str(value), user)
         fitting = [word for word in words if 0 < len(word) <= CHOICE_TEXT_MOST]
         return [_choice(word) for word in fitting[:CHOICES_MOST]]
 
@@ -151,14 +151,14 @@ def _choice(word: str) -> app_commands.Choice[str | int | float]:
     return app_commands.Choice(name=word, value=word)
 
 
-def option_of(param: Param, platform: str, door: CommandHandler) -> Option:
+def option_of(param: Param, platform: str, handler: CommandHandler) -> Option:
     """Return the option for a parameter; more choices than Discord takes are completed instead."""
     completed = param.kind in _COMPLETED or len(param.choices) > CHOICES_MOST
-    return (CompletedOption if completed else Option)(param, platform, door)
+    return (CompletedOption if completed else Option)(param, platform, handler)
 
 
 def slash_command(
-    command: Command, platform: str, door: CommandHandler, describe: Describe, take: Take
+    command: Command, platform: str, handler: CommandHandler, describe: Describe, take: Take
 ) -> "app_commands.Command[Any, ..., None]":
     """Return the slash command for a line of the command table."""
 
@@ -167,7 +167,7 @@ def slash_command(
         await take(interaction, command.name, given)
 
     # discord.py reads a command's options from its callback's signature.
-    callback.__signature__ = _signature(command, platform, door)  # type: ignore[attr-defined]
+    callback.__signature__ = _signature(command, platform, handler)  # type: ignore[attr-defined]
     app_commands.describe(
         **{_identifier(param): _help(param.help, describe) for param in command.params}
     )(callback)
@@ -180,13 +180,13 @@ def slash_command(
     return made
 
 
-def _signature(command: Command, platform: str, door: CommandHandler) -> inspect.Signature:
+def _signature(command: Command, platform: str, handler: CommandHandler) -> inspect.Signature:
     options = [
         inspect.Parameter(
             _identifier(param),
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if param.required else None,
-            annotation=option_of(param, platform, door),
+            annotation=option_of(param, platform, handler),
         )
         for param in command.params
     ]
@@ -205,7 +205,7 @@ def _help(key: str, describe: Describe) -> app_commands.locale_str:
 
 
 def command_tree(
-    client: discord.Client, platform: str, door: CommandHandler, describe: Describe, take: Take
+    client: discord.Client, platform: str, handler: CommandHandler, describe: Describe, take: Take
 ) -> "app_commands.CommandTree[discord.Client]":
     """Return the tree of all commands people may type: in servers and in direct messages.
 
@@ -219,9 +219,9 @@ def command_tree(
         ),
         allowed_installs=app_commands.AppInstallationType(guild=True, user=False),
     )
-    for command in door.commands:
+    for command in handler.commands:
         if not command.hidden:
-            tree.add_command(slash_command(command, platform, door, describe, take))
+            tree.add_command(slash_command(command, platform, handler, describe, take))
         if command.menu is not None:
             tree.add_command(menu_entry(command, command.menu, describe, take))
     return tree

@@ -48,7 +48,7 @@ class Spoken:
     download_limit: int
 
     def invocation(self) -> Invocation | None:
-        """Return the call as the door takes it, None for a message that is not meant for us."""
+        """Return the call as the handler takes it, None for a message that is not meant for us."""
         message = self.message
         if message.author.bot or message.webhook_id or message.type not in _PERSONS:
             return None  # bots that answer each other would never end

@@ -100,13 +100,15 @@ class Discord:
 
     # ------------------------------------------------------------ incoming
 
-    async def run(self, door: CommandHandler) -> None:
+    async def run(self, handler: CommandHandler) -> None:
         """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
         async with asyncio.TaskGroup() as calls:
-            refusal = await self._keep_connected(door, calls)
+            refusal = await self._keep_connected(handler, calls)
         raise refusal
 
-    async def _keep_connected(self, door: CommandHandler, calls: asyncio.TaskGroup) -> ChatRefused:
+    async def _keep_connected(
+        self, handler: CommandHandler, calls: asyncio.TaskGroup
+    ) -> ChatRefused:
         """Connect again and again; return why it makes no sense any more."""
         loop = asyncio.get_running_loop()
         pauses = restart_pauses_s()
@@ -114,7 +116,7 @@ class Discord:
         while True:
             began_at = loop.time()
             try:
-                async with self.client(door, calls) as client:
+                async with self.client(handler, calls) as client:
                     await client.start(self._token)
                 _log.warning("%s: the connection was closed", self.name)
             except (discord.LoginFailure, discord.PrivilegedIntentsRequired) as error:
@@ -133,14 +135,16 @@ class Discord:
             await asyncio.sleep(next(pauses))
 
     @asynccontextmanager
-    async def client(self, door: CommandHandler, calls: asyncio.TaskGroup) -> AsyncIterator[Client]:
-        """Provide a fresh discord.py client whose interactions go to the door, and close it.
+    async def client(
+        self, handler: CommandHandler, calls: asyncio.TaskGroup
+    ) -> AsyncIterator[Client]:
+        """Provide a fresh discord.py client whose interactions go to the handler, and close it.
 
         discord.py cannot start a client twice. `calls` owns the tasks that serve interactions.
         """
         client = Client(
             platform=self.name,
-            door=door,
+            handler=handler,
             calls=calls,
             describe=self._describe,
             notes=self._notes,

@@ -76,7 +76,7 @@ class Reception:
         return MessageCall(self, messages[0], asked) if asked else None
 
     def _album_call(self, messages: tuple[Message, ...], album: str) -> "MessageCall":
-        """Return the call an album is; whether late parts belong to one is known to the door."""
+        """Return the call an album is; whether late parts belong to one is known to the handler."""
         chat = messages[0].chat
         found = ((message, self._asked(message)) for message in messages)
         asking = [(message, asked) for message, asked in found if asked is not None]
@@ -158,7 +158,7 @@ class MessageCall:
     album: Album | None = None
 
     def invocation(self) -> Invocation:
-        """Return the call as the door takes it."""
+        """Return the call as the handler takes it."""
         message, name = self.message, self.reception.platform
         user, user_name = _author(message)
         request, replied = self.reception.ref(message), message.reply_to_message
@@ -217,7 +217,7 @@ class TelegramPress:
         self._answered = asyncio.Event()
 
     def invocation(self) -> Invocation | None:
-        """Return the call as the door takes it, or None for an unknown button."""
+        """Return the call as the handler takes it, or None for an unknown button."""
         query, name = self._query, self._reception.platform
         source, press = self._source(), pressed(query.data or "")
         if source is None or query.message is None or press is None:

@@ -90,14 +90,14 @@ class Telegram:
 
     # ------------------------------------------------------------ incoming
 
-    async def run(self, door: CommandHandler) -> None:
+    async def run(self, handler: CommandHandler) -> None:
         """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
         async with self._connection() as bot:
             try:
                 await self._log_in(bot)
                 self._bot = bot
                 self.connected.set()
-                refusal = await self._receive(bot, door)
+                refusal = await self._receive(bot, handler)
             except InvalidToken:
                 refusal = _refusal()
             finally:
@@ -119,23 +119,23 @@ class Telegram:
                 _log.info("%s: connected as @%s", self.name, bot.username)
                 return
 
-    async def _receive(self, bot: Bot, door: CommandHandler) -> ChatRefused:
+    async def _receive(self, bot: Bot, handler: CommandHandler) -> ChatRefused:
         """Serve updates; return why it makes no sense any more."""
         reception = Reception(
             platform=self.name,
             bot=bot,
-            known=frozenset({"start", *(command.name for command in door.commands)}),
+            known=frozenset({"start", *(command.name for command in handler.commands)}),
             post=self._reply,
         )
         async with asyncio.TaskGroup() as tasks:
 
             def arrived(update: Update) -> Arrival:
-                return door.arrived(*reception.whose(update))
+                return handler.arrived(*reception.whose(update))
 
             async def serve(updates: Sequence[Update], arrival: Arrival) -> None:
-                await self._serve(reception, updates, arrival, door, tasks)
+                await self._serve(reception, updates, arrival, handler, tasks)
 
-            announcing = tasks.create_task(self._announce(bot, door))
+            announcing = tasks.create_task(self._announce(bot, handler))
             try:
                 await Updates(bot, arrived, serve, tasks).receive()
             except InvalidToken:
@@ -147,10 +147,10 @@ class Telegram:
         reception: Reception,
         updates: Sequence[Update],
         arrival: Arrival,
-        door: CommandHandler,
+        handler: CommandHandler,
         tasks: asyncio.TaskGroup,
     ) -> None:
-        """Hand a call to the door; when this returns, whatever it asked for is durable."""
+        """Hand a call to the handler; when this returns, whatever it asked for is durable."""
         call = reception.call_of(updates)
         if call is None:
             return
@@ -163,20 +163,22 @@ class Telegram:
             rights = await self._group_admins.rights(
                 reception.bot, self.name, chat_id, person_id, anonymous=anonymous
             )
-            await door.call(replace(invocation, rights=rights, arrival=arrival))
+            await handler.call(replace(invocation, rights=rights, arrival=arrival))
 
-    async def _announce(self, bot: Bot, door: CommandHandler) -> None:
+    async def _announce(self, bot: Bot, handler: CommandHandler) -> None:
         """Tell Telegram what its menu lists; the commands work without it, so failures are logged.
 
         An admin's own list needs a chat with that admin: before their first word there is none.
         """
         for language in ("", *LANGUAGES):
-            await self._list(bot, door, language, None)
+            await self._list(bot, handler, language, None)
             for admin in self._admins:
-                await self._list(bot, door, language, admin)
+                await self._list(bot, handler, language, admin)
 
-    async def _list(self, bot: Bot, door: CommandHandler, language: str, admin: str | None) -> None:
-        commands = menu(door.commands, self._describe, language or "en", admin=admin is not None)
+    async def _list(
+        self, bot: Bot, handler: CommandHandler, language: str, admin: str | None
+    ) -> None:
+        commands = menu(handler.commands, self._describe, language or "en", admin=admin is not None)
         try:
             await bot.set_my_commands(
                 commands,

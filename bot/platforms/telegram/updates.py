@@ -1,7 +1,7 @@
 """Fetches updates and confirms each only when it has been carried out.
 
 Telegram forgets an update as soon as a later request for updates passes it. So the confirming
-number moves only past what the door has made durable; what a crash leaves unconfirmed comes again.
+number moves only past what the handler has made durable; what a crash leaves unconfirmed comes again.
 """
 
 import asyncio

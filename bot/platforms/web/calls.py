@@ -1,4 +1,4 @@
-"""Turns what a person types or presses on the page into calls at the door, each exactly once.
+"""Turns what a person types or presses on the page into calls at the handler, each exactly once.
 
 Knows no HTTP. A page repeats what was not confirmed to it; the same key is then the same call.
 """
@@ -67,14 +67,14 @@ class Calls:
         self,
         *,
         platform: str,
-        door: CommandHandler,
+        handler: CommandHandler,
         log: ChatLog,
         clock: Clock,
         respond: Callable[[str, str], Respond],
         posted: Callable[[str], None],
         received: Received | None = None,
     ) -> None:
-        self.door = door
+        self.handler = handler
         self.log = log
         self.platform = platform
         self._clock = clock
@@ -90,7 +90,7 @@ class Calls:
 
     async def language_of(self, person: WebPerson) -> str | None:
         """Return the language a person chose, None where they did not."""
-        return await self.door.language_of(self.user(person))
+        return await self.handler.language_of(self.user(person))
 
     def user(self, person: WebPerson) -> str:
         """Return a person as the rest of the bot knows them."""
@@ -114,7 +114,7 @@ class Calls:
             call = self._line_call(person, say, shown, language)
             quoted, files = await self._replied_to(person.id, say.reply_to)
             files = (*call.files, *files)
-            await self.door.call(replace(call, show_form=show_form, quoted=quoted, files=files))
+            await self.handler.call(replace(call, show_form=show_form, quoted=quoted, files=files))
             caller.remember(say.key)
             return TakenFrame(key=say.key)
 
@@ -131,7 +131,7 @@ class Calls:
             if not self.allowed(person):
                 return NotTaken(key=press.key, reason="too-fast")
             call = self._press_call(person, press, language)
-            await self.door.call(replace(call, show_form=show_form))
+            await self.handler.call(replace(call, show_form=show_form))
             caller.remember(press.key)
             return TakenFrame(key=press.key)
 
@@ -140,7 +140,7 @@ class Calls:
     ) -> TakenFrame | NotTaken:
         """Carry out a form that was sent off. Idempotent by `submit.key`.
 
-        It can do no more than a typed line: the door checks its values like any other's.
+        It can do no more than a typed line: the handler checks its values like any other's.
         """
         caller = self._caller(person)
         async with caller.lock:
@@ -148,7 +148,7 @@ class Calls:
                 return TakenFrame(key=submit.key)
             if not self.allowed(person):
                 return NotTaken(key=submit.key, reason="too-fast")
-            await self.door.call(self._form_call(person, submit, language))
+            await self.handler.call(self._form_call(person, submit, language))
             caller.remember(submit.key)
             return TakenFrame(key=submit.key)
 

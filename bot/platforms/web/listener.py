@@ -99,7 +99,7 @@ class Listener:
                 continue  # otherwise the visitor has gone before they were let in
             try:
                 await self._let_in(visitor, str(peer[0]) if peer else "")
-            except Exception:  # noqa: BLE001  one visitor never costs the others the door
+            except Exception:  # noqa: BLE001  one visitor never costs the others the server
                 _log.exception("web chat: a visitor could not be let in")
                 visitor.close()
 

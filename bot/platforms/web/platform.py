@@ -116,16 +116,16 @@ class Web:
 
     # ------------------------------------------------------------ coming in
 
-    async def run(self, door: CommandHandler) -> None:
+    async def run(self, handler: CommandHandler) -> None:
         """Serve the page until cancelled. Raises `ChatRefused` where the address is taken."""
-        server = self._serve(door)
+        server = self._serve(handler)
         listener = Listener(server.app(), who=server.known_as, clients=self._clients)
         try:
             await self._listen(listener)
             self._server = server
             self.connected.set()
             _logger.info("web chat: the page is at %s", self.url)
-            with door.telling_languages(self._speak):
+            with handler.telling_languages(self._speak):
                 await self._watch_tabs(server)
         finally:
             self.connected.clear()
@@ -141,14 +141,14 @@ class Web:
             await listener.close()
         return f"the page can be served at {self.url}"
 
-    def _serve(self, door: CommandHandler) -> WebServer:
+    def _serve(self, handler: CommandHandler) -> WebServer:
         def commands(person: WebPerson, language: str | None) -> tuple[CommandRow, ...]:
             admin = self._is_admin is None or self._is_admin(f"{self.name}:{person.id}")
-            return command_rows(door.commands, language, admin=admin)
+            return command_rows(handler.commands, language, admin=admin)
 
         calls = Calls(
             platform=self.name,
-            door=door,
+            handler=handler,
             log=self._log,
             clock=self._clock,
             respond=self._responder,

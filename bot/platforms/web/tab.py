@@ -180,17 +180,17 @@ class Tab:
             self._reply(Language(language=language_of(language)))
 
     def _suggest(self, ask: Suggest) -> Values:
-        door = self._calls.door
+        handler = self._calls.handler
         params = (
             param
-            for command in door.commands
+            for command in handler.commands
             if command.name == ask.command
             for param in command.params
             if param.name == ask.param
         )
         param = next(params, None)
         user = f"{self._calls.platform}:{self.person.id}"
-        values = door.suggest(param, ask.typed, user) if param is not None else ()
+        values = handler.suggest(param, ask.typed, user) if param is not None else ()
         return Values(id=ask.id, values=tuple(values))
 
     async def _earlier(self, ask: Earlier) -> EarlierMessages:

@@ -24,7 +24,7 @@ from queueing.core.ports import Admission
 from queueing.core.requests import File, TextToImage
 from queueing.store import Database, SqliteStore, open_database
 from tests.bot.platforms.web.web_client import picture, running, tab
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 from tests.simulation.loop import run
 
 MB = 1024 * 1024
@@ -76,7 +76,7 @@ def test_no_hour_holds_more(sent: list[tuple[int, int]]) -> None:
 async def test_the_page_says_that_it_was_too_much() -> None:
     """The line would be lost, or repeated for ever."""
     async with (
-        running(Web(port=0, files_per_hour_mb=1), ScriptedDoor()) as web,
+        running(Web(port=0, files_per_hour_mb=1), ScriptedHandler()) as web,
         tab(web) as page,
     ):
         upload = web._server._calls.upload  # type: ignore[union-attr]
@@ -129,7 +129,7 @@ def test_much_that_comes_is_tidied_before_the_hour_is_over(monkeypatch: pytest.M
     """Within an hour the database grew by whatever came, whatever the operator allowed."""
     monkeypatch.setattr(services, "_MUCH_LEAST_MB", 3)
 
-    async def story() -> int:
+    async def scenario() -> int:
         database = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
         log, clock = SqliteLog(database), SetClock()
         tidying = asyncio.create_task(
@@ -145,5 +145,5 @@ def test_much_that_comes_is_tidied_before_the_hour_is_over(monkeypatch: pytest.M
         await database.aclose()
         return used
 
-    assert run(story()) <= 3
+    assert run(scenario()) <= 3
     assert most_mb(KEPT) > KEPT.size_mb

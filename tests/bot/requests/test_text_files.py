@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.base import Attachment
 from bot.requests.text_files import MOST_BYTES, BadTextFile, decoded, is_text_file
-from tests.bot.platforms.discord.discord_bot import NotingDoor
+from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.discord.discord_bot import running as on_discord
 from tests.bot.platforms.telegram.telegram_bot import running
 from tests.bot.results import ask, in_bot, picture, said
@@ -64,7 +64,7 @@ def test_text_of_other_systems_is_read() -> None:
 def test_a_question_is_asked_about_its_files() -> None:
     """People would have to paste long texts, which Discord itself turns into files."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         files = (text_file(), picture(), text_file(b"x = 1", "../../main.py\x1b[1m"))
         job = await ask(running, "/ask what is it?", files=files)
         ((_, text),) = said(job)
@@ -75,7 +75,7 @@ def test_a_question_is_asked_about_its_files() -> None:
         await asyncio.sleep(2)
         assert "what is it? · " in running.chat.private[-1][1]
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 @pytest.mark.parametrize(
@@ -104,36 +104,36 @@ def test_a_file_that_is_no_use_is_refused_in_one_sentence(
 ) -> None:
     """A question would be asked about half a file, or a huge one fill the memory."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         assert await ask(running, command, files=(file,)) is None
 
-    assert [text for _, text in in_bot(story).private] == [told]
+    assert [text for _, text in in_bot(scenario).private] == [told]
 
 
 async def test_telegram_brings_the_text_files_of_a_question() -> None:
     """Broken: a file sent to the bot, or replied to, is passed over."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
         notes = fake.keep_file(b"words", name="a.txt", mime="text/plain", photo=False)
         sent = person.says("", document=notes)
         person.says("/ask what is it?", document=notes)
         person.says("/ask what is it?", reply_to=sent)
         person.says("/image vary", reply_to=sent)
-        await door.called(4)
+        await handler.called(4)
         assert [
-            [(file.name, file.kind, file.replied) for file in call.files] for call in door.calls
+            [(file.name, file.kind, file.replied) for file in call.files] for call in handler.calls
         ] == [[("a.txt", AttachmentKind.TEXT, replied)] for replied in (False, False, True, True)]
-        assert await door.calls[0].files[0].read() == b"words"
+        assert await handler.calls[0].files[0].read() == b"words"
 
 
 async def test_discord_brings_the_text_files_of_a_question() -> None:
     """Broken: a long message, which Discord itself sends as a file, is passed over."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, on_discord(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, on_discord(fake, handler):
         person = fake.person(7)
         file = person.file("message.txt", b"words", "text/plain")
         await person.says("what is it?", file, in_channel=person.direct)
-        call = await door.called()
+        call = await handler.called()
         assert (call.command, [each.name for each in call.files]) == ("ask", ["message.txt"])
         assert await call.files[0].read() == b"words"

@@ -59,12 +59,12 @@ async def quiet(running: Bot) -> None:
 def the_one_drawn(gpu: Installation) -> tuple[float, str]:
     """Ask for a cat, and return when it began to be drawn and from which prompt."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(gpu) as running:
             await asked(running, "/image flux a cat")
             await quiet(running)
 
-    run(story())
+    run(scenario())
     (one,) = drawn(gpu)
     return one
 
@@ -77,7 +77,7 @@ def test_a_prompt_is_improved_drawn_and_shown_with_the_original() -> None:
     """If this fails enhancement does nothing, or people do not see what was made of their words."""
     gpu = installation()
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(gpu) as running:
             await asked(running, "/image flux a cat")
             await quiet(running)
@@ -85,7 +85,7 @@ def test_a_prompt_is_improved_drawn_and_shown_with_the_original() -> None:
             assert message.text.startswith(f"a cat\n✨ {BETTER}\nflux")
             assert any("improves the prompt" in text for text in message.texts)
 
-    run(story())
+    run(scenario())
     ((at, prompt),) = drawn(gpu)
     assert prompt == BETTER
     assert at == pytest.approx(3.0, abs=0.2)  # asked at 0.5, answered in 2, fetched in 0.5
@@ -96,12 +96,12 @@ def test_what_was_not_asked_to_be_improved_stays_as_written(words: str) -> None:
     """If this fails --raw means nothing, or models without `enhance` get other prompts."""
     gpu = installation(resident="qwen")
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(gpu) as running:
             await asked(running, words)
             await quiet(running)
 
-    run(story())
+    run(scenario())
     assert [prompt for _, prompt in drawn(gpu)] == ["a cat"]
     assert not gpu.servers["studio"].starts
 
@@ -129,14 +129,14 @@ def test_a_late_answer_is_not_waited_for() -> None:
     gpu = installation()
     gpu.servers["studio"].service_s = 500.0
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(gpu) as running:
             await asked(running, "/image flux a cat")
             await quiet(running)
             assert asyncio.get_running_loop().time() < 60
             assert gpu.servers["studio"].cancelled == ["a cat"]
 
-    run(story())
+    run(scenario())
     ((at, prompt),) = drawn(gpu)
     assert prompt == "a cat"
     assert at == pytest.approx(10.5, abs=0.2)
@@ -157,14 +157,14 @@ def test_younger_pictures_pass_one_whose_prompt_is_improved_and_it_is_next_then(
     gpu.servers["studio"].service_s = 4.0
     gpu.servers["comfy"].service_s = 5.0
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(gpu) as running:
             await asked(running, "/image flux a cat")
             for number in range(3):
                 await running.gate.call(running.chat.call(f"/image flux --raw dog {number}"))
             await quiet(running)
 
-    run(story())
+    run(scenario())
     assert [prompt for _, prompt in drawn(gpu)] == ["dog 0", BETTER, "dog 1", "dog 2"]
 
 
@@ -173,7 +173,7 @@ def test_a_cancelled_picture_takes_its_question_with_it() -> None:
     gpu = installation()
     gpu.servers["studio"].service_s = 9.0
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(gpu) as running:
             await asked(running, "/image flux a cat")
             await until(lambda: gpu.servers["studio"].starts)
@@ -181,7 +181,7 @@ def test_a_cancelled_picture_takes_its_question_with_it() -> None:
             await quiet(running)
             assert asyncio.get_running_loop().time() < 5
 
-    run(story())
+    run(scenario())
     assert not drawn(gpu)
     assert gpu.servers["studio"].cancelled == ["a cat"]
 
@@ -190,14 +190,14 @@ def test_the_question_counts_against_nobodys_limits() -> None:
     """If this fails a person with room for one job is refused their next one."""
     gpu = installation()
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(gpu) as running:
             await asked(running, "/image flux a cat")
             await until(lambda: gpu.servers["studio"].starts)
             assert [job.id for job in await running.queue.open_jobs("fake:1")] == [1]
             await quiet(running)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_forgotten_picture_takes_its_question_with_it() -> None:
@@ -205,7 +205,7 @@ def test_a_forgotten_picture_takes_its_question_with_it() -> None:
     gpu = installation()
     gpu.servers["studio"].service_s = 8.0
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(gpu) as running:
             await asked(running, "/image flux a cat")
             await until(lambda: gpu.servers["studio"].starts)
@@ -221,7 +221,7 @@ def test_a_forgotten_picture_takes_its_question_with_it() -> None:
             await asyncio.sleep(1)
             assert [await running.queue.get(3), await running.queue.get(4)] == [None, None]
 
-    run(story())
+    run(scenario())
 
 
 def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
@@ -229,12 +229,12 @@ def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
     gpu = installation()
     rooms = ChatSettingsTable(by_key={"*": ChatSettings(words=("result",))})
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(gpu, rooms=rooms) as running:
             await asked(running, "/image flux a cat")
             await quiet(running)
 
-    run(story())
+    run(scenario())
     ((at, prompt),) = drawn(gpu)
     assert prompt == "a cat"
     assert at == pytest.approx(3.0, abs=0.2)
@@ -269,7 +269,7 @@ def test_a_crash_between_the_two_loses_neither(
     """If this fails a crash during enhancement loses a picture, or leaves its question for ever."""
     gpu = installation(f"sqlite:///{tmp_path}/usher.db")
 
-    async def story() -> Job:
+    async def scenario() -> Job:
         await left_behind(gpu, state=state)
         await asyncio.sleep(away_s)
         async with bot(gpu) as running:
@@ -281,7 +281,7 @@ def test_a_crash_between_the_two_loses_neither(
             assert picture is not None
             return picture
 
-    picture = run(story())
+    picture = run(scenario())
     assert picture.state is JobState.COMPLETED
     ((_, prompt),) = drawn(gpu)
     assert isinstance(picture.request, TextToImage)
@@ -297,7 +297,7 @@ def test_a_call_repeated_after_a_crash_is_seen_through_once(
     """Chats hand over again what was not confirmed: two would wait for one prompt, and one fail."""
     gpu = installation(f"sqlite:///{tmp_path}/usher.db")
 
-    async def story() -> None:
+    async def scenario() -> None:
         await left_behind(gpu, state=JobState.PENDING)
         async with bot(gpu) as running:
             await running.queue.submit(CALL, limits=NO_LIMITS)
@@ -305,7 +305,7 @@ def test_a_call_repeated_after_a_crash_is_seen_through_once(
             await asyncio.sleep(15)
             assert not await running.queue.open_jobs()
 
-    run(story())
+    run(scenario())
     ((_, prompt),) = drawn(gpu)
     assert prompt == BETTER
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]

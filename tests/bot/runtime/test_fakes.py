@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.bot.platforms.discord.discord_bot import NotingDoor, running
+from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.platforms.telegram.telegram_bot import picture
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.telegram import FakeTelegram
@@ -106,7 +106,7 @@ async def test_discord_refuses_buttons_it_does_not_take(rows: list[list[dict[str
 
 async def test_discord_lets_no_command_be_answered_as_a_press() -> None:
     """A call would look answered, and nobody see anything."""
-    async with FakeDiscord(check_specs=False) as fake, running(fake, NotingDoor()):
+    async with FakeDiscord(check_specs=False) as fake, running(fake, RecordingHandler()):
         sent = await fake.person(7).slash("queue")
         url = f"{fake.url}/api/v10/interactions/{sent.id}/{sent.token}/callback"
         async with (

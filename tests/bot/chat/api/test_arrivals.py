@@ -11,7 +11,7 @@ from bot.chat.api.arrivals import PATIENCE_S, Arrivals
 from bot.chat.api.base import Attachment
 from bot.people.access import PersonLimits
 from queueing.core.requests import Chat
-from tests.bot.platforms.discord.discord_bot import NotingDoor, running
+from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.platforms.discord.test_discord_app import usher
 from tests.bot.results import in_bot, picture
 from tests.fakes.discord import FakeDiscord
@@ -49,7 +49,7 @@ def test_requests_are_accepted_in_the_order_they_were_sent(
 ) -> None:
     """A question would be answered before the one that came first, and continue nothing."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         async with asyncio.TaskGroup() as calls:
             for number, ((chat, user), download_s, pause_s) in enumerate(lines):
                 files = (slow(download_s),) if download_s else ()
@@ -67,13 +67,13 @@ def test_requests_are_accepted_in_the_order_they_were_sent(
             sent = [str(number) for number, (who, _, _) in enumerate(lines) if who == (chat, user)]
             assert [text for text, _ in accepted if text in sent] == sent
 
-    in_bot(story, limits=_NO_LIMITS)
+    in_bot(scenario, limits=_NO_LIMITS)
 
 
 def test_a_slow_download_holds_up_nothing_but_requests() -> None:
     """Somebody would be told after a minute that there is nothing to cancel."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         now = asyncio.get_running_loop().time
 
         async def took(text: str, **fields: object) -> float:
@@ -96,13 +96,13 @@ def test_a_slow_download_holds_up_nothing_but_requests() -> None:
         assert await downloading > 59
         assert await behind > 57
 
-    in_bot(story, limits=_NO_LIMITS)
+    in_bot(scenario, limits=_NO_LIMITS)
 
 
 def test_what_fails_lets_the_others_go_on() -> None:
     """One broken download would silence its person for good."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         async def read() -> bytes:
             await asyncio.sleep(5)
             raise RuntimeError("a bug")
@@ -115,13 +115,13 @@ def test_what_fails_lets_the_others_go_on() -> None:
                 await asyncio.sleep(0)
         assert len(await running.queue.history("fake:1", limit=5)) == 1
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_no_line_is_kept_of_people_who_wait_for_nothing() -> None:
     """Every person who ever wrote would cost memory for ever."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         arrivals = Arrivals()
         places = [arrivals.take(f"fake:{number % 3}", "1") for number in range(9)]
         for place in places[::2] + places[1::2]:
@@ -129,7 +129,7 @@ def test_no_line_is_kept_of_people_who_wait_for_nothing() -> None:
             place.settle()
         assert not arrivals._lines
 
-    run(story())
+    run(scenario())
 
 
 async def test_an_interaction_is_acknowledged_while_it_waits_for_its_turn(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ async def test_an_interaction_is_acknowledged_while_it_waits_for_its_turn(tmp_pa
 
 async def test_a_mention_is_told_that_it_never_comes_again() -> None:
     """One that comes in the last moment of a stop would get no answer, now or later."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         await fake.person(7).says(f"<@{APPLICATION_ID}> why?")
-        assert not (await door.called()).comes_again
+        assert not (await handler.called()).comes_again

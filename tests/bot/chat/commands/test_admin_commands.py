@@ -14,8 +14,8 @@ from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
 
-def in_bot(story: Any, url: str = "sqlite://", **fields: Any) -> list[str]:
-    """Play a story in the bot and return what was answered in private."""
+def in_bot(scenario: Any, url: str = "sqlite://", **fields: Any) -> list[str]:
+    """Play a scenario in the bot and return what was answered in private."""
     installation = Installation.of(
         [image_model("flux", vram_mb=16000)], [host("gpu-1", "comfy")], url=url
     )
@@ -23,7 +23,7 @@ def in_bot(story: Any, url: str = "sqlite://", **fields: Any) -> list[str]:
 
     async def play() -> None:
         async with bot(installation, chat, **fields) as running:
-            await story(running)
+            await scenario(running)
             await asyncio.sleep(5)
 
     run(play())
@@ -61,7 +61,7 @@ def test_a_banned_person_is_refused_after_a_restart_too(tmp_path: Path) -> None:
 def test_a_reply_names_the_person() -> None:
     """An admin would have to look up ids to act on what stands before them."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, "/image flux cat", "fake:7")
         (job,) = await running.queue.open_jobs()
         sent = await running.records.message(job.id)
@@ -69,18 +69,18 @@ def test_a_reply_names_the_person() -> None:
         await say(running, "/ban rude prompts", replied_to=sent.ref)
         assert (await running.people.get("fake:7")).ban_reason == "rude prompts"
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 @pytest.mark.parametrize("text", ["/ban nobody-at-all", "/ban", f"/ban {ADMIN}", "/unban 5"])
 def test_what_cannot_be_done_is_said(text: str) -> None:
     """The command would say done and have done nothing."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, text)
         await say(running, "/audit")
 
-    refusal, audit = in_bot(story)
+    refusal, audit = in_bot(scenario)
     assert not refusal.endswith("cancelled.")
     assert audit == "No admin actions yet."
 
@@ -88,14 +88,14 @@ def test_what_cannot_be_done_is_said(text: str) -> None:
 def test_an_hourly_quota_counts_and_tells_when_it_frees_up() -> None:
     """One person could use the whole evening, or be refused without a time."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, "/limit fake:1 --per-hour 2")
         for _ in range(3):
             await say(running, "/image flux cat", "fake:1")
         await asyncio.sleep(3600)
         await say(running, "/image flux cat", "fake:1")
 
-    answers = in_bot(story)
+    answers = in_bot(scenario)
     assert answers[0] == "fake:1 · open jobs: 10 · per hour: 2 · lane: normal"
     assert "your jobs for this hour (2)" in answers[1]
     assert len(answers) == 2
@@ -104,7 +104,7 @@ def test_an_hourly_quota_counts_and_tells_when_it_frees_up() -> None:
 def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot() -> None:
     """The word that config.yaml takes would be refused, or a slip would end one's own access."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, "/limit fake:1 --per-hour 1")
         await say(running, "/limit fake:1 --per-hour none")
         for _ in range(3):
@@ -114,7 +114,7 @@ def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot() -
             await say(running, f"/limit {ADMIN} {option}")
         await say(running, f"/limit {ADMIN}")
 
-    answers = in_bot(story)
+    answers = in_bot(scenario)
     assert answers[1] == "fake:1 · open jobs: 10 · per hour: no limit · lane: normal"
     assert answers[2] == answers[3]
     assert "lock yourself out" in answers[2]
@@ -124,13 +124,13 @@ def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot() -
 def test_an_answer_says_what_happened_where_nothing_did() -> None:
     """People would read that something was cancelled, or that they never asked for anything."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, "/history")
         await say(running, "/clear flux")
         await say(running, "/image flux cat")
         await say(running, "/history 0")
 
-    assert in_bot(story) == [
+    assert in_bot(scenario) == [
         "You have no jobs yet.",
         "Nothing was waiting for flux.",
         "You have no jobs before number 0.",
@@ -140,7 +140,7 @@ def test_an_answer_says_what_happened_where_nothing_did() -> None:
 def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
     """Who calls ten times in the same moment, from several chats, would get ten for one."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, "/limit fake:1 --per-hour 2")
         calls = [
             running.chat.call("/image flux cat", user="fake:1", chat=str(n)) for n in range(10)
@@ -149,43 +149,43 @@ def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
         await asyncio.sleep(2)
         assert len(await running.queue.open_jobs("fake:1")) == 2
 
-    assert sum("your jobs for this hour (2)" in answer for answer in in_bot(story)) == 8
+    assert sum("your jobs for this hour (2)" in answer for answer in in_bot(scenario)) == 8
 
 
 def test_a_failed_job_is_given_back() -> None:
     """People would pay for our servers' failures."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.people.spend("fake:1", 5, running.clock.now())
         assert len(await running.people.spent("fake:1", running.clock.now())) == 1
         await running.people.give_back(5)
         assert await running.people.spent("fake:1", running.clock.now()) == ()
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_a_lane_is_where_the_jobs_go() -> None:
     """`/limit --lane vip` would change nothing."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, "/limit fake:1 --lane vip")
         await say(running, "/image flux cat", "fake:1")
         (job,) = await running.queue.open_jobs()
         assert job.lane == "vip"
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_acts_are_written_down_with_who_and_whom() -> None:
     """Nobody could find out who banned somebody."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, "/limit fake:1 --open 3")
         await say(running, "/ban fake:2 spam")
         await say(running, "/audit")
         await say(running, "/audit", "fake:1")
 
-    *_, audit, refused = in_bot(story)
+    *_, audit, refused = in_bot(scenario)
     first, second = audit.strip().splitlines()
     assert "fake:99 · ban fake:2 (spam)" in first
     assert "fake:99 · limit fake:1 (--open 3)" in second
@@ -195,7 +195,7 @@ def test_acts_are_written_down_with_who_and_whom() -> None:
 def test_settings_hold_and_can_be_taken_back() -> None:
     """A person's usual model or language would be forgotten, or stay for ever."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, "/settings --image flux --size 3:2 --language de", "fake:1")
         await say(running, "/image a cat", "fake:1")
         (job,) = await running.queue.open_jobs()
@@ -204,7 +204,7 @@ def test_settings_hold_and_can_be_taken_back() -> None:
         await say(running, "/settings --image reset --language reset", "fake:1")
         await say(running, "/settings --ask flux", "fake:1")
 
-    german, cancelled, english, refused = in_bot(story)
+    german, cancelled, english, refused = in_bot(scenario)
     assert "Bildmodell: flux" in german
     assert "abgebrochen" in cancelled
     assert "picture model: flux (default)" in english
@@ -215,12 +215,12 @@ def test_settings_hold_and_can_be_taken_back() -> None:
 def test_status_tells_what_is_up_and_what_runs() -> None:
     """People would ask an admin whether the machine is on."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, "/image flux cat", "fake:1")
         await asyncio.sleep(10)
         await say(running, "/status", "fake:1")
 
-    (text,) = in_bot(story)
+    (text,) = in_bot(scenario)
     assert text.startswith("gpu-1 · 16 of 23 GB in use\n  🟢 comfy")
     assert "flux in memory, 1 running" in text
 
@@ -271,11 +271,11 @@ def test_nobody_can_be_meant_by_a_name_nobody_can_have(
 ) -> None:
     """An admin would believe somebody banned who goes on, because of a slip of the pen."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, f"/{command} {person}")
         assert not (await running.people.get(person)).is_banned(running.clock.now())
 
-    (answer,) = in_bot(story)
+    (answer,) = in_bot(scenario)
     assert answer.startswith(told)
 
 
@@ -283,7 +283,7 @@ def test_nobody_can_be_meant_by_a_name_nobody_can_have(
 def test_people_of_every_chat_can_be_banned(person: str) -> None:
     """A stranger of another platform, or who hides behind a group, could not be kept out."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, f"/ban {person}")
 
-    assert "is banned" in in_bot(story)[0]
+    assert "is banned" in in_bot(scenario)[0]

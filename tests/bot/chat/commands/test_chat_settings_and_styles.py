@@ -26,7 +26,7 @@ def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
     rooms = ChatSettingsTable(by_key={"fake:g5": room})
     wide = "".join(chr(ord(letter) + 0xFEE0) for letter in "SNOW")
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         assert await ask(running, f"/image flux a {wide}-crash!", chat="g5") is None
         assert await ask(running, "/ask qwen snowcrash?", chat="g5") is not None
         assert await ask(running, "/image flux a snow crash", chat="1") is not None
@@ -46,7 +46,7 @@ def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
             ("user", "how?"),
         ]
 
-    private = in_bot(story, rooms=rooms).private
+    private = in_bot(scenario, rooms=rooms).private
     assert private == [("g5", "“Snow Crash” isn't allowed in this chat.")]
 
 
@@ -59,7 +59,7 @@ def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -
         "sketch": Style(prompt="pencil sketch"),
     }
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         plain = drawn(await ask(running, "/image a {prompt} cat --style noir"))
         assert plain.prompt == "a {prompt} cat, film noir"
         assert (plain.negative, plain.steps, plain.width) == ("colour", 30, 1280)
@@ -72,7 +72,7 @@ def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -
         await ask(running, "/styles")
         await ask(running, "/image a cat --style oil")
 
-    private = [text for _, text in in_bot(story, styles=styles).private]
+    private = [text for _, text in in_bot(scenario, styles=styles).private]
     assert "picture style: sketch" in private[0]
     assert private[1] == "Noir · {prompt}, film noir\nsketch · pencil sketch"
     assert private[2] == "There's no style called “oil”. Available: Noir, sketch."
@@ -81,12 +81,12 @@ def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -
 def test_loras_are_listed_by_model_and_only_where_one_fits() -> None:
     """Nobody could know what --lora takes, or read the same list for every model."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await ask(running, "/loras")
         await asyncio.sleep(5)
 
     def told(**fields: Any) -> str:
-        chat = in_bot(story, FLUX, model("sdxl", *DRAWS), **fields)
+        chat = in_bot(scenario, FLUX, model("sdxl", *DRAWS), **fields)
         (message,) = chat.messages.values()
         return message.text
 

@@ -24,10 +24,10 @@ def two_hosts(url: str = "sqlite://") -> Installation:
     return Installation.of(models, [host("gpu-1", "comfy"), host("gpu-2", "other")], url=url)
 
 
-def in_bot(story: Any, installation: Installation | None = None, **fields: Any) -> FakeChat:
-    """Play a story in the bot; `answers` are the private ones."""
+def in_bot(scenario: Any, installation: Installation | None = None, **fields: Any) -> FakeChat:
+    """Play a scenario in the bot; `answers` are the private ones."""
     installation = installation or two_hosts()
-    return play(lambda running: story(running, installation), installation, **fields)
+    return play(lambda running: scenario(running, installation), installation, **fields)
 
 
 def answers(chat: FakeChat) -> list[str]:
@@ -62,7 +62,7 @@ def test_a_paused_model_starts_nothing_until_it_is_resumed_even_after_a_restart(
 def test_a_paused_host_leaves_the_others_at_work() -> None:
     """Taking one machine out would stop them all, or not stop it."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/pause GPU-1")
         await say(running, "/image sdxl cat", "fake:1")
         await say(running, "/image flux dog", "fake:2")
@@ -73,14 +73,14 @@ def test_a_paused_host_leaves_the_others_at_work() -> None:
         await say(running, "/resume")
         await until(lambda: installation.servers["comfy"].finished["dog"])
 
-    chat = in_bot(story)
+    chat = in_bot(scenario)
     assert "gpu-1 · 0 of 23 GB in use · ⏸️ paused" in answers(chat)[1]
 
 
 def test_everything_stays_paused_when_one_model_goes_on() -> None:
     """An admin would believe that a model runs again that does not."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/pause")
         await say(running, "/resume flux")
         await say(running, "/image flux cat", "fake:1")
@@ -88,7 +88,7 @@ def test_everything_stays_paused_when_one_model_goes_on() -> None:
         await asyncio.sleep(30)
         assert not installation.servers["comfy"].loads
 
-    _, resumed, models = answers(in_bot(story))
+    _, resumed, models = answers(in_bot(scenario))
     assert resumed == "flux wasn't paused.\nStill paused: everything."
     assert models.count("⏸️ paused") == 2
 
@@ -96,7 +96,7 @@ def test_everything_stays_paused_when_one_model_goes_on() -> None:
 def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
     """Somebody who takes their card back would lose running work, or not get the memory."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]
         server.service_s = 60.0
         await say(running, "/image flux cat", "fake:1")
@@ -112,7 +112,7 @@ def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
         await say(running, "/resume gpu-1")
         await until(lambda: server.finished["dog"])
 
-    chat = in_bot(story)
+    chat = in_bot(scenario)
     (drained,) = (m for m in chat.messages.values() if "gpu-1 is" in m.texts[0])
     assert "gpu-1 is paused" in drained.texts[0]
     assert (
@@ -124,7 +124,7 @@ def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
 def test_a_pinned_model_leaves_a_drained_host_and_comes_back() -> None:
     """The one model an admin keeps loaded would hold the card they want back, or be lost."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/preload flux")
         await until(lambda: "flux" in installation.servers["comfy"].memory)
         await say(running, "/drain gpu-1")
@@ -134,21 +134,21 @@ def test_a_pinned_model_leaves_a_drained_host_and_comes_back() -> None:
         await say(running, "/resume gpu-1")
         await until(lambda: "flux" in installation.servers["comfy"].memory)
 
-    texts = [message.text for message in in_bot(story).messages.values()]
+    texts = [message.text for message in in_bot(scenario).messages.values()]
     assert "❌ flux couldn't be loaded: Paused: gpu-1." in texts
 
 
 def test_a_model_that_still_works_is_not_called_unloaded() -> None:
     """An admin would start a game on a card that is still in use."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/image flux cat", "fake:1")
         await until(lambda: installation.servers["comfy"].starts)
         await say(running, "/unload flux")
         await until(lambda: not installation.servers["comfy"].memory)
         await say(running, "/unload flux")
 
-    texts = [message.text for message in in_bot(story).messages.values()][-2:]
+    texts = [message.text for message in in_bot(scenario).messages.values()][-2:]
     assert texts == [
         "⏳ flux is still working on comfy; it will be unloaded when that's finished.",
         "flux wasn't loaded.",
@@ -158,7 +158,7 @@ def test_a_model_that_still_works_is_not_called_unloaded() -> None:
 def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
     """Who asked for ten pictures by mistake would have to cancel ten times, or end others' jobs."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         for number in range(8):
             await running.gate.call(running.chat.call(f"/image flux {number}", user="fake:1"))
         await say(running, "/image flux dog", "fake:2")
@@ -168,7 +168,7 @@ def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
         assert not any(prompt.isdigit() for prompt in installation.servers["comfy"].finished)
         await say(running, "/cancel all", "fake:1")
 
-    assert answers(in_bot(story)) == [
+    assert answers(in_bot(scenario)) == [
         "Cancelled all your open jobs (8).",
         "You have no open job.",
     ]
@@ -177,7 +177,7 @@ def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
 def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
     """A card would be emptied behind the back of the admin who has just taken it back."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]
         server.service_s = 60.0
         await say(running, "/image flux cat", "fake:1")
@@ -187,7 +187,7 @@ def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
         await asyncio.sleep(120)
         assert server.memory == {"flux"}
 
-    texts = [message.text for message in in_bot(story).messages.values()]
+    texts = [message.text for message in in_bot(scenario).messages.values()]
     assert (
         "❌ gpu-1 is paused, but its memory couldn't be freed: gpu-1 was resumed before it was empty."
         in texts
@@ -197,7 +197,7 @@ def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
 def test_a_line_is_cleared_with_its_back_rows_while_running_work_goes_on() -> None:
     """Jobs of a back row would slip into the line that is being emptied."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]
         server.service_s = 30.0
         limits = Admission(max_in_line=1)
@@ -218,13 +218,13 @@ def test_a_line_is_cleared_with_its_back_rows_while_running_work_goes_on() -> No
         assert done is not None
         assert done.state is JobState.COMPLETED
 
-    assert answers(in_bot(story)) == ["Cancelled the jobs waiting for flux (3)."]
+    assert answers(in_bot(scenario)) == ["Cancelled the jobs waiting for flux (3)."]
 
 
 def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
     """`/move` would say done and change nothing, or nobody would be told."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]
         server.service_s = 30.0
         for number in range(4):
@@ -238,7 +238,7 @@ def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
         assert [prompt for _, _, prompt in server.starts] == ["0", "3", "1", "2"]
         await say(running, f"/move {jobs[3].id} first")
 
-    moved, refused = answers(in_bot(story))
+    moved, refused = answers(in_bot(scenario))
     assert moved == "Job 4 is now first in line for flux."
     assert refused == "Job 4 is no longer waiting."
 
@@ -263,28 +263,28 @@ def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
 def test_a_wrong_name_changes_nothing(text: str, answer: str) -> None:
     """A typing error would pause or empty something, or be logged as an act."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, text)
         assert running.queue.paused() == type(running.queue.paused())()
         await say(running, "/audit")
 
-    assert answers(in_bot(story)) == [answer, "No admin actions yet."]
+    assert answers(in_bot(scenario)) == [answer, "No admin actions yet."]
 
 
 @pytest.mark.parametrize("name", ["pause", "resume", "drain", "clear", "move", "queue all"])
 def test_these_are_for_admins(name: str) -> None:
     """Anybody could stop the machines of everybody."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, f"/{name}", "fake:1")
 
-    assert answers(in_bot(story)) == [f"/{name} is for admins."]
+    assert answers(in_bot(scenario)) == [f"/{name} is for admins."]
 
 
 def test_every_act_is_in_the_audit_log() -> None:
     """Nobody could find out who stopped the machines."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/image flux cat", "fake:1")
         for text in ("/pause flux", "/resume", "/preload sdxl gpu-2", "/unload sdxl"):
             await say(running, text)
@@ -293,7 +293,7 @@ def test_every_act_is_in_the_audit_log() -> None:
         for text in ("/move 2 first", "/clear flux", "/drain gpu-2", "/audit"):
             await say(running, text)
 
-    acts = answers(in_bot(story))[-1].splitlines()
+    acts = answers(in_bot(scenario))[-1].splitlines()
     assert [act.split(" · ", 2)[2] for act in reversed(acts)] == [
         "pause flux",
         "resume everything",
@@ -309,12 +309,12 @@ def test_every_act_is_in_the_audit_log() -> None:
 def test_queue_all_shows_everybodys_jobs_with_their_owners() -> None:
     """An admin could not tell whose job holds the line up."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/image flux dog", "fake:2")
         await say(running, "/queue all")
 
-    shown = answers(in_bot(story))[0]
+    shown = answers(in_bot(scenario))[0]
     assert shown.startswith("All open jobs (2):\n1 · fake:1 · ")
     assert "\n2 · fake:2 · " in shown
     assert "flux: " in shown
@@ -323,7 +323,7 @@ def test_queue_all_shows_everybodys_jobs_with_their_owners() -> None:
 def test_an_option_the_model_does_not_take_is_refused_at_once() -> None:
     """A person would wait in line only to read that the model cannot do it."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         installation.servers["comfy"].options = frozenset({"seed", "width", "height"})
         installation.servers["other"].options = frozenset({"steps", "seed"})
         await say(running, "/image flux --seed 7 --size 3:2 --count 1 cat", "fake:1")
@@ -334,7 +334,7 @@ def test_an_option_the_model_does_not_take_is_refused_at_once() -> None:
         await say(running, "/image sdxl --seed 7 cat", "fake:2")
         assert len(await running.queue.open_jobs()) == 2
 
-    assert [answer for answer in answers(in_bot(story)) if "doesn't take" in answer] == [
+    assert [answer for answer in answers(in_bot(scenario)) if "doesn't take" in answer] == [
         "flux doesn't take --steps.",
         "sdxl doesn't take --size.",
         "flux doesn't take --count.",
@@ -344,7 +344,7 @@ def test_an_option_the_model_does_not_take_is_refused_at_once() -> None:
 def test_a_failed_preload_is_told_in_one_sentence() -> None:
     """An admin would read a stack of internals, or nothing at all."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         installation.servers["comfy"].load_fates = lambda: OutOfMemory(
             "CUDA error: 0x2 at 0xdeadbeef"
         )
@@ -358,7 +358,7 @@ def test_a_failed_preload_is_told_in_one_sentence() -> None:
         await asyncio.sleep(60)
         await say(running, "/preload flux")
 
-    texts = [message.text for message in in_bot(story).messages.values()]
+    texts = [message.text for message in in_bot(scenario).messages.values()]
     assert texts == [
         "❌ flux couldn't be loaded: gpu-1 doesn't have enough free memory.",
         "❌ flux couldn't be loaded: comfy didn't load it within 150 s.",
@@ -379,7 +379,7 @@ def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:
     installation = Installation.of(models, [host("gpu-1", "comfy")])
     installation.servers["comfy"].service_s = 120.0
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         if busy:
             await running.gate.call(running.chat.call("/image flux cat"))
             await asyncio.sleep(30)
@@ -388,7 +388,7 @@ def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:
 
     texts = next(
         message.texts
-        for message in play(story, installation).messages.values()
+        for message in play(scenario, installation).messages.values()
         if message.texts[0].startswith("📦")
     )
     assert texts[0].startswith(says)

@@ -18,8 +18,8 @@ from tests.simulation.bot_installation import Bot, play
 from tests.simulation.installation import Installation, host, image_model, until
 
 
-def in_bot(story: Any, url: str = "sqlite://", **fields: Any) -> FakeChat:
-    """Play a story in the bot and return the chat."""
+def in_bot(scenario: Any, url: str = "sqlite://", **fields: Any) -> FakeChat:
+    """Play a scenario in the bot and return the chat."""
     models = [image_model("flux", vram_mb=8000), image_model("llm", vram_mb=8000)]
     models[1] = type(models[1])(
         name="llm",
@@ -30,7 +30,7 @@ def in_bot(story: Any, url: str = "sqlite://", **fields: Any) -> FakeChat:
         service_s=5.0,
     )
     installation = Installation.of(models, [host("gpu-1", "comfy")], url=url)
-    return play(lambda running: story(running, installation), installation, **fields)
+    return play(lambda running: scenario(running, installation), installation, **fields)
 
 
 def answers(chat: FakeChat) -> list[str]:
@@ -61,7 +61,7 @@ def newest(chat: FakeChat) -> Message:
 def test_a_history_is_ones_own_newest_first_in_pages() -> None:
     """A person would see other people's prompts, or never find an older job."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await draw(running, installation, *(f"cat {n}" for n in range(12)))
         await draw(running, installation, "a stranger's dog", user="fake:2")
         await say(running, "/history", "fake:1")
@@ -70,7 +70,7 @@ def test_a_history_is_ones_own_newest_first_in_pages() -> None:
         await asyncio.sleep(2)
         await say(running, "/history", "fake:3")
 
-    first, older, nobody = answers(in_bot(story))
+    first, older, nobody = answers(in_bot(scenario))
     assert first.splitlines()[1].startswith("12 · flux · done · cat 11 · ")
     assert len(first.splitlines()) == 11
     assert "stranger" not in first
@@ -81,7 +81,7 @@ def test_a_history_is_ones_own_newest_first_in_pages() -> None:
 def test_a_cancelled_job_offers_nothing_to_show() -> None:
     """A press would bring back a message that says "cancelled"."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await draw(running, installation, "cat")
         await say(running, "/image flux dog", "fake:1")
         await say(running, "/cancel 2", "fake:1")
@@ -89,7 +89,7 @@ def test_a_cancelled_job_offers_nothing_to_show() -> None:
         await running.gate.call(running.chat.call("/history", user="fake:1"))
         await asyncio.sleep(2)
 
-    chat = in_bot(story)
+    chat = in_bot(scenario)
     told = chat.private_contents[-1]
     heads = [part for part in told.body if isinstance(part, Strong)]
     assert heads == [Strong("2", job=2), Strong("1", job=1, pictured=True)]
@@ -102,7 +102,7 @@ def test_a_cancelled_job_offers_nothing_to_show() -> None:
 def test_a_past_job_comes_back_as_a_fresh_message_with_picture_and_buttons() -> None:
     """A result whose message was deleted would be lost although it is stored."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await draw(running, installation, "cat")
         (old,) = running.chat.messages.values()
         running.chat.messages.clear()
@@ -114,7 +114,7 @@ def test_a_past_job_comes_back_as_a_fresh_message_with_picture_and_buttons() -> 
         await say(running, "/show 1", "fake:2")
         await say(running, "/show 9", "fake:1")
 
-    assert answers(in_bot(story)) == [
+    assert answers(in_bot(scenario)) == [
         "You have no job 1.",
         "You have no job 9.",
     ]
@@ -123,7 +123,7 @@ def test_a_past_job_comes_back_as_a_fresh_message_with_picture_and_buttons() -> 
 def test_a_reply_to_a_job_brought_back_is_understood() -> None:
     """The fresh message would be dead: nobody could continue or cancel by replying to it."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await draw(running, installation, "cat")
         for _ in range(2):
             await say(running, "/show 1", "fake:1")
@@ -131,18 +131,18 @@ def test_a_reply_to_a_job_brought_back_is_understood() -> None:
             ref = MessageRef(platform="fake", chat="1", message=number)
             assert await running.records.job_of(ref) == 1
 
-    assert len(in_bot(story).messages) == 3
+    assert len(in_bot(scenario).messages) == 3
 
 
 def test_an_open_job_is_shown_as_it_stands() -> None:
     """A person would be told that their job does not exist while it waits."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/pause flux")
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/show 1", "fake:1")
 
-    assert "flux · #1 in line" in answers(in_bot(story))[-1]
+    assert "flux · #1 in line" in answers(in_bot(scenario))[-1]
 
 
 # ---------------------------------------------------------------- /forget
@@ -152,7 +152,7 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
     """We would say deleted and keep the prompts, pictures and settings on the disk."""
     path = tmp_path / "usher.sqlite"
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/settings --size 3:2", "fake:1")
         await draw(running, installation, "a secret cat", "a secret hat")
         await draw(running, installation, "a dog", user="fake:2")
@@ -164,7 +164,7 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
         assert await running.queue.get(3) is not None
         await say(running, "/show 1", "fake:1")
 
-    _, forgotten, history, settings, shown = answers(in_bot(story, f"sqlite:///{path}"))
+    _, forgotten, history, settings, shown = answers(in_bot(scenario, f"sqlite:///{path}"))
     assert forgotten.startswith("Everything stored about you is deleted: your jobs (2)")
     assert forgotten.endswith("delete messages in chats yourself.")
     assert history == "You have no jobs yet."
@@ -181,7 +181,7 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
 def test_forgetting_ends_open_jobs_and_empties_their_messages() -> None:
     """A deleted job would go on running for nobody, its message count down for ever."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]
         server.service_s = 1000.0
         await say(running, "/image flux cat", "fake:1")
@@ -196,7 +196,7 @@ def test_forgetting_ends_open_jobs_and_empties_their_messages() -> None:
         assert server.finished == {"other": 1}
         assert await running.queue.unacknowledged() == []
 
-    running, waiting, *_ = in_bot(story).messages.values()
+    running, waiting, *_ = in_bot(scenario).messages.values()
     assert running.text == "Cancelled and deleted."
     assert running.contents[-1].buttons == ()
     assert waiting.text.startswith("Cancelled")  # perhaps delivered before it was deleted
@@ -205,7 +205,7 @@ def test_forgetting_ends_open_jobs_and_empties_their_messages() -> None:
 def test_a_chat_that_cannot_be_reached_does_not_keep_anybody_from_being_forgotten() -> None:
     """One deleted message would bring the presenter down, and every chat with it."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         installation.servers["comfy"].service_s = 50.0
         await say(running, "/image flux cat", "fake:1")
         await asyncio.sleep(30)
@@ -215,25 +215,25 @@ def test_a_chat_that_cannot_be_reached_does_not_keep_anybody_from_being_forgotte
         running.chat.fail_when = lambda chat: None
         await draw(running, installation, "dog", user="fake:2")
 
-    assert "dog" in newest(in_bot(story)).text
+    assert "dog" in newest(in_bot(scenario)).text
 
 
 def test_forgetting_is_no_way_around_a_quota() -> None:
     """A person could draw without end by forgetting every hour's jobs."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/limit fake:1 --per-hour 1")
         await draw(running, installation, "cat")
         await say(running, "/forget me", "fake:1")
         await say(running, "/image flux dog", "fake:1")
 
-    assert "your jobs for this hour (1)" in answers(in_bot(story))[-1]
+    assert "your jobs for this hour (1)" in answers(in_bot(scenario))[-1]
 
 
 def test_a_forgotten_conversation_leaves_pictures_and_other_chats_alone() -> None:
     """More would be deleted than was asked for, or the answers would stay."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await draw(running, installation, "cat")
         for chat in ("1", "2"):
             await say(running, f"/ask llm secret of chat {chat}", "fake:1", chat=chat)
@@ -248,7 +248,7 @@ def test_a_forgotten_conversation_leaves_pictures_and_other_chats_alone() -> Non
         assert len(await running.queue.history("fake:2", limit=9)) == 1
         await say(running, "/forget conversation", "fake:1")
 
-    forgot, nothing = answers(in_bot(story))[-2:]
+    forgot, nothing = answers(in_bot(scenario))[-2:]
     assert forgot.startswith("The questions you asked in this chat (1) are")
     assert nothing.startswith("Nothing you asked in this chat")
 
@@ -257,7 +257,7 @@ def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
     """The web chat would show for ever what its person had deleted."""
     log = MemoryLog()
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         for chat in ("1", "2"):
             for message in ("asked", "answered", "other"):
                 shown = ShownMessage(author="usher", body=(TextPart(text=message),))
@@ -273,20 +273,20 @@ def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
         assert await log.since("1", 0, 9) == []
         assert len(await log.since("2", 0, 9)) == 3
 
-    chat = in_bot(story, chat_logs={"fake": log})
+    chat = in_bot(scenario, chat_logs={"fake": log})
     assert not any("delete yourself" in text for text in answers(chat))
 
 
 def test_a_forgotten_word_is_needed() -> None:
     """A slip of the hand would delete everything."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await draw(running, installation, "cat")
         await say(running, "/forget", "fake:1")
         await say(running, "/forget all", "fake:1")
         assert len(await running.queue.history("fake:1", limit=9)) == 1
 
-    chat = in_bot(story)
+    chat = in_bot(scenario)
     without, wrong = answers(chat)
     assert "Usage: /forget <conversation|me>" in without
     assert wrong == "“all” isn't one of these: conversation, me."
@@ -296,7 +296,7 @@ def test_a_forgotten_word_is_needed() -> None:
 def test_the_latest_job_is_meant_where_none_is_named() -> None:
     """People would have to look up a number to see or repeat what they have just got."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await draw(running, installation, "cat")
         await say(running, "/again", "fake:1")
         await say(running, "/delete", "fake:1")
@@ -304,6 +304,6 @@ def test_the_latest_job_is_meant_where_none_is_named() -> None:
         jobs = await running.queue.history("fake:1", limit=9)
         assert [getattr(job.request, "prompt", "") for job in jobs] == ["cat", "cat"]
 
-    told = answers(in_bot(story))
+    told = answers(in_bot(scenario))
     assert any("Which job? Use /delete" in text for text in told)
     assert any("You have no jobs yet" in text for text in told)

@@ -29,10 +29,10 @@ from tests.simulation.installation import Installation, host
 def test_a_wrong_value_is_told_in_one_sentence(text: str, answer: str) -> None:
     """What is wrong would drown in a usage line and an example that do not help."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, text, "fake:1")
 
-    assert answers(in_bot(story)) == [answer]
+    assert answers(in_bot(scenario)) == [answer]
 
 
 @pytest.mark.parametrize(
@@ -47,27 +47,27 @@ def test_a_wrong_value_is_told_in_one_sentence(text: str, answer: str) -> None:
 def test_nothing_that_was_typed_is_passed_over(text: str, answer: str) -> None:
     """Somebody would believe that a setting was changed, or both jobs cancelled."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, text, "fake:1")
 
-    (told,) = answers(in_bot(story))
+    (told,) = answers(in_bot(scenario))
     assert told.startswith(f"{answer} Usage: /")
 
 
 def test_a_command_of_options_only_shows_them() -> None:
     """`Usage: /settings` would tell nobody what to write."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/settings --sise 3:2", "fake:1")
 
-    (told,) = answers(in_bot(story))
+    (told,) = answers(in_bot(scenario))
     assert "Usage: /settings [--image …] [--ask …] [--size …]" in told
 
 
 def test_a_model_that_cannot_be_loaded_says_so_wherever_one_looks() -> None:
     """People would read that Usher restarts, and the operator nothing at all."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         for server in installation.servers.values():
             server.load_fates = lambda: BadModel("node 1: no file")
         await say(running, "/image flux a cat", "fake:1")
@@ -77,7 +77,7 @@ def test_a_model_that_cannot_be_loaded_says_so_wherever_one_looks() -> None:
         await say(running, "/status", "fake:1")
         await say(running, "/status")
 
-    refused, models, status, admins = answers(in_bot(story))
+    refused, models, status, admins = answers(in_bot(scenario))
     assert "restarting" not in refused
     assert "flux can't be loaded on its server at the moment" in refused
     assert "⚠️ can't be loaded on " in next(x for x in models.splitlines() if "flux" in x)
@@ -92,24 +92,24 @@ def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
     """One person could fill the disk with pictures, within what else they may do."""
     monkeypatch.setattr(received, "_MB", 1)  # the limit below then counts bytes
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         for _ in range(2):
             await say(running, "/image a cat", "fake:1", files=(picture(),))
         await say(running, "/image a cat", "fake:2", files=(picture(),))
         await say(running, "/image a cat", "fake:1")
 
     drawing = Installation.of([FLUX], [host("gpu-1", "comfy")])
-    (told,) = answers(in_bot(story, drawing, files_per_hour_mb=picture().size))
+    (told,) = answers(in_bot(scenario, drawing, files_per_hour_mb=picture().size))
     assert told.startswith("You've sent as many files as one person may in an hour.")
 
 
 def test_a_second_picture_is_not_passed_over() -> None:
     """Somebody would wait for a picture made from both, and get one made from the first."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/image cat", "fake:1", files=(picture(), picture()))
 
-    assert answers(in_bot(story)) == ["You attached 2 pictures; /image takes 1 at most."]
+    assert answers(in_bot(scenario)) == ["You attached 2 pictures; /image takes 1 at most."]
 
 
 @pytest.mark.parametrize(
@@ -122,11 +122,11 @@ def test_a_second_picture_is_not_passed_over() -> None:
 def test_one_job_too_many_is_told_when_the_next_one_ends(before: str, told: str) -> None:
     """People would try again every few seconds; while nothing moves, no moment would be true."""
 
-    async def story(running: Bot, installation: Installation) -> None:
+    async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, before)
         for number in range(11):
             await running.gate.call(running.chat.call(f"/image flux {number}", user="fake:1"))
         await asyncio.sleep(2)
 
-    (refused,) = (text for text in answers(in_bot(story)) if "open jobs" in text)
+    (refused,) = (text for text in answers(in_bot(scenario)) if "open jobs" in text)
     assert refused.startswith(f"You've reached your limit of open jobs (10). {told}")

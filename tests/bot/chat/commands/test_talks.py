@@ -31,7 +31,7 @@ def turns(job: Any) -> list[str]:
 def test_a_private_chat_goes_on_without_a_reply() -> None:
     """Everybody would have to tell the bot with every sentence what they are talking about."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await done(running, BOB)
         second = await done(running, WHO)
         assert [role for role, _ in said(second)] == ["user", "assistant", "user"]
@@ -40,61 +40,61 @@ def test_a_private_chat_goes_on_without_a_reply() -> None:
         await done(running, "/image a cat")
         assert len(turns(await done(running, "/ask are you sure?"))) == 4
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_only_the_persons_own_last_exchange_in_that_chat_counts() -> None:
     """Somebody's private words would be told to a model in another chat, or for another person."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await done(running, BOB)
         assert len(turns(await done(running, WHO, chat="2"))) == 1
         assert len(turns(await done(running, WHO, "fake:2"))) == 1
         assert len(turns(await done(running, WHO, chat="g1"))) == 1
         assert len(turns(await done(running, WHO))) == 2
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 @pytest.mark.parametrize(("waits_s", "goes_on"), [(1700, True), (1900, False)])
 def test_a_conversation_ends_when_it_has_rested_for_long(waits_s: float, *, goes_on: bool) -> None:
     """A question of today would be answered as one about yesterday's matter."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await done(running, BOB)
         await asyncio.sleep(waits_s)
         assert (len(turns(await done(running, WHO))) == 2) == goes_on
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_a_question_asked_before_the_answer_is_there_knows_the_one_before() -> None:
     """Two sentences sent one after the other would be two strangers' to the model."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await ask(running, BOB)
         assert turns(await ask(running, WHO)) == ["my name is Bob", "what is my name?"]
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_a_question_that_was_taken_back_is_no_part_of_the_conversation() -> None:
     """A model would answer what somebody has cancelled."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await done(running, BOB)
         job = await ask(running, "/ask my name is Eve")
         assert job is not None
         await running.queue.cancel(job.id)
         assert turns(await done(running, WHO)) == ["my name is Bob", "what is my name?"]
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_a_question_knows_which_server_remembers_its_conversation() -> None:
     """Each question would be read from the first word on by another server."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         first = await done(running, BOB)
         second = await done(running, WHO)
         again = await press(running, first, "again")
@@ -105,7 +105,7 @@ def test_a_question_knows_which_server_remembers_its_conversation() -> None:
         assert waiting is not None
         assert (await done(running, WHO)).remembered_by == "comfy"  # though that has not run yet
 
-    in_bot(story, FLUX, DEAF, QWEN)
+    in_bot(scenario, FLUX, DEAF, QWEN)
 
 
 def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: Path) 
         server.memory.add("qwen")
     chat = FakeChat()
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(installation, chat) as running:
             await ask(running, "/ask a long story", "fake:2", chat="2")
             first = await done(running, BOB)
@@ -133,7 +133,7 @@ def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: Path) 
             third = await done(running, "/ask and the end?", "fake:3", chat="3")
             assert third.backend == "two"  # nobody waits for the one that remembers
 
-    run(story())
+    run(scenario())
 
 
 def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/usher.sqlite"
     installation, chat = Installation.of((QWEN,), [host("gpu-1", "comfy")], url=url), FakeChat()
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(installation, chat) as running:
             await done(running, BOB)
         async with bot(installation, chat) as running:
@@ -151,13 +151,13 @@ def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
             assert len(turns(await done(running, WHO))) == 1
             await quiet(running)
 
-    run(story())
+    run(scenario())
 
 
 def test_new_begins_afresh_and_a_reply_goes_back() -> None:
     """Nobody could change the subject, or come back to an earlier one."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         first = await done(running, BOB)
         waiting = await ask(running, "/ask my name is Eve")
         assert await ask(running, "/new") is None
@@ -167,7 +167,7 @@ def test_new_begins_afresh_and_a_reply_goes_back() -> None:
         assert turns(older) == ["my name is Bob", "what is my name?"]
         assert len(turns(await done(running, "/ask sure?"))) == 3  # it goes on with that one
 
-    told = [text for _, text in in_bot(story).private]
+    told = [text for _, text in in_bot(scenario).private]
     assert told == [
         (
             "A new conversation begins. I'll leave aside what was said before; a reply still goes"
@@ -179,7 +179,7 @@ def test_new_begins_afresh_and_a_reply_goes_back() -> None:
 def test_an_answer_that_went_on_by_itself_has_a_button_for_a_new_topic() -> None:
     """People would not notice what the model is told, and not know how to end it."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         first = await done(running, BOB)
         second = await done(running, WHO)
         has = [
@@ -192,70 +192,70 @@ def test_an_answer_that_went_on_by_itself_has_a_button_for_a_new_topic() -> None
         await press(running, second, "new-topic")
         assert len(turns(await done(running, WHO))) == 1
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 @pytest.mark.parametrize("what", ["conversation", "me"])
 def test_what_is_forgotten_is_told_to_nobody_again(what: str) -> None:
     """A deleted sentence would live on in the next question."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await done(running, BOB)
         await ask(running, "/new")
         await done(running, BOB)
         await ask(running, f"/forget {what}")
         assert len(turns(await done(running, WHO))) == 1
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_pictures_stay_in_the_conversation() -> None:
     """“And what breed is it?” would be asked about nothing."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await done(running, BOB)
         first = await done(running, "/ask", files=(picture(),))
         assert turns(first) == ["my name is Bob", "Describe this picture."]
         job = await done(running, "/ask what breed is it?")
         assert len(await running.queue.inputs(job)) == 1
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_a_picture_goes_to_a_model_that_sees() -> None:
     """A conversation with a model that sees nothing would end with the first picture."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await done(running, "/ask deaf my name is Bob")
         job = await done(running, "/ask who is this?", files=(picture(),))
         assert (job.model, len(turns(job))) == ("qwen", 2)
 
-    in_bot(story, FLUX, DEAF, QWEN)
+    in_bot(scenario, FLUX, DEAF, QWEN)
 
 
 def test_a_model_goes_on_until_another_is_chosen() -> None:
     """Who changes their usual model would go on hearing the old one, or lose what was said."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await done(running, "/ask deaf my name is Bob")
         assert (await done(running, WHO)).model == "deaf"
         await ask(running, "/settings --ask qwen")
         job = await done(running, WHO)
         assert (job.model, len(turns(job))) == ("qwen", 3)
 
-    in_bot(story, DEAF, QWEN)
+    in_bot(scenario, DEAF, QWEN)
 
 
 def test_the_context_of_a_model_holds_for_what_goes_on_by_itself() -> None:
     """A long chat would be refused by its server in the end."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         jobs = [await done(running, f"/ask {'word ' * 1500}") for _ in range(4)]
         job = jobs[-1]
         assert sum(len(text) for _, text in said(job)) <= 24_000
         assert 1 < len(turns(job)) < 4
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 # ---------------------------------------------------------------- in groups
@@ -264,7 +264,7 @@ def test_the_context_of_a_model_holds_for_what_goes_on_by_itself() -> None:
 def test_in_a_group_the_model_is_told_who_said_what() -> None:
     """“Bob, what do you think?” would be asked of a model that knows no Bob."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         first = await done(running, "/ask why?", user_name="Ada", chat="g1")
         reply = {"replied_to": await of(running, first), "chat": "g1"}
         second = await done(running, "/ask why not?", "fake:2", user_name="Bob", **reply)
@@ -278,7 +278,7 @@ def test_in_a_group_the_model_is_told_who_said_what() -> None:
         assert private.request.messages[0].told == "why?"  # type: ignore[union-attr]
         assert await ask(running, "/new", chat="g1") is None
 
-    assert [text for _, text in in_bot(story).private] == [
+    assert [text for _, text in in_bot(scenario).private] == [
         (
             "In groups only a reply continues a conversation: a question without one already begins a"
             " new one."
@@ -299,13 +299,13 @@ def test_a_name_is_one_line_and_no_role(name: str) -> None:
 def test_the_words_of_somebody_else_are_told_with_their_name() -> None:
     """A question about what Bob said would be answered as one about nobody's words."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         quoted: dict[str, Any] = {"quoted": "I am late.", "quoted_by": "Bob"}
         group = await ask(running, "/ask is he?", user_name="Ada", chat="g1", **quoted)
         assert turns(group) == ["> Bob: I am late.\n\nis he?"]
         assert turns(await ask(running, "/ask is he?", **quoted)) == ["> I am late.\n\nis he?"]
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_servers_are_told_the_names() -> None:

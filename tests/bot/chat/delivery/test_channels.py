@@ -39,7 +39,7 @@ def test_chats_at_rest_are_put_away_and_others_stay() -> None:
 def test_a_turn_that_was_not_used_leaves_its_room_to_others() -> None:
     """What became true again while it waited would hold up whatever is shown next."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         clock = Clock()
         desks = Channels({"fake": FakeChat()}, clock)
         for used in (False, True):
@@ -50,4 +50,4 @@ def test_a_turn_that_was_not_used_leaves_its_room_to_others() -> None:
                 pace = desks.at("fake", "g1").pace
                 assert (pace.earliest(clock.now(), urgent=True) > clock.now()) is used
 
-    run(story())
+    run(scenario())

@@ -38,10 +38,10 @@ def installation(url: str = "sqlite://", **fields: Any) -> Installation:
     return Installation.of(models, [host("gpu-1", "comfy")], url=url, **fields)
 
 
-def in_bot(story: Any, chat: FakeChat) -> None:
+def in_bot(scenario: Any, chat: FakeChat) -> None:
     async def play() -> None:
         async with bot(installation(), chat) as running:
-            await story(running)
+            await scenario(running)
 
     run(play())
 
@@ -70,7 +70,7 @@ def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it() -> None
     """Every job of a kicked bot would knock on its own, and the platform would ban us."""
     chat = FakeChat()
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for number in range(8):
             await running.gate.call(ask(chat, chat="g1", user=f"fake:{number}"))
         await until(lambda: len(chat.messages) == 8)
@@ -81,7 +81,7 @@ def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it() -> None
         await quiet(running)
         assert await now() < 26 * HOUR_S
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
 
 
 def test_restarts_neither_hammer_a_chat_nor_forget_how_long_it_is_gone(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_call_from_a_chat_that_was_gone_brings_what_waited_for_it() -> None:
     """Somebody who unblocks the bot would wait an hour for a result that is ready."""
     chat = FakeChat()
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(ask(chat))
         await until(lambda: chat.messages)
         chat.fail_when = lambda _: ChatGone("blocked")
@@ -126,14 +126,14 @@ def test_a_call_from_a_chat_that_was_gone_brings_what_waited_for_it() -> None:
         await asyncio.sleep(5)
         assert only(chat).contents[-1].files
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
 
 
 def test_other_chats_go_on_while_one_cannot_be_reached() -> None:
     """One broken chat would hold up everybody's results."""
     chat = FakeChat()
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         chat.fail_when = lambda name: ChatUnavailable("502") if name == "1" else None
         await running.gate.call(ask(chat, chat="1"))
         await running.gate.call(ask(chat, chat="2", user="fake:2"))
@@ -142,7 +142,7 @@ def test_other_chats_go_on_while_one_cannot_be_reached() -> None:
         chat.fail_when = lambda _: None
         await quiet(running)
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
     assert all(message.contents[-1].files for message in chat.messages.values())
 
 
@@ -153,7 +153,7 @@ def test_a_platform_that_is_not_connected_yet_is_waited_for_and_not_tried(
     away, here = FakeChat("away"), FakeChat()
     away.connected.clear()
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for each in (away, here):
             await running.gate.call(ask(each, user=f"{each.name}:1"))
         await until(lambda: any(m.contents[-1].files for m in here.messages.values()))
@@ -168,7 +168,7 @@ def test_a_platform_that_is_not_connected_yet_is_waited_for_and_not_tried(
 
     async def play() -> None:
         async with bot(installation(), here, away) as running:
-            await story(running)
+            await scenario(running)
 
     run(play())
     assert "not reached" not in caplog.text
@@ -203,11 +203,11 @@ def test_a_result_whose_files_are_refused_comes_in_words() -> None:
     chat = FakeChat()
     chat.refuse = lambda content: ContentRefused("no files here") if content.files else None
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(ask(chat))
         await quiet(running)
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
     message = only(chat)
     assert message.text.startswith("cat\nflux")
     assert "/show 1" in message.text
@@ -219,12 +219,12 @@ def test_where_we_may_write_but_send_no_pictures_the_result_comes_in_words() -> 
     chat = FakeChat()
     chat.refuse = lambda content: ChatGone("no right to send photos") if content.files else None
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(ask(chat))
         await quiet(running)
         assert await now() < 60
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
     assert "/show 1" in only(chat).text
 
 
@@ -235,12 +235,12 @@ def test_a_result_refused_even_in_words_ends_in_a_note() -> None:
         ContentRefused("can't parse") if "result of" in plain_of(content) else None
     )
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(ask(chat, "/ask llama why"))
         await quiet(running)
         assert await now() < 60
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
     assert "/show 1" in only(chat).text
 
 
@@ -263,11 +263,11 @@ def test_a_picture_that_proves_too_large_comes_smaller(monkeypatch: pytest.Monke
 
     chat.refuse = refuse
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(ask(chat))
         await quiet(running)
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
     (file,) = only(chat).contents[-1].files
     assert len(picture.data) > 200_000
     assert len(file.data) <= 100_000
@@ -279,12 +279,12 @@ def test_a_passing_state_that_is_refused_does_not_stop_the_result() -> None:
     chat = FakeChat()
     chat.refuse = lambda content: ContentRefused("no") if "drawing" in plain_of(content) else None
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(ask(chat))
         await quiet(running)
         assert await now() < 60
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
     assert only(chat).contents[-1].files
 
 
@@ -300,7 +300,7 @@ def test_a_part_that_may_have_been_sent_is_not_sent_twice_but_offered(
     """A timeout would double half an answer, or leave it out without a word."""
     chat = FakeChat(limits=PAGED)
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(ask(chat, LONG))
         await until(lambda: chat.messages)
         sends = chat.send
@@ -313,7 +313,7 @@ def test_a_part_that_may_have_been_sent_is_not_sent_twice_but_offered(
         monkeypatch.setattr(chat, "send", timing_out)
         await quiet(running)
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
     status, *parts = chat.messages.values()
     assert len({part.text for part in parts}) == len(parts) > 0
     assert commands(status)[-1] == "show"
@@ -352,7 +352,7 @@ def test_a_part_that_was_refused_comes_in_words(monkeypatch: pytest.MonkeyPatch)
     """An answer's second half would be tried for a day, and then be missing."""
     chat = FakeChat(limits=PAGED)
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(ask(chat, LONG))
         await until(lambda: chat.messages)
         sends = chat.send
@@ -365,7 +365,7 @@ def test_a_part_that_was_refused_comes_in_words(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(chat, "send", refusing)
         await quiet(running)
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
     status, *parts = chat.messages.values()
     assert len(parts) > 0
     assert "show" not in commands(status)
@@ -378,7 +378,7 @@ def test_after_a_penalty_only_the_newest_text_is_shown() -> None:
     """People would watch minutes of outdated places go by."""
     chat = FakeChat()
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for number in range(12):
             where = "1" if number == 11 else "2"
             await running.gate.call(ask(chat, user=f"fake:{number}", chat=where))
@@ -396,19 +396,19 @@ def test_after_a_penalty_only_the_newest_text_is_shown() -> None:
         (standing,) = (await running.queue.standings([job])).values()
         assert f"#{standing.position} in line" in mine.text
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
 
 
 def test_an_answer_held_up_by_a_penalty_comes_after_it() -> None:
     """A command in a busy chat would get no answer at all."""
     chat = FakeChat()
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         chat.failures.append(SlowDown(5.0))
         await running.gate.call(ask(chat, "/help"))
         await asyncio.sleep(10)
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
     assert len(chat.private) == 1
 
 
@@ -417,21 +417,21 @@ def test_first_answers_that_cost_nothing_come_at_once(free: bool) -> None:
     """On Discord the third caller in a busy channel would wait, and their call be lost."""
     chat = FakeChat(limits=replace(LIMITS, chat_every_s=2.0, free_answers=free))
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for number in range(5):
             await running.gate.call(ask(chat, chat="g1", user=f"fake:{number}"))
         await until(lambda: len(chat.messages) == 5)
         took = await now()
         assert took < 1 if free else took > 4
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
 
 
 def test_a_fault_of_our_own_is_not_the_chats_fault() -> None:
     """A text that cannot be drawn would stop its whole chat."""
     chat = FakeChat()
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         def fault(content: Content) -> None:
             if "cat" in plain_of(content):
                 raise ValueError("a bug")
@@ -444,6 +444,6 @@ def test_a_fault_of_our_own_is_not_the_chats_fault() -> None:
         chat.refuse = lambda _: None
         await quiet(running)
 
-    in_bot(story, chat)
+    in_bot(scenario, chat)
     assert all(m.contents[-1].files for m in chat.messages.values())
     assert len(chat.messages) == 2

@@ -79,11 +79,11 @@ def test_whoever_asks_hears_of_a_failure() -> None:
 def test_a_running_job_waits_for_no_others() -> None:
     """Its state is known without a forecast, and without the task that asks for many."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         inquiry = Inquiry(cast("JobQueue", Queue()))
         assert await inquiry.of(job(1, JobState.PROCESSING)) is not None
 
-    run(story())
+    run(scenario())
 
 
 @dataclass
@@ -100,7 +100,7 @@ class Ticking:
 def test_a_turn_that_was_free_was_not_waited_for() -> None:
     """Every message would be drawn twice before it is sent."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         desks = Channels({"fake": FakeChat()}, Ticking())
         async with desks.turn("fake", "p1") as turn:
             assert not turn.waited
@@ -112,14 +112,14 @@ def test_a_turn_that_was_free_was_not_waited_for() -> None:
         async with desks.turn("fake", "p1") as turn:
             return turn.waited
 
-    run(story())
+    run(scenario())
 
 
 def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of messages would be drawn every other second to find out that they are right."""
     drawn: list[int] = []
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         editor = running.presenter._editor
         made = editor._draw
 
@@ -138,5 +138,5 @@ def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyP
         [image_model("flux", "stuck", service_s=3000.0)], [host("gpu", "stuck")]
     )
     installation.servers["stuck"].service_s = 3000.0
-    play(story, installation)
+    play(scenario, installation)
     assert len(drawn) < 30

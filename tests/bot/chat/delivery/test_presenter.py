@@ -26,10 +26,10 @@ def installation(url: str = "sqlite://", *, service_s: float = 5.0, **fields: An
     return Installation.of(models, [host("gpu-1", "comfy")], url=url, **fields)
 
 
-def in_bot(story: Any, *, service_s: float = 5.0, **fields: Any) -> FakeChat:
+def in_bot(scenario: Any, *, service_s: float = 5.0, **fields: Any) -> FakeChat:
     async def play() -> FakeChat:
         async with bot(installation(service_s=service_s), **fields) as running:
-            await story(running)
+            await scenario(running)
             return running.chat
 
     return run(play())
@@ -38,11 +38,11 @@ def in_bot(story: Any, *, service_s: float = 5.0, **fields: Any) -> FakeChat:
 def test_one_message_lives_from_the_line_to_the_result() -> None:
     """A person would get several messages, or none that becomes the picture."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(running.chat.call("/image flux a cat"))
         await quiet(running)
 
-    chat = in_bot(story)
+    chat = in_bot(scenario)
     (message,) = chat.messages.values()
     assert "flux" in message.texts[0]
     assert any("loading" in text for text in message.texts)
@@ -54,12 +54,12 @@ def test_one_message_lives_from_the_line_to_the_result() -> None:
 def test_positions_only_go_down() -> None:
     """A person would see their place get worse without a reason."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for _ in range(5):
             await running.gate.call(running.chat.call("/image flux cat"))
         await quiet(running)
 
-    chat = in_bot(story)
+    chat = in_bot(scenario)
     assert len(chat.messages) == 5
     last = list(chat.messages.values())[-1]
     places = [int(text.split("#")[1].split()[0]) for text in last.texts if "in line" in text]
@@ -70,7 +70,7 @@ def test_positions_only_go_down() -> None:
 def test_a_redelivered_call_is_one_job_and_one_message() -> None:
     """Telegram redelivers after a crash: people would pay twice for one wish."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         call = running.chat.call("/image flux cat")
         await running.gate.call(call)
         await running.gate.call(call)
@@ -78,7 +78,7 @@ def test_a_redelivered_call_is_one_job_and_one_message() -> None:
         await running.gate.call(call)
         await asyncio.sleep(60)
 
-    assert len(in_bot(story).messages) == 1
+    assert len(in_bot(scenario).messages) == 1
 
 
 @pytest.mark.parametrize("state", ["waiting", "running", "done"])
@@ -134,7 +134,7 @@ def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
 def test_a_result_survives_a_chat_that_is_away_for_hours() -> None:
     """Finished work would be lost, or drawn again, because a chat was down."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(running.chat.call("/image flux cat"))
         await until(lambda: running.chat.messages)
         running.chat.fail_when = lambda _: ChatUnavailable("502")
@@ -142,14 +142,14 @@ def test_a_result_survives_a_chat_that_is_away_for_hours() -> None:
         running.chat.fail_when = lambda _: None
         await quiet(running)
 
-    (message,) = in_bot(story).messages.values()
+    (message,) = in_bot(scenario).messages.values()
     assert message.text.startswith("cat\nflux")
 
 
 def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept() -> None:
     """A kicked bot would try for ever, or throw the result away."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(running.chat.call("/image flux cat"))
         await until(lambda: running.chat.messages)
         running.chat.fail_when = lambda _: ChatGone("kicked")
@@ -158,19 +158,19 @@ def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept() -> N
         assert asyncio.get_running_loop().time() > 24 * 3600
         assert await running.queue.output(job) is not None
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_a_deleted_message_is_not_posted_again_until_the_end() -> None:
     """Somebody who deletes the status would be answered with a new one each time."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(running.chat.call("/image flux cat"))
         await until(lambda: running.chat.messages)
         running.chat.messages.clear()
         await quiet(running)
 
-    (message,) = in_bot(story).messages.values()
+    (message,) = in_bot(scenario).messages.values()
     assert message.text.startswith("cat\nflux")
 
 
@@ -178,7 +178,7 @@ def test_a_penalty_is_waited_out_and_the_end_still_comes() -> None:
     """A 429 would be answered with more requests, or lose the final state."""
     penalised: list[float] = []
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(running.chat.call("/image flux cat"))
         await until(lambda: running.chat.messages)
         running.chat.failures.append(SlowDown(200.0))
@@ -186,7 +186,7 @@ def test_a_penalty_is_waited_out_and_the_end_still_comes() -> None:
         penalised.append(asyncio.get_running_loop().time())
         await quiet(running)
 
-    (message,) = in_bot(story).messages.values()
+    (message,) = in_bot(scenario).messages.values()
     assert message.times[-1] >= penalised[0] + 199.0
     assert message.text.startswith("cat\nflux")
 
@@ -194,14 +194,14 @@ def test_a_penalty_is_waited_out_and_the_end_still_comes() -> None:
 def test_a_group_that_moves_is_followed() -> None:
     """A Telegram group that becomes a supergroup would never see its results."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         chat = running.chat
         await running.gate.call(chat.call("/image flux cat", chat="g1"))
         await until(lambda: chat.messages)
         chat.fail_when = lambda name: ChatMoved("g2") if name == "g1" else None
         await quiet(running)
 
-    chat = in_bot(story)
+    chat = in_bot(scenario)
     (message,) = chat.messages.values()
     assert message.text.startswith("cat\nflux")
 
@@ -209,25 +209,25 @@ def test_a_group_that_moves_is_followed() -> None:
 def test_an_unknown_outcome_of_the_first_answer_still_ends_in_one_result() -> None:
     """A timeout after having acted would show the picture twice."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         running.chat.failures.append(ChatUnavailable("timeout", unclear=True))
         await running.gate.call(running.chat.call("/image flux cat"))
         await quiet(running)
 
-    shown = [m for m in in_bot(story).messages.values() if m.contents[-1].files]
+    shown = [m for m in in_bot(scenario).messages.values() if m.contents[-1].files]
     assert len(shown) == 1
 
 
 def test_a_groups_minute_is_never_overspent() -> None:
     """Twenty requests a minute is what a group takes; more is answered with a penalty."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for number in range(30):
             call = running.chat.call("/image flux cat", chat="g1", user=f"fake:{number}")
             await running.gate.call(call)
         await quiet(running)
 
-    chat = in_bot(story, limits=PersonLimits(open_per_person=50, in_line_per_person=50))
+    chat = in_bot(scenario, limits=PersonLimits(open_per_person=50, in_line_per_person=50))
     times = sorted(at for message in chat.messages.values() for at in message.times)
     assert len([m for m in chat.messages.values() if m.contents[-1].files]) == 30
     for at in times:
@@ -237,14 +237,14 @@ def test_a_groups_minute_is_never_overspent() -> None:
 def test_after_a_long_wait_a_ping_follows_once() -> None:
     """People get no notification of an edit: who waited long would never look."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for number in range(20):
             call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=str(number))
             await running.gate.call(call)
         await quiet(running)
         await asyncio.sleep(10)
 
-    chat = in_bot(story)
+    chat = in_bot(scenario)
     pings = [m for m in chat.messages.values() if m.text.startswith("Ready")]
     assert 5 < len(pings) < 20
     assert all(ping.contents[0].mention and ping.reply_to for ping in pings)
@@ -260,7 +260,7 @@ def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
     """Discord stops edits of messages over an hour old: the result would never come."""
     chat = FakeChat(limits=replace(LIMITS, free_edit_s=3300.0))
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(chat.call("/image flux cat"))
         await until(lambda: chat.messages)
         chat.fail_when = lambda _: ChatUnavailable("away")
@@ -269,7 +269,7 @@ def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
         chat.failures.append(SlowDown(900.0, old_message=True))
         await quiet(running)
 
-    in_bot(story, chat=chat)
+    in_bot(scenario, chat=chat)
     assert [len(message.contents[-1].files) for message in chat.messages.values()] == [0, 1]
 
 
@@ -280,7 +280,7 @@ def test_a_passing_state_that_is_held_back_does_not_hold_back_the_end() -> None:
     def old(content: Content) -> ChatError | None:
         return None if content.files else SlowDown(900.0, old_message=True)
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(chat.call("/image flux cat"))
         await until(lambda: chat.messages)
         chat.refuse = old
@@ -288,14 +288,14 @@ def test_a_passing_state_that_is_held_back_does_not_hold_back_the_end() -> None:
         await quiet(running)
         assert running.clock.now() - before < 60
 
-    in_bot(story, chat=chat)
+    in_bot(scenario, chat=chat)
     assert [len(message.contents[-1].files) for message in chat.messages.values()] == [1]
 
 
 def test_refusals_are_private_and_make_no_job() -> None:
     """A typo would be shown to the whole group, or stored."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         chat = running.chat
         for text in (
             "/image flux",
@@ -311,7 +311,7 @@ def test_refusals_are_private_and_make_no_job() -> None:
         await asyncio.sleep(30)
         assert await running.queue.open_jobs() == []
 
-    chat = in_bot(story)
+    chat = in_bot(scenario)
     assert chat.messages == {}
     answers = [text for _, text in chat.private]
     assert len(answers) == 8
@@ -323,12 +323,12 @@ def test_refusals_are_private_and_make_no_job() -> None:
 def test_the_limit_of_open_jobs_is_told_with_its_number() -> None:
     """One person could fill the line, or be refused without knowing why."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for _ in range(4):
             await running.gate.call(running.chat.call("/image flux cat"))
         await quiet(running)
 
-    chat = in_bot(story, limits=PersonLimits(open_per_person=3, in_line_per_person=2))
+    chat = in_bot(scenario, limits=PersonLimits(open_per_person=3, in_line_per_person=2))
     assert len(chat.messages) == 3
     assert any("limit of open jobs (3)" in text for _, text in chat.private)
 
@@ -336,7 +336,7 @@ def test_the_limit_of_open_jobs_is_told_with_its_number() -> None:
 def test_only_owner_and_admin_may_cancel() -> None:
     """Anybody could end other people's jobs by a number or a button."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         chat = running.chat
         await running.gate.call(chat.call("/image flux cat", user="fake:1"))
         await running.gate.call(chat.call("/image flux dog", user="fake:1"))
@@ -349,7 +349,7 @@ def test_only_owner_and_admin_may_cancel() -> None:
         states = [(await running.queue.get(number)) for number in (1, 2)]
         assert [job.state for job in states if job] == [JobState.CANCELLED] * 2
 
-    chat = in_bot(story)
+    chat = in_bot(scenario)
     assert [text.text for text in chat.messages.values()] == ["Cancelled."] * 2
     assert [text for _, text in chat.private][:2] == [
         "You have no job 1.",
@@ -360,7 +360,7 @@ def test_only_owner_and_admin_may_cancel() -> None:
 def test_an_admin_preloads_and_unloads() -> None:
     """The command would say done and have done nothing."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await asyncio.sleep(1)
         await running.gate.call(running.chat.call("/preload sdxl", user=ADMIN))
         await asyncio.sleep(30)
@@ -371,7 +371,7 @@ def test_an_admin_preloads_and_unloads() -> None:
         (status,) = [m for m in running.queue.models() if m.name == "sdxl"]
         assert status.copies == ()
 
-    texts = [message.text for message in in_bot(story).messages.values()]
+    texts = [message.text for message in in_bot(scenario).messages.values()]
     assert texts == [
         "✅ sdxl is loaded on gpu-1 (comfy) and stays loaded.",
         "✅ sdxl was unloaded from comfy.",
@@ -381,7 +381,7 @@ def test_an_admin_preloads_and_unloads() -> None:
 def test_queue_and_models_tell_what_is_true() -> None:
     """People would plan by wrong numbers."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for _ in range(3):
             await running.gate.call(running.chat.call("/image flux cat"))
         await asyncio.sleep(12)
@@ -390,7 +390,7 @@ def test_queue_and_models_tell_what_is_true() -> None:
         await running.gate.call(running.chat.call("/help"))
         await until(lambda: len(running.chat.private) == 3)
 
-    queue, models, help_text = (text for _, text in in_bot(story).private)
+    queue, models, help_text = (text for _, text in in_bot(scenario).private)
     assert "1 · 🎨 drawing with flux" in queue
     assert "#1 in line" in queue
     assert "flux: 2 waiting, 1 running" in queue
@@ -404,14 +404,14 @@ def test_queue_and_models_tell_what_is_true() -> None:
 def test_admins_find_their_commands_and_nobody_else_does() -> None:
     """An admin would have to read the documents, or people would see what is not for them."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for user in (ADMIN, "fake:1"):
             await running.gate.call(running.chat.call("/help", user=user))
             await running.gate.call(running.chat.call("/help admin", user=user))
             await running.gate.call(running.chat.call("/help preload", user=user))
             await asyncio.sleep(30)
 
-    told = [text for _, text in in_bot(story).private]
+    told = [text for _, text in in_bot(scenario).private]
     assert "/preload /unload" in told[0]
     assert "/preload <model> [host] · Load a model now" in told[1]
     assert "the machine" in told[2]
@@ -423,7 +423,7 @@ def test_admins_find_their_commands_and_nobody_else_does() -> None:
 def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:
     """People would wait half an hour beside an idle model."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await running.gate.call(running.chat.call("/image sdxl a cat"))
         await quiet(running)
         for number in range(40):
@@ -431,7 +431,7 @@ def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:
             await running.gate.call(call)
         await quiet(running)
 
-    chat = in_bot(story, service_s=25.0)
+    chat = in_bot(scenario, service_s=25.0)
     told = [message.texts for message in chat.messages.values()]
     busy = [texts for texts in told if texts[0].startswith("Busy: about 1")]
     assert 0 < len(busy) < 24

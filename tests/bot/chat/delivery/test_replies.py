@@ -28,13 +28,13 @@ def test_an_answer_survives_whatever_passes_within_a_minute(failures: Sequence[C
     """A person who is refused, or asks for the line, would never hear a word."""
     chat = FakeChat()
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         chat.failures.extend(failures)
         await running.gate.call(chat.call("/queue"))
         await running.gate.call(chat.call("/nonsense", user="fake:2"))
         await until(lambda: len(chat.private) == 2, within_s=60)
 
-    play(story, installation(), chat)
+    play(scenario, installation(), chat)
 
 
 @pytest.mark.parametrize("failures", FAILING.values(), ids=list(FAILING))
@@ -43,7 +43,7 @@ def test_both_halves_of_an_admins_command_survive(failures: Sequence[ChatError],
     """The words "Unloading sdxl …" would stand there for ever and the admin act on it."""
     chat = FakeChat()
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         if half == 1:
             chat.failures.extend(failures)
         await running.gate.call(chat.call("/preload sdxl", user=ADMIN))
@@ -52,7 +52,7 @@ def test_both_halves_of_an_admins_command_survive(failures: Sequence[ChatError],
             chat.failures.extend(failures)
         await until(lambda: any("is loaded" in m.text for m in chat.messages.values()), within_s=90)
 
-    play(story, installation(), chat)
+    play(scenario, installation(), chat)
 
 
 def test_an_answer_that_came_too_late_is_not_given() -> None:

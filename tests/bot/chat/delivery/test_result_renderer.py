@@ -23,7 +23,7 @@ TELEGRAM = replace(LIMITS, text=4096, caption=1024)
 def packed(text: str) -> RenderedResult:
     """Return what Telegram is shown of an answer stopped when it had come so far."""
 
-    async def story() -> RenderedResult:
+    async def scenario() -> RenderedResult:
         async with bot(Installation.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
             call = running.chat.call("/image flux a cat")
             assert isinstance(call, Invocation)
@@ -34,7 +34,7 @@ def packed(text: str) -> RenderedResult:
             packer = ResultRenderer(running.queue, ChatSettingsTable())
             return await packer.pack(stopped, Origin.of(call, "en"), TELEGRAM, written=text)
 
-    return run(story())
+    return run(scenario())
 
 
 @pytest.mark.parametrize("words", [1, 700, 815, 820, 1500, 3200, 3290, 20_000])

@@ -44,7 +44,7 @@ def test_numbered_buttons_say_in_words_what_they_do() -> None:
 def test_only_models_that_can_do_it_are_suggested() -> None:
     """People would choose a model from the list and be refused."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for command in running.gate.commands:
             for param in command.params:
                 if (command.name, param.name) in {("image", "model"), ("settings", "image")}:
@@ -52,23 +52,23 @@ def test_only_models_that_can_do_it_are_suggested() -> None:
                 if (command.name, param.name) == ("preload", "model"):
                     assert len(running.gate.suggest(param, "", "fake:1")) > 1
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_a_result_has_the_buttons_its_models_can_serve() -> None:
     """People would press what ends in a refusal, or miss what there is."""
     found: dict[str, list[str]] = {}
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         for text in ("/image flux a cat", "/ask qwen why?"):
             job = await done(running, text)
             found[job.model] = [each.command for each in shown(running, await of(running, job))]
 
-    in_bot(story)
+    in_bot(scenario)
     always = ["again", "edit", "delete"]
     assert found == {"flux": [*always, "vary", "vary-subtle", "upscale"], "qwen": always}
     plain = model("flux", Capability.TEXT_TO_IMAGE)
-    in_bot(story, plain, DEAF, model("qwen", Capability.TEXT_TO_TEXT))
+    in_bot(scenario, plain, DEAF, model("qwen", Capability.TEXT_TO_TEXT))
     assert found == {"flux": always, "qwen": always}
 
 
@@ -77,12 +77,12 @@ def test_every_button_names_a_command_and_fits_a_row() -> None:
     names = {command.name for command in COMMANDS}
     rows: list[tuple[Button, ...]] = []
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat --count 3")
         content = running.chat.messages[(await of(running, job)).message].contents
         rows.extend(row for each in content for row in each.buttons)
 
-    in_bot(story)
+    in_bot(scenario)
     assert {button.command for row in rows for button in row} <= names
     assert max(map(len, rows)) <= 5
 
@@ -93,7 +93,7 @@ def test_every_button_names_a_command_and_fits_a_row() -> None:
 def test_a_variation_starts_from_the_result_with_its_words_and_a_new_seed() -> None:
     """Varying would draw the same picture, or another one altogether."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat --size 512x512 --seed 7")
         strong = await press(running, job, "vary")
         subtle = await press(running, job, "vary-subtle")
@@ -107,26 +107,26 @@ def test_a_variation_starts_from_the_result_with_its_words_and_a_new_seed() -> N
             told = running.chat.messages[(await of(running, varied)).message].text
             assert told.startswith(f"a cat\nvariation of {job.id} · flux")
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_a_model_that_only_draws_varies_by_a_new_seed() -> None:
     """`/vary` would be refused although there is something it can do."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat --seed 7")
         varied = await ask(running, f"/vary --id {job.id}")
         assert drawn(varied).seed != 7
         assert varied is not None
         assert await running.queue.inputs(varied) == ()
 
-    in_bot(story, model("flux", Capability.TEXT_TO_IMAGE))
+    in_bot(scenario, model("flux", Capability.TEXT_TO_IMAGE))
 
 
 def test_a_picture_of_ones_own_is_varied_and_enlarged() -> None:
     """The menu on somebody's picture would do nothing."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         varied = await ask(running, "/vary in winter", files=(picture(),))
         larger = await ask(running, "/upscale", files=(picture(),))
         assert drawn(varied).prompt == "in winter"
@@ -139,13 +139,13 @@ def test_a_picture_of_ones_own_is_varied_and_enlarged() -> None:
         assert (larger.model, drawn(larger).upscale) == ("lens", True)
         await ask(running, "/upscale")
 
-    assert "Attach a picture" in in_bot(story).private[-1][1]
+    assert "Attach a picture" in in_bot(scenario).private[-1][1]
 
 
 def test_a_larger_picture_keeps_the_words_and_cannot_be_enlarged_for_ever() -> None:
     """The enlarged picture would not say what it shows, or grow with every press."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat")
         larger = await press(running, job, "upscale")
         larger = await ended(running.queue, larger)
@@ -157,22 +157,22 @@ def test_a_larger_picture_keeps_the_words_and_cannot_be_enlarged_for_ever() -> N
         buttons = [(each.command, each.job_id) for each in shown(running, ref)]
         assert buttons == [("show", job.id), ("delete", larger.id)]
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_a_picture_that_is_large_already_stays_as_it_is() -> None:
     """Enlarging what was enlarged again and again would take a server's whole memory."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         assert await ask(running, "/upscale", files=(picture(side=4_100),)) is None
 
-    assert "16 megapixels" in in_bot(story).private[-1][1]
+    assert "16 megapixels" in in_bot(scenario).private[-1][1]
 
 
 def test_only_the_owner_or_an_admin_may_press() -> None:
     """A stranger could spend or delete what is somebody else's."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat")
         for command in ("vary", "upscale", "edit", "delete", "again"):
             assert await press(running, job, command, "fake:2") is None
@@ -181,7 +181,7 @@ def test_only_the_owner_or_an_admin_may_press() -> None:
         assert varied is not None
         assert drawn(varied).source is None  # the admin could not show that job
 
-    private = in_bot(story).private
+    private = in_bot(scenario).private
     assert [text for _, text in private] == [
         "Only the person who asked, or an admin, can do that."
     ] * 5
@@ -190,7 +190,7 @@ def test_only_the_owner_or_an_admin_may_press() -> None:
 def test_delete_takes_the_message_away_and_keeps_the_result() -> None:
     """The bin would do nothing, or take what /show still promises."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat")
         ref = await of(running, job)
         await press(running, job, "delete")
@@ -198,7 +198,7 @@ def test_delete_takes_the_message_away_and_keeps_the_result() -> None:
         assert ref.message not in running.chat.messages
         assert await running.queue.output(job) is not None
 
-    assert in_bot(story).private == []
+    assert in_bot(scenario).private == []
 
 
 class Unforgiving(FakeChat):
@@ -211,23 +211,23 @@ class Unforgiving(FakeChat):
 def test_a_message_that_cannot_be_deleted_any_more_is_emptied() -> None:
     """The picture somebody wants gone would stay, without a word."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat")
         await press(running, job, "delete")
         await asyncio.sleep(5)
         content = running.chat.messages[(await of(running, job)).message].contents[-1]
         assert (content.body, content.files, content.buttons) == (("Deleted.",), (), ())
 
-    in_bot(story, chat=Unforgiving())
+    in_bot(scenario, chat=Unforgiving())
 
 
 def test_a_running_job_is_not_deleted_under_its_owner() -> None:
     """A message would vanish and come back as soon as its job goes on."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await ask(running, "/image flux a cat")
         assert job is not None
         await running.gate.call(running.chat.call(f"/delete {job.id}"))
         await asyncio.sleep(1)
 
-    assert "hasn't finished" in in_bot(story).private[-1][1]
+    assert "hasn't finished" in in_bot(scenario).private[-1][1]

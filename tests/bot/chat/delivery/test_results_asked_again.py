@@ -39,7 +39,7 @@ def test_edit_shows_the_old_values_and_draws_with_the_new_ones() -> None:
     async def show(form: Form) -> None:
         forms.append(form)
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         text = "/image flux a cat --size 512x768 --seed 7 --steps 20 --negative dogs"
         job = await done(running, text)
         assert await press(running, job, "edit", show_form=show) is None
@@ -60,7 +60,7 @@ def test_edit_shows_the_old_values_and_draws_with_the_new_ones() -> None:
         assert (request.prompt, request.negative, request.width) == ("a dog", None, None)
         assert (request.steps, request.seed) == (9, 7)
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_a_form_has_no_fields_a_model_would_ignore() -> None:
@@ -70,7 +70,7 @@ def test_a_form_has_no_fields_a_model_would_ignore() -> None:
     async def show(form: Form) -> None:
         forms.append(form)
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat")
         await press(running, job, "edit", show_form=show)
         await asyncio.sleep(1)
@@ -78,7 +78,7 @@ def test_a_form_has_no_fields_a_model_would_ignore() -> None:
         edited = await ask(running, "/edit", options=sent, form=True)
         assert drawn(edited).seed != drawn(job).seed
 
-    in_bot(story, options=frozenset({"seed"}))
+    in_bot(scenario, options=frozenset({"seed"}))
     assert set(form_of(forms)) == {"prompt", "seed"}
 
 
@@ -86,7 +86,7 @@ def test_where_there_are_no_forms_a_reply_to_the_prompt_edits_after_a_restart_to
     """On Telegram the button would lead nowhere."""
     chat = FakeChat()
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat --seed 7")
         await press(running, job, "edit")
         await asyncio.sleep(1)
@@ -99,13 +99,13 @@ def test_where_there_are_no_forms_a_reply_to_the_prompt_edits_after_a_restart_to
         request = drawn(edited)
         assert (request.prompt, request.seed, request.steps) == ("a dog", 7, 9)
 
-    in_bot(story, chat=chat)
+    in_bot(scenario, chat=chat)
 
 
 def test_a_question_is_asked_differently_in_the_same_conversation() -> None:
     """An edited question would forget what was said before it."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         first = await done(running, "/ask qwen why?")
         second = await done(running, "/ask and how?", replied_to=await of(running, first))
         edited = await ask(running, "/edit", options={"id": second.id, "prompt": "and when?"})
@@ -113,7 +113,7 @@ def test_a_question_is_asked_differently_in_the_same_conversation() -> None:
             ("user", "why?"), ("assistant", "result of why?"), ("user", "and when?"),
         ]  # fmt: skip
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 # ---------------------------------------------------------------- texts
@@ -122,7 +122,7 @@ def test_a_question_is_asked_differently_in_the_same_conversation() -> None:
 def test_an_answer_is_stopped_and_what_was_written_stays() -> None:
     """Who stops an answer would lose what they stopped to read."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await ask(running, "/ask qwen why?")
         assert job is not None
         await asyncio.sleep(30)
@@ -135,13 +135,13 @@ def test_an_answer_is_stopped_and_what_was_written_stays() -> None:
         text = running.chat.messages[(await of(running, job)).message].text
         assert text == "Because of\n\n⏹ Stopped here."
 
-    in_bot(story, QWEN, service_s=100.0)
+    in_bot(scenario, QWEN, service_s=100.0)
 
 
 def test_describe_shows_the_picture_to_a_model_that_sees() -> None:
     """A blind model would be asked, or nothing shown to the one that sees."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         described = await ask(running, "/describe", files=(picture(),))
         assert described is not None
         assert described.model == "qwen"
@@ -154,14 +154,14 @@ def test_describe_shows_the_picture_to_a_model_that_sees() -> None:
         assert await running.queue.inputs(again) == (PICTURE,)
         await ask(running, "/describe")
 
-    private = in_bot(story, DEAF, FLUX, QWEN).private
+    private = in_bot(scenario, DEAF, FLUX, QWEN).private
     assert "Attach a picture" in private[-1][1]
 
 
 def test_a_follow_up_sees_the_picture_again() -> None:
     """What is behind it would be asked of a model that no longer sees anything."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         first = await done(running, "/describe", files=(picture(),))
         second = await ask(running, "/ask and behind it?", replied_to=await of(running, first))
         assert second is not None
@@ -169,14 +169,14 @@ def test_a_follow_up_sees_the_picture_again() -> None:
         assert [turn.pictures for turn in second.request.messages] == [(0,), (), ()]
         assert await running.queue.inputs(second) == await running.queue.inputs(first)
 
-    in_bot(story)
+    in_bot(scenario)
 
 
 def test_quoted_words_go_with_a_question_about_them() -> None:
     """A question about somebody's words would be asked about nothing."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         job = await ask(running, "/ask qwen what is meant?", quoted="first\nsecond")
         assert said(job) == [("user", "> first\n> second\n\nwhat is meant?")]
 
-    in_bot(story)
+    in_bot(scenario)

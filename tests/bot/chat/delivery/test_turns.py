@@ -82,11 +82,11 @@ def test_an_answer_in_a_hot_channel_waits_for_at_most_three_edits(seed: int) -> 
     """Edits would take every place that comes free, and an answer wait for minutes."""
     chat = StrictDiscord(Random(seed))
 
-    async def story() -> tuple[Told, Told]:
+    async def scenario() -> tuple[Told, Told]:
         async with bot(studio(), chat) as running:
             return await hot_channel(running, chat, minutes=8)
 
-    told, loads = run(story())
+    told, loads = run(scenario())
     assert len(told.edits) == 40
     assert len(loads.edits) == 60
     assert max(told.edits + loads.edits) <= 3
@@ -115,7 +115,7 @@ def test_turns_are_taken_in_the_order_they_were_asked_for(
             served.append(name)
             await asyncio.sleep(random.uniform(0.0, 2.0))
 
-    async def story() -> None:
+    async def scenario() -> None:
         desks = Channels({"fake": chat}, VirtualClock())
 
         async def update(name: str) -> None:
@@ -131,7 +131,7 @@ def test_turns_are_taken_in_the_order_they_were_asked_for(
         for task in updating:
             task.cancel()
 
-    run(story())
+    run(scenario())
     assert served == asked[: len(served)]
 
 
@@ -155,7 +155,7 @@ def test_no_limit_is_broken_after_the_process_stalled(
     chat = kind(random)
     told = Told()
 
-    async def story() -> None:
+    async def scenario() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         async with bot(studio(), chat) as running:
@@ -172,7 +172,7 @@ def test_no_limit_is_broken_after_the_process_stalled(
                 loop.stall(random.choice([0.3, 1.0, 10.0]))
             await asyncio.sleep(300)
 
-    run(story())
+    run(scenario())
     assert chat.refused == 0
     assert len(told.seconds) == 300
 
@@ -182,7 +182,7 @@ def test_a_burst_of_answers_keeps_to_a_channels_limit() -> None:
     chat = StrictDiscord(Random(1))
     told = Told()
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(studio(), chat) as running:
             for _ in range(6):
                 calls = [
@@ -192,7 +192,7 @@ def test_a_burst_of_answers_keeps_to_a_channels_limit() -> None:
                 await asyncio.gather(*(running.gate.call(call) for call in calls))
                 await asyncio.sleep(11)
 
-    run(story())
+    run(scenario())
     assert chat.refused == 0
     assert len(told.seconds) == 60
     assert sorted(told.seconds)[20] < 1.0, "the first of each burst are answered at once"

@@ -40,7 +40,7 @@ def test_a_preload_that_a_restart_came_into_says_what_became_of_it(
     """The admin would act on a message that never says whether it was done."""
     chat = FakeChat()
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = installation(tmp_path)
         async with bot(world, chat) as running:
             await running.gate.call(chat.call("/preload sdxl", user=ADMIN))
@@ -52,7 +52,7 @@ def test_a_preload_that_a_restart_came_into_says_what_became_of_it(
             await asyncio.sleep(1)
             assert await owed(running) == 0
 
-    run(story())
+    run(scenario())
     assert len(chat.messages) <= 1, "the outcome belongs into the message that is there"
 
 
@@ -60,7 +60,7 @@ def test_an_unload_whose_outcome_could_not_be_told_is_told_after_a_restart(tmp_p
     """Unloading it stood there for ever after one refused edit and a stop."""
     chat = FakeChat()
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = installation(tmp_path)
         async with bot(world, chat) as running:
             await running.gate.call(chat.call("/preload sdxl", user=ADMIN))
@@ -73,14 +73,14 @@ def test_an_unload_whose_outcome_could_not_be_told_is_told_after_a_restart(tmp_p
         async with bot(world, chat):
             await until(lambda: last(chat) == UNLOADED, within_s=30)
 
-    run(story())
+    run(scenario())
 
 
 def test_a_command_that_keeps_ending_the_process_is_not_begun_for_ever(tmp_path: Path) -> None:
     """A load that takes the machine down would take it down at every start."""
     chat = FakeChat()
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = installation(tmp_path)
         async with bot(world, chat) as running:
             await running.gate.call(chat.call("/preload sdxl", user=ADMIN))
@@ -92,7 +92,7 @@ def test_a_command_that_keeps_ending_the_process_is_not_begun_for_ever(tmp_path:
             await asyncio.sleep(1)
             assert await owed(running) == 0
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_an_outcome_whose_message_cannot_be_edited_comes_beneath(
     """A drain may last for hours, and its message be gone, or too old to be edited."""
     chat = FakeChat()
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with bot(installation(tmp_path), chat) as running:
             await running.gate.call(chat.call("/preload sdxl", user=ADMIN, chat="g1"))
             await until(lambda: chat.messages)
             chat.failures.append(refusal)  # type: ignore[arg-type]
             await until(lambda: last(chat) == LOADED, within_s=60)
 
-    run(story())
+    run(scenario())
     first, second = chat.messages.values()
     assert (first.text, second.text) == (STARTED, LOADED)
 
@@ -128,7 +128,7 @@ def test_after_forget_me_no_message_stays_half_true(
     chat = FakeChat(limits=LIMITS)
     tmp_path = tmp_path_factory.mktemp("forget")
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = installation(tmp_path)
         async with bot(world, chat) as running:
             for _ in range(jobs):
@@ -144,7 +144,7 @@ def test_after_forget_me_no_message_stays_half_true(
             assert await owed(running) == 0
             assert await running.queue.open_jobs() == []
 
-    run(story())
+    run(scenario())
     shown = {each.text for each in chat.messages.values()}
     assert shown == {"Cancelled and deleted."}
 
@@ -154,7 +154,7 @@ def test_an_answer_does_not_wait_for_all_the_messages_that_are_emptied(tmp_path:
     chat = FakeChat()
     waited: list[float] = []
 
-    async def story() -> None:
+    async def scenario() -> None:
         loop = asyncio.get_running_loop()
         async with bot(installation(tmp_path), chat) as running:
             for _ in range(8):
@@ -168,5 +168,5 @@ def test_an_answer_does_not_wait_for_all_the_messages_that_are_emptied(tmp_path:
             await until(lambda: len(chat.private) > said)
             waited.append(loop.time() - at)
 
-    run(story())
+    run(scenario())
     assert waited[0] < 5.0

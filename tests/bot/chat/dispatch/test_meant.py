@@ -10,10 +10,10 @@ from tests.simulation.bot_installation import Bot
 def test_a_slip_of_the_slash_is_answered_with_the_help_of_that_command(line: str) -> None:
     """Somebody would wait for a picture while a language model ponders the word “//image”."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         assert await ask(running, f"/ask {line}") is None
 
-    ((_, told),) = in_bot(story).private
+    ((_, told),) = in_bot(scenario).private
     assert told.startswith("/image [model] <prompt>")
 
 
@@ -21,7 +21,7 @@ def test_a_slip_of_the_slash_is_answered_with_the_help_of_that_command(line: str
 def test_other_words_with_slashes_are_questions(line: str) -> None:
     """A question about paths or code would be taken for a command."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         assert said(await ask(running, f"/ask {line}")) == [("user", line)]
 
-    in_bot(story)
+    in_bot(scenario)

@@ -87,7 +87,7 @@ def test_why_files_are_missing_is_kept_with_the_result() -> None:
 def test_a_failed_job_is_told_in_german() -> None:
     """Somebody who writes German would read why in English."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await done(running, "/image flux Katze", language="de")
 
     installation = Installation.of(
@@ -95,7 +95,7 @@ def test_a_failed_job_is_told_in_german() -> None:
     )
     refusal = Rejected("400", problem=problem(What.NOT_TAKEN, field="steps"))
     installation.servers["comfy"].fates = lambda _request: Fate(error=refusal)
-    chat = in_bot(story, installation=installation)
+    chat = in_bot(scenario, installation=installation)
     (message,) = chat.messages.values()
     assert "Diesen Wert nimmt der Server nicht an: Zahl der Schritte." in message.text
 
@@ -103,7 +103,7 @@ def test_a_failed_job_is_told_in_german() -> None:
 def test_a_failed_preload_is_told_in_german() -> None:
     """An admin would read half a sentence in German and the other half in English."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         call = running.chat.call("/preload flux", user=ADMIN, language="de")
         await running.gate.call(call)
         await asyncio.sleep(60)
@@ -114,7 +114,7 @@ def test_a_failed_preload_is_told_in_german() -> None:
 
     installation = Installation.of([image_model("flux", "comfy")], [host("gpu-1", "comfy")])
     installation.servers["comfy"].load_fates = lambda: Unavailable("connection reset")
-    chat = in_bot(story, installation=installation)
+    chat = in_bot(scenario, installation=installation)
     texts = "\n".join(message.text for message in chat.messages.values())
     assert "❌ flux ließ sich nicht laden: comfy antwortet nicht mehr." in texts
     assert "❌ flux ließ sich nicht laden: Angehalten: flux." in texts
@@ -124,12 +124,12 @@ def test_a_chosen_language_is_told_to_those_who_want_to_know() -> None:
     """Open pages would go on in the old language."""
     heard: list[tuple[str, str | None]] = []
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         with running.gate.telling_languages(lambda user, language: heard.append((user, language))):
             for line in ("--language de", "--size 1:1", "--language reset", "--language de"):
                 await running.gate.call(running.chat.call(f"/settings {line}"))
             await running.gate.call(running.chat.call("/forget me"))
         await running.gate.call(running.chat.call("/settings --language de"))
 
-    in_bot(story)
+    in_bot(scenario)
     assert heard == [("fake:1", "de"), ("fake:1", None), ("fake:1", "de"), ("fake:1", None)]

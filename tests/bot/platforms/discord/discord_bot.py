@@ -1,4 +1,4 @@
-"""What the Discord tests share: a command table, a door that notes calls, a bot brought up."""
+"""What the Discord tests share: a command table, a handler that records calls, a bot brought up."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -53,8 +53,8 @@ def says(*parts: str) -> Content:
 
 
 @dataclass
-class NotingDoor:
-    """A door that notes every call and then does what the test wants."""
+class RecordingHandler:
+    """A handler that records every call and then does what the test wants."""
 
     commands: Sequence[Command] = COMMANDS
     then: Callable[[Invocation], Awaitable[None]] | None = None
@@ -105,13 +105,13 @@ class NotesInMemory:
 
 @asynccontextmanager
 async def running(
-    fake: FakeDiscord, door: NotingDoor, platform: Discord | None = None
+    fake: FakeDiscord, handler: RecordingHandler, platform: Discord | None = None
 ) -> AsyncIterator[Discord]:
     """Provide a bot that is connected to the fake, and stop it."""
     chat = platform or Discord(fake.token)
     as_everybody_sees_it: ChatPlatform = chat  # checked by mypy
     assert as_everybody_sees_it.name
-    task = asyncio.create_task(chat.run(door))
+    task = asyncio.create_task(chat.run(handler))
     try:
         await fake.connected()
         yield chat

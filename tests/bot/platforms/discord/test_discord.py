@@ -8,7 +8,7 @@ from bot.chat.api.content import Button, Content, Markdown, Moment
 from bot.chat.api.errors import ChatRefused, ChatUnavailable
 from bot.platforms.discord.platform import Discord
 from queueing.core.requests import File
-from tests.bot.platforms.discord.discord_bot import NotingDoor, running, says
+from tests.bot.platforms.discord.discord_bot import RecordingHandler, running, says
 from tests.fakes.discord import FakeDiscord
 
 PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
@@ -22,10 +22,10 @@ RETRY = Button(command="retry", job_id=12, label="Try again")
 async def test_a_button_of_before_a_restart_still_works() -> None:
     """Broken: buttons on old messages say "This interaction failed" after a restart."""
     async with FakeDiscord() as fake:
-        async with running(fake, NotingDoor()) as chat:
+        async with running(fake, RecordingHandler()) as chat:
             ref = await chat.send("100", Content(body=("⏳",), buttons=((CANCEL, RETRY),)))
-        door = NotingDoor()
-        async with running(fake, door):
+        handler = RecordingHandler()
+        async with running(fake, handler):
             message = fake.message(ref.message)
             assert message is not None
             assert [(each.label, each.danger) for each in message.buttons] == [
@@ -33,7 +33,7 @@ async def test_a_button_of_before_a_restart_still_works() -> None:
                 ("Try again", False),
             ]
             press = await fake.person(8).click(message, "Cancel")
-            call = await door.called()
+            call = await handler.called()
             await fake.wait_for(lambda: press.response_type)
     assert (call.command, dict(call.options), call.button) == ("cancel", {"id": 12}, True)
     assert call.user == "discord:8"
@@ -42,8 +42,8 @@ async def test_a_button_of_before_a_restart_still_works() -> None:
 
 async def test_a_button_without_an_answer_is_confirmed_silently() -> None:
     """Broken: a pressed button keeps spinning and ends in "This interaction failed"."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler) as chat:
         await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
         [message] = fake.channel().messages
         press = await fake.person(7).click(message, "Cancel")
@@ -54,13 +54,13 @@ async def test_a_button_without_an_answer_is_confirmed_silently() -> None:
 
 async def test_a_button_is_answered_in_private_even_after_it_was_confirmed() -> None:
     """Broken: "only the owner may press this" replaces the message for everybody, or is lost."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler) as chat:
         await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
         [message] = fake.channel().messages
         stranger = fake.person(8)
         press = await stranger.click(message, "Cancel")
-        call = await door.called()
+        call = await handler.called()
         await fake.wait_for(lambda: press.response_type)
         assert await call.respond(says("Only the owner can do that."), True) is None
         assert [each.shown for each in fake.channel().messages] == ["⏳"]
@@ -69,36 +69,36 @@ async def test_a_button_is_answered_in_private_even_after_it_was_confirmed() -> 
 
 async def test_a_button_of_another_age_is_confirmed_and_forgotten() -> None:
     """Broken: an id this version does not know crashes a handler or reaches a command."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler) as chat:
         await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
         [message] = fake.channel().messages
         press = await fake.person(7).press(message, "job:12:cancel; drop table jobs")
         await fake.wait_for(lambda: press.response_type)
         assert press.response_type == 6
-        assert door.calls == []
+        assert handler.calls == []
 
 
 async def test_messages_with_buttons_leave_nothing_in_memory() -> None:
     """Broken: every status message of the past months is kept by the library, and memory grows."""
     content = Content(body=("⏳",), buttons=((CANCEL,),))
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler) as chat:
         ref = await chat.send("100", content)
         await chat.edit(ref, content)
         await fake.person(7).slash("queue")
-        await (await door.called()).respond(content, False)
+        await (await handler.called()).respond(content, False)
         assert chat._client is not None
         assert list(chat._client.persistent_views) == []
 
 
 async def test_a_crowd_is_answered_at_once() -> None:
     """Broken: calls wait for each other, and the last ones miss Discord's three seconds."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         calls = [await fake.person(number).slash("queue") for number in range(1, 101)]
-        await door.called(100)
-        await asyncio.gather(*(each.respond(says(each.user), True) for each in door.calls))
+        await handler.called(100)
+        await asyncio.gather(*(each.respond(says(each.user), True) for each in handler.calls))
         for call in calls:
             assert call.answer is not None
             assert call.answer.shown == f"discord:{call.person_id}"
@@ -110,7 +110,7 @@ async def test_a_crowd_is_answered_at_once() -> None:
 
 async def test_an_edit_makes_a_message_show_this_and_nothing_else() -> None:
     """Broken: old buttons or files stay under a result, or the picture is missing."""
-    async with FakeDiscord() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         ref = await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
         await chat.edit(ref, Content(body=("cat",), files=(PICTURE, PICTURE)))
         [message] = fake.channel().messages
@@ -126,7 +126,7 @@ async def test_an_edit_makes_a_message_show_this_and_nothing_else() -> None:
 async def test_the_same_nonce_posts_once() -> None:
     """Broken: a result sent again after a crash shows twice."""
     nonce = "a nonce that is far longer than Discord takes"
-    async with FakeDiscord() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         first = await chat.send("100", says("result"), nonce=nonce)
         again = await chat.send("100", says("result"), nonce=nonce)
         other = await chat.send("100", says("result"), nonce=nonce + "!")
@@ -137,7 +137,7 @@ async def test_the_same_nonce_posts_once() -> None:
 async def test_only_the_mentioned_person_is_notified() -> None:
     """Broken: a prompt or an answer notifies everybody, or the ping notifies nobody."""
     bait = "@everyone <@8> <@&9> @here"
-    async with FakeDiscord() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         await chat.send("100", Content(body=(bait, Markdown(bait))))
         await chat.send("100", Content(body=(bait, Markdown(bait)), mention="7"))
         quiet, ping = fake.channel().messages
@@ -148,7 +148,7 @@ async def test_only_the_mentioned_person_is_notified() -> None:
 
 async def test_a_reply_quotes_without_notifying_and_survives_a_deleted_message() -> None:
     """Broken: a ping fails because the message it replies to is gone."""
-    async with FakeDiscord() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         status = await chat.send("100", says("picture"))
         await chat.send("100", says("ready ↑"), reply_to=status)
         assert fake.channel().messages[-1].reply_to == int(status.message)
@@ -160,14 +160,14 @@ async def test_a_reply_quotes_without_notifying_and_survives_a_deleted_message()
 
 async def test_a_moment_is_a_live_countdown() -> None:
     """Broken: waiting times stand still between edits."""
-    async with FakeDiscord() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         await chat.send("100", Content(body=("ready ", Moment(1_800_000_000.7))))
         assert fake.channel().messages[0].content == "ready <t:1800000000:R>"
 
 
 async def test_links_are_never_unfolded() -> None:
     """Broken: an address in a prompt or an answer makes Discord fetch and show a page."""
-    async with FakeDiscord() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         await chat.send("100", says("see https://example.org/a_b"))
         [message] = fake.channel().messages
         assert message.flags & 4
@@ -194,24 +194,24 @@ async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
     """Broken: a wrong token is tried for ever, until Discord blocks the address."""
     async with FakeDiscord() as fake:
         with pytest.raises(ChatRefused, match="token"):
-            await Discord("wrong").run(NotingDoor())
+            await Discord("wrong").run(RecordingHandler())
         assert fake.gateway.identified == []
 
 
 async def test_no_privileged_intent_is_asked_for() -> None:
     """Broken: the bot needs a switch in the portal, and reads messages it has no need of."""
-    async with FakeDiscord() as fake, running(fake, NotingDoor()):
+    async with FakeDiscord() as fake, running(fake, RecordingHandler()):
         assert [each["intents"] for each in fake.gateway.identified] == [1 | 1 << 9 | 1 << 12]
 
 
 async def test_a_lost_connection_is_resumed() -> None:
     """Broken: after Discord closes the socket, commands never arrive again."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         await fake.gateway.disconnect()
         await fake.wait_for(lambda: fake.gateway.resumed)
         await fake.person(7).slash("queue")
-        call = await door.called()
+        call = await handler.called()
         await call.respond(says("ok"), True)
 
 
@@ -222,7 +222,7 @@ async def test_nothing_is_sent_while_the_bot_is_not_up() -> None:
         with pytest.raises(ChatUnavailable) as failure:
             await chat.send("100", says("hello"))
         assert not failure.value.unclear
-        async with running(fake, NotingDoor(), chat):
+        async with running(fake, RecordingHandler(), chat):
             ref = await chat.send("100", says("hello"))
         with pytest.raises(ChatUnavailable):
             await chat.edit(ref, says("bye"))
@@ -231,10 +231,10 @@ async def test_nothing_is_sent_while_the_bot_is_not_up() -> None:
 async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
     """Broken: whoever reads a debug log owns the bot."""
     caplog.set_level("DEBUG")
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler) as chat:
         await fake.person(7).slash("queue")
-        await (await door.called()).respond(says("ok"), False)
+        await (await handler.called()).respond(says("ok"), False)
         fake.fail("POST", "/channels/*/messages", status=503)
         with pytest.raises(ChatUnavailable):
             await chat.send("100", says("hello"))

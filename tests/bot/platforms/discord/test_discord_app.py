@@ -11,7 +11,7 @@ from bot.chat.commands.registry import COMMANDS
 from bot.chat.texts import describe
 from bot.platforms.discord.platform import Discord
 from bot.runtime.app import BotParts
-from tests.bot.platforms.discord.discord_bot import NotingDoor, running
+from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_discord
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_state import FakeMessage
@@ -46,7 +46,7 @@ async def test_the_real_commands_are_ones_discord_takes() -> None:
     """Broken: a new command or option breaks Discord's rules and none are registered any more."""
     async with FakeDiscord() as fake:
         chat = Discord(fake.token, describe=describe)
-        async with running(fake, NotingDoor(commands=COMMANDS), chat):
+        async with running(fake, RecordingHandler(commands=COMMANDS), chat):
             registered = {each["name"]: each for each in fake.rest.commands}
     typed = {name: each for name, each in registered.items() if each["type"] == 1}
     menus = {name: each for name, each in registered.items() if each["type"] == 3}

@@ -9,7 +9,7 @@ from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatUnavailable, TooLarge
 from bot.platforms.discord.platform import Discord
 from queueing.core.requests import File
-from tests.bot.platforms.discord.discord_bot import NotesInMemory, NotingDoor, running, says
+from tests.bot.platforms.discord.discord_bot import NotesInMemory, RecordingHandler, running, says
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_people import Person
 from tests.fakes.discord_state import FakeFile
@@ -17,10 +17,10 @@ from tests.fakes.discord_state import FakeFile
 PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
 
 
-async def called_with(sent: FakeFile, person: Person, door: NotingDoor) -> Invocation:
+async def called_with(sent: FakeFile, person: Person, handler: RecordingHandler) -> Invocation:
     """Ask for a picture like the one sent, and return the call, answered."""
     await person.slash("image", prompt="like this", picture=sent)
-    call = await door.called()
+    call = await handler.called()
     await call.respond(says("ok"), True)
     return call
 
@@ -30,13 +30,13 @@ async def called_with(sent: FakeFile, person: Person, door: NotingDoor) -> Invoc
 
 async def test_a_slash_command_becomes_a_call_with_typed_options() -> None:
     """Broken: a command typed on Discord does not arrive, or with options of a wrong type."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7, "Ada", locale="de")
         sent = await person.slash(
             "image", model="flux", prompt="a cat\nin a hat", steps=20, guidance=3, style="ink"
         )
-        call = await door.called()
+        call = await handler.called()
         await call.respond(says("ok"), True)
     assert call.command == "image"
     assert call.options == {
@@ -54,22 +54,22 @@ async def test_a_slash_command_becomes_a_call_with_typed_options() -> None:
 
 async def test_a_flag_with_a_hyphen_keeps_its_name() -> None:
     """Broken: an option such as no-enhance is lost, because Python has no such identifier."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         options: dict[str, Any] = {"prompt": "cat", "no-enhance": True}
         await fake.person(7).slash("image", **options)
-        call = await door.called()
+        call = await handler.called()
         await call.respond(says("ok"), True)
     assert call.options == {"prompt": "cat", "no-enhance": True}
 
 
 async def test_a_direct_message_is_no_group_and_stays_so_after_a_restart() -> None:
     """Broken: private chats are paced and spoken to like groups."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler) as chat:
         person = fake.person(7)
         await person.slash("image", in_channel=person.direct, prompt="cat")
-        call = await door.called()
+        call = await handler.called()
         ref = await call.respond(says("⏳"), False)
         assert ref is not None
         await chat.edit(ref, says("🎨"))
@@ -81,24 +81,24 @@ async def test_a_direct_message_is_no_group_and_stays_so_after_a_restart() -> No
 
 async def test_roles_arrive_as_ids() -> None:
     """Broken: permissions by role do not work on Discord."""
-    door = NotingDoor()
+    handler = RecordingHandler()
     async with FakeDiscord() as fake:
         person = fake.person(7)
         person.roles = [501, 502]
-        async with running(fake, door):
+        async with running(fake, handler):
             await person.slash("queue")
-            call = await door.called()
+            call = await handler.called()
             await call.respond(says("ok"), True)
     assert {"discord-role:501", "discord-role:502"} <= call.rights
 
 
 async def test_an_attached_picture_is_downloaded_when_it_is_read() -> None:
     """Broken: a person's picture does not reach the model, or its type is wrong."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
         sent = person.file("cat.webp", b"webp bytes", "image/webp")
-        call = await called_with(sent, person, door)
+        call = await called_with(sent, person, handler)
         [file] = call.files
         assert (file.name, file.mime, file.size) == ("cat.webp", "image/webp", 10)
         assert await file.read() == b"webp bytes"
@@ -107,11 +107,11 @@ async def test_an_attached_picture_is_downloaded_when_it_is_read() -> None:
 
 async def test_an_attachment_larger_than_it_said_is_not_taken_into_memory() -> None:
     """Broken: a huge file fills the memory, whatever size was announced."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
         sent = person.file("cat.png", b"small")
-        call = await called_with(sent, person, door)
+        call = await called_with(sent, person, handler)
         sent.data = b"x" * (Discord.limits.download + 1)
         with pytest.raises(TooLarge):
             await call.files[0].read()
@@ -119,24 +119,24 @@ async def test_an_attachment_larger_than_it_said_is_not_taken_into_memory() -> N
 
 async def test_an_attachment_is_fetched_from_its_own_address_only() -> None:
     """Broken: a redirect makes the bot fetch addresses inside its operator's network."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
         elsewhere = person.file("secret.txt", b"secret")
         sent = person.file("cat.png", b"cat")
         sent.moved_to = f"{fake.url}/attachments/{elsewhere.id}/secret.txt"
-        call = await called_with(sent, person, door)
+        call = await called_with(sent, person, handler)
         with pytest.raises(ChatUnavailable):
             await call.files[0].read()
 
 
 async def test_an_attachment_whose_address_expired_is_an_error_of_the_chat() -> None:
     """Broken: a dead link crashes a command instead of being said."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
         sent = person.file("cat.png", b"small")
-        call = await called_with(sent, person, door)
+        call = await called_with(sent, person, handler)
         fake.forget_file(sent)
         with pytest.raises(ChatUnavailable):
             await call.files[0].read()
@@ -144,8 +144,8 @@ async def test_an_attachment_whose_address_expired_is_an_error_of_the_chat() -> 
 
 async def test_names_are_completed_while_typing() -> None:
     """Broken: model names are not offered, or more than Discord takes."""
-    door = NotingDoor(models=[f"model-{number:02d}" for number in range(40)] + ["m" * 101])
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler(models=[f"model-{number:02d}" for number in range(40)] + ["m" * 101])
+    async with FakeDiscord() as fake, running(fake, handler):
         offered = await fake.person(7).complete("image", "model", "model")
         assert offered == [f"model-{number:02d}" for number in range(25)]
         assert await fake.person(7).complete("preload", "host", "zzz") == []
@@ -159,7 +159,7 @@ async def test_commands_are_registered_with_ranges_choices_and_help() -> None:
 
     async with FakeDiscord() as fake:
         chat = Discord(fake.token, describe=describe)
-        async with running(fake, NotingDoor(), chat):
+        async with running(fake, RecordingHandler(), chat):
             commands = {each["name"]: each for each in fake.rest.commands}
     assert set(commands) == {"image", "cancel", "queue", "preload"}  # no hidden ones
     image = commands["image"]
@@ -181,10 +181,10 @@ async def test_unchanged_commands_are_registered_once() -> None:
     notes = NotesInMemory()
     async with FakeDiscord() as fake:
         for _start in range(2):
-            async with running(fake, NotingDoor(), Discord(fake.token, notes=notes)):
+            async with running(fake, RecordingHandler(), Discord(fake.token, notes=notes)):
                 pass
         assert fake.rest.syncs == 1
-        fewer = NotingDoor(commands=NotingDoor().commands[:2])
+        fewer = RecordingHandler(commands=RecordingHandler().commands[:2])
         async with running(fake, fewer, Discord(fake.token, notes=notes)):
             assert [each["name"] for each in fake.rest.commands] == ["image", "cancel"]
         assert fake.rest.syncs == 2
@@ -192,24 +192,24 @@ async def test_unchanged_commands_are_registered_once() -> None:
 
 async def test_a_command_from_an_old_menu_is_refused_in_words() -> None:
     """Broken: after an update people get "the application did not respond" without a reason."""
-    door = NotingDoor(commands=NotingDoor().commands[:1])
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler(commands=RecordingHandler().commands[:1])
+    async with FakeDiscord() as fake, running(fake, handler):
         fake.rest.commands.append({"id": "9", "name": "draw", "options": []})
         await fake.person(7).slash("draw")
-        call = await door.called()
+        call = await handler.called()
         await call.respond(says("There is no command /draw."), True)
         assert call.command == "draw"
 
 
 async def test_typing_into_an_old_menu_is_no_call() -> None:
     """Broken: a half-typed option of a command that is gone is carried out."""
-    door = NotingDoor(commands=NotingDoor().commands[:1])
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler(commands=RecordingHandler().commands[:1])
+    async with FakeDiscord() as fake, running(fake, handler):
         option = {"name": "what", "type": 3, "autocomplete": True}
         fake.rest.commands.append({"id": "9", "name": "draw", "options": [option]})
         await fake.person(7).start_typing("draw", "what", "x")
         assert await fake.person(7).complete("image", "model", "fl") == ["flux"]
-        assert door.calls == []
+        assert handler.calls == []
 
 
 # ---------------------------------------------------------------- answers
@@ -217,10 +217,10 @@ async def test_typing_into_an_old_menu_is_no_call() -> None:
 
 async def test_the_first_answer_is_a_message_that_the_bot_edits_by_its_own_token() -> None:
     """Broken: a status message cannot be edited once the interaction's fifteen minutes are over."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler) as chat:
         await fake.person(7).slash("image", prompt="cat")
-        call = await door.called()
+        call = await handler.called()
         ref = await call.respond(says("⏳ #3 in line"), False)
         assert ref is not None
         fake.later(2000)
@@ -233,11 +233,11 @@ async def test_the_first_answer_is_a_message_that_the_bot_edits_by_its_own_token
 
 async def test_a_private_answer_is_seen_by_the_caller_alone() -> None:
     """Broken: a refusal meant for one person is read by everybody."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
         await person.slash("queue")
-        call = await door.called()
+        call = await handler.called()
         assert await call.respond(says("You have no open job."), True) is None
         assert fake.channel().messages == []
         assert [each.shown for each in person.sees()] == ["You have no open job."]
@@ -246,10 +246,10 @@ async def test_a_private_answer_is_seen_by_the_caller_alone() -> None:
 
 async def test_an_answer_with_files_confirms_first_because_uploads_take_time() -> None:
     """Broken: a picture sent over a slow line misses Discord's three seconds and is lost."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         call_sent = await fake.person(7).slash("queue")
-        call = await door.called()
+        call = await handler.called()
         ref = await call.respond(Content(body=("here",), files=(PICTURE,)), False)
         assert call_sent.response_type == 5
         [message] = fake.channel().messages

@@ -29,7 +29,7 @@ from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import (
     COMMANDS,
     NotesInMemory,
-    NotingDoor,
+    RecordingHandler,
     running,
     says,
 )
@@ -45,7 +45,7 @@ CALLBACK = "/interactions/*/*/callback"
 
 @asynccontextmanager
 async def bot_with_message(**how: Any) -> AsyncIterator[tuple[FakeDiscord, Discord, MessageRef]]:
-    async with FakeDiscord(**how) as fake, running(fake, NotingDoor()) as chat:
+    async with FakeDiscord(**how) as fake, running(fake, RecordingHandler()) as chat:
         yield fake, chat, await chat.send("100", says("⏳"))
 
 
@@ -61,10 +61,10 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("hurried")
 async def test_a_call_that_is_slow_to_answer_is_confirmed_and_answered_later() -> None:
     """Broken: a busy database makes Discord say that the application did not respond."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler) as chat:
         sent = await fake.person(7).slash("image", prompt="cat")
-        call = await door.called()
+        call = await handler.called()
         await fake.wait_for(lambda: sent.response_type)
         assert sent.response_type == 5
         fake.later(600)
@@ -78,10 +78,10 @@ async def test_a_call_that_is_slow_to_answer_is_confirmed_and_answered_later() -
 @pytest.mark.usefixtures("hurried")
 async def test_links_of_a_late_answer_are_not_unfolded() -> None:
     """Broken: an address in an answer that took its time makes Discord fetch and show a page."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         sent = await fake.person(7).slash("image", prompt="cat")
-        call = await door.called()
+        call = await handler.called()
         await fake.wait_for(lambda: sent.response_type)
         await call.respond(says("see https://example.org/a"), False)
         [message] = fake.channel().messages
@@ -92,11 +92,11 @@ async def test_links_of_a_late_answer_are_not_unfolded() -> None:
 @pytest.mark.usefixtures("hurried")
 async def test_a_late_private_answer_is_not_shown_to_everybody() -> None:
     """Broken: a refusal replaces the public "thinking…" and everybody reads it."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
         sent = await person.slash("queue")
-        call = await door.called()
+        call = await handler.called()
         await fake.wait_for(lambda: sent.response_type)
         assert await call.respond(says("You have 3 open jobs."), True) is None
         assert fake.channel().messages == []
@@ -105,10 +105,10 @@ async def test_a_late_private_answer_is_not_shown_to_everybody() -> None:
 
 async def test_an_answer_after_discords_three_seconds_becomes_an_ordinary_message() -> None:
     """Broken: an accepted job has no status message because the first answer came too late."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler) as chat:
         await fake.person(7).slash("image", prompt="cat")
-        call = await door.called()
+        call = await handler.called()
         fake.later(4)
         ref = await call.respond(says("⏳ #3"), False)
         assert ref is not None
@@ -118,11 +118,11 @@ async def test_an_answer_after_discords_three_seconds_becomes_an_ordinary_messag
 
 async def test_a_private_answer_that_is_too_late_goes_to_direct_messages() -> None:
     """Broken: a private word is posted into the channel, or lost."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
         await person.slash("queue")
-        call = await door.called()
+        call = await handler.called()
         fake.later(4)
         assert await call.respond(says("You have no open job."), True) is None
         assert fake.channel().messages == []
@@ -132,10 +132,10 @@ async def test_a_private_answer_that_is_too_late_goes_to_direct_messages() -> No
 @pytest.mark.usefixtures("hurried")
 async def test_an_answer_after_fifteen_minutes_becomes_an_ordinary_message() -> None:
     """Broken: a command that worked for long (a load) can no longer say that it is done."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         sent = await fake.person(7).slash("preload", model="flux")
-        call = await door.called()
+        call = await handler.called()
         await fake.wait_for(lambda: sent.response_type)
         fake.later(1000)
         await call.respond(says("flux is loaded."), False)
@@ -147,18 +147,18 @@ async def test_a_first_answer_whose_confirmation_was_lost_is_not_shown_twice(
     how: dict[str, Any],
 ) -> None:
     """Broken: a hiccup between us and Discord doubles the status message, or loses its reference."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler) as chat:
         fake.fail("POST", CALLBACK, acting=True, **how)
         await fake.person(7).slash("image", prompt="cat")
-        call = await door.called()
+        call = await handler.called()
         ref = await call.respond(says("⏳ #3"), False)
         assert ref is not None
         await chat.edit(ref, says("🎨"))
         assert [each.shown for each in fake.channel().messages] == ["🎨"]
 
 
-async def test_a_broken_door_does_not_end_the_connection(
+async def test_a_broken_handler_does_not_end_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Broken: one bug in one command takes the whole platform down."""
@@ -166,13 +166,13 @@ async def test_a_broken_door_does_not_end_the_connection(
     async def broken(_call: Invocation) -> None:
         raise ZeroDivisionError
 
-    door = NotingDoor(then=broken)
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler(then=broken)
+    async with FakeDiscord() as fake, running(fake, handler):
         await fake.person(7).slash("queue")
-        await door.called()
-        door.then = None
+        await handler.called()
+        handler.then = None
         await fake.person(7).slash("queue")
-        call = await door.called(2)
+        call = await handler.called(2)
         await call.respond(says("ok"), True)
     assert "ZeroDivisionError" in caplog.text
 
@@ -293,7 +293,7 @@ async def test_an_archived_thread_is_opened_for_the_result() -> None:
     """Broken: a result never appears because its thread fell asleep while it waited."""
     async with FakeDiscord() as fake:
         thread = fake.add_channel(300, thread=True)
-        async with running(fake, NotingDoor()) as chat:
+        async with running(fake, RecordingHandler()) as chat:
             ref = await chat.send("300", says("⏳"))
             thread.archived = True
             await chat.edit(ref, says("done"))
@@ -304,7 +304,7 @@ async def test_a_locked_thread_is_gone() -> None:
     """Broken: a thread nobody may open is tried without end."""
     async with FakeDiscord() as fake:
         thread = fake.add_channel(300, thread=True)
-        async with running(fake, NotingDoor()) as chat:
+        async with running(fake, RecordingHandler()) as chat:
             ref = await chat.send("300", says("⏳"))
             thread.archived = True
             fake.fail("PATCH", "/channels/300", status=403, code=50013)
@@ -333,7 +333,7 @@ async def test_a_boosted_server_takes_larger_files(tier: int, mebibytes: int) ->
     """Broken: a film is made worse, though the server would take it as it is."""
     async with FakeDiscord() as fake:
         fake.rest.tier = tier
-        async with running(fake, NotingDoor()) as chat:
+        async with running(fake, RecordingHandler()) as chat:
             await until(lambda: chat.limits.in_chat("100").upload == mebibytes * 2**20)
             assert chat.limits.in_chat("@55").upload == 10 * 2**20
             assert chat.limits.in_chat("999").upload == 10 * 2**20
@@ -384,7 +384,7 @@ async def test_an_outage_at_the_start_is_tried_again(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     async with FakeDiscord() as fake:
         fake.fail("GET", "/users/@me", status=503, times=3)
-        async with running(fake, NotingDoor()) as chat:
+        async with running(fake, RecordingHandler()) as chat:
             await chat.send("100", says("up"))
         assert len(fake.gateway.identified) == 1
 
@@ -394,12 +394,12 @@ async def test_an_event_nobody_understands_does_not_end_the_platform(
 ) -> None:
     """Broken: one odd event from Discord takes the bot away until somebody restarts it."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         await fake.gateway.deliver("INTERACTION_CREATE", {"id": "1"})
         await fake.wait_for(lambda: len(fake.gateway.identified) == 2)
         await fake.person(7).slash("queue")
-        call = await door.called()
+        call = await handler.called()
         await call.respond(says("ok"), True)
     assert "the connection broke" in caplog.text
 
@@ -417,7 +417,7 @@ async def test_commands_that_discord_refuses_leave_the_bot_running(
     """Broken: a refused registration takes the whole platform down, or goes unnoticed."""
     async with FakeDiscord() as fake:
         fake.fail("PUT", "/applications/*/commands", status=400, code=50035)
-        async with running(fake, NotingDoor()) as chat:
+        async with running(fake, RecordingHandler()) as chat:
             await chat.send("100", says("up"))
     assert "not registered" in caplog.text
 
@@ -427,7 +427,7 @@ async def test_a_reset_token_ends_the_platform(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     async with FakeDiscord() as fake:
         chat = Discord(fake.token)
-        task = asyncio.create_task(chat.run(NotingDoor()))
+        task = asyncio.create_task(chat.run(RecordingHandler()))
         await fake.connected()
         fake.gateway.token = fake.rest.token = "another"
         await fake.gateway.disconnect(4004)
@@ -439,7 +439,7 @@ async def test_a_reset_token_ends_the_platform(monkeypatch: pytest.MonkeyPatch) 
 async def test_a_connection_closed_for_good_says_what_to_do(code: int) -> None:
     """Broken: the same line every ten minutes for ever, and nobody knows what to do about it."""
     async with FakeDiscord() as fake:
-        task = asyncio.create_task(Discord(fake.token).run(NotingDoor()))
+        task = asyncio.create_task(Discord(fake.token).run(RecordingHandler()))
         await fake.connected()
         await fake.gateway.disconnect(code)
         with pytest.raises(ChatRefused, match=r"Usher|intents"):
@@ -452,15 +452,15 @@ async def test_a_bot_that_outgrew_its_connections_gets_more(
     """Broken: from 2500 servers on, Discord closes the one connection again and again."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(client_module.Client, "before_identify_hook", _at_once)
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         fake.rest.shards = 2
         fake.gateway.too_few = 1
         await fake.gateway.disconnect(4011)
         await fake.wait_for(lambda: len(fake.gateway.identified) == 3)
         await fake.connected()
         await fake.person(7).slash("queue")
-        call = await door.called()
+        call = await handler.called()
         await call.respond(says("ok"), True)
         assert [each["shard"] for each in fake.gateway.identified] == [[0, 1], [0, 2], [1, 2]]
 
@@ -473,7 +473,7 @@ async def test_too_few_connections_that_stay_too_few_are_told_once(
     async with FakeDiscord() as fake:
         fake.gateway.too_few = 1
         with pytest.raises(ChatRefused, match="too many servers for one connection"):
-            await asyncio.wait_for(Discord(fake.token).run(NotingDoor()), 60)
+            await asyncio.wait_for(Discord(fake.token).run(RecordingHandler()), 60)
         assert len(fake.gateway.identified) == 3
 
 
@@ -504,11 +504,11 @@ async def test_a_refused_first_answer_is_deferred_in_time_and_given_afterwards(
 
     monkeypatch.setattr(calls_module.InteractionReply, "_confirm_in_time", once_refused)
     monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.0)
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         fake.fail("POST", CALLBACK, **how)
         sent = await fake.person(7).slash("image", prompt="cat")
-        call = await door.called()
+        call = await handler.called()
         with pytest.raises(error):
             await call.respond(says("⏳ #3"), False)
         refused.set()
@@ -521,8 +521,8 @@ async def test_a_refused_first_answer_is_deferred_in_time_and_given_afterwards(
 async def test_a_deferral_that_is_refused_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken: one 429 in the wrong moment, and the call is lost after three seconds."""
     monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.0)
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         fake.fail("POST", CALLBACK, status=429, retry_after=0.1)
         sent = await fake.person(7).slash("image", prompt="cat")
         await fake.wait_for(lambda: sent.response_type)
@@ -532,11 +532,11 @@ async def test_a_deferral_that_is_refused_is_tried_again(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("acting", [False, True])
 async def test_a_first_answer_that_is_cut_off_may_be_repeated(acting: bool) -> None:
     """Broken: the answer stands twice, or not at all."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         fake.fail("POST", CALLBACK, drop=True, acting=acting, times=2)
         await fake.person(7).slash("image", prompt="cat")
-        call = await door.called()
+        call = await handler.called()
         with contextlib.suppress(ChatUnavailable):
             await call.respond(says("⏳ #3"), False)
         await call.respond(says("⏳ #3"), False)
@@ -550,10 +550,10 @@ async def test_commands_that_vanished_are_put_back_at_the_next_start() -> None:
     """Broken: another program with this token took the commands away, and nobody can call any."""
     notes = NotesInMemory()
     async with FakeDiscord() as fake:
-        async with running(fake, NotingDoor(), Discord(fake.token, notes=notes)):
+        async with running(fake, RecordingHandler(), Discord(fake.token, notes=notes)):
             pass
         gone = fake.rest.commands.pop()
-        async with running(fake, NotingDoor(), Discord(fake.token, notes=notes)):
+        async with running(fake, RecordingHandler(), Discord(fake.token, notes=notes)):
             assert gone["name"] in {each["name"] for each in fake.rest.commands}
         assert fake.rest.syncs == 2
 
@@ -563,7 +563,7 @@ async def test_a_check_names_the_commands_discord_does_not_have() -> None:
     async with FakeDiscord() as fake:
         chat = Discord(fake.token, commands=COMMANDS)
         assert "none of the commands" in await chat.check()
-        async with running(fake, NotingDoor()):
+        async with running(fake, RecordingHandler()):
             pass
         assert "commands" not in await chat.check()
         fake.rest.commands = [each for each in fake.rest.commands if each["name"] != "queue"]

@@ -7,7 +7,7 @@ from bot.chat.api.base import Invocation
 from bot.chat.api.content import Button, Content, Form, FormField
 from bot.chat.api.table import Command, Param, ParamKind
 from queueing.core.requests import File
-from tests.bot.platforms.discord.discord_bot import COMMANDS, NotingDoor, running, says
+from tests.bot.platforms.discord.discord_bot import COMMANDS, RecordingHandler, running, says
 from tests.fakes.discord import FakeDiscord
 
 PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
@@ -33,8 +33,8 @@ WITH_EDIT = Content(
 )
 
 
-def door(**fields: object) -> NotingDoor:
-    return replace(NotingDoor(commands=(*COMMANDS, EDIT, DESCRIBE)), **fields)  # type: ignore[arg-type]
+def handler(**fields: object) -> RecordingHandler:
+    return replace(RecordingHandler(commands=(*COMMANDS, EDIT, DESCRIBE)), **fields)  # type: ignore[arg-type]
 
 
 async def showing(call: Invocation) -> None:
@@ -44,14 +44,14 @@ async def showing(call: Invocation) -> None:
 
 async def test_a_button_opens_a_form_whose_values_come_back_as_a_call() -> None:
     """Broken: nobody can change a request on Discord, or the answer goes to another job."""
-    async with FakeDiscord() as fake, running(fake, door(then=showing)) as chat:
+    async with FakeDiscord() as fake, running(fake, handler(then=showing)) as chat:
         person = fake.person(7)
         ref = await chat.send("100", WITH_EDIT)
         message = fake.channel().messages[0]
         opened = await person.click(message, "Edit")
         await fake.wait_for(lambda: opened.form is not None)
         assert opened.fields == {"prompt": "a cat", "seed": "7"}
-        noting = door()
+        noting = handler()
     async with FakeDiscord() as fake, running(fake, noting) as chat:
         opened.source = None
         person = fake.person(7)
@@ -72,7 +72,7 @@ async def test_a_press_that_opens_a_form_is_not_confirmed_before_it() -> None:
         await waiting.wait()
         await showing(call)
 
-    noting = door()
+    noting = handler()
     async with FakeDiscord() as fake, running(fake, noting) as chat:
         await chat.send("100", WITH_EDIT)
         opened = await fake.person(7).click(fake.channel().messages[0], "Edit")
@@ -87,7 +87,7 @@ async def test_a_press_that_opens_a_form_is_not_confirmed_before_it() -> None:
 
 async def test_the_menu_of_a_message_brings_its_words_and_files() -> None:
     """Broken: "Describe" on a picture somebody posted reaches no command, or without the picture."""
-    noting = door()
+    noting = handler()
     async with FakeDiscord() as fake, running(fake, noting):
         person = fake.person(7)
         picture = person.file("cat.png", b"png bytes")
@@ -105,7 +105,7 @@ async def test_the_menu_of_a_message_brings_its_words_and_files() -> None:
 
 async def test_the_menu_of_our_own_message_tells_which_it_is() -> None:
     """Broken: "Vary" on a result does not know what it was drawn from."""
-    noting = door()
+    noting = handler()
     async with FakeDiscord() as fake, running(fake, noting) as chat:
         ref = await chat.send("100", WITH_EDIT)
         await fake.person(7).open_menu(fake.channel().messages[0], "menu.describe")
@@ -117,7 +117,7 @@ async def test_the_menu_of_our_own_message_tells_which_it_is() -> None:
 async def test_a_hidden_picture_is_marked_as_such_when_sent_and_when_edited() -> None:
     """Broken: a chat that wants pictures hidden shows them to everybody."""
     hidden = Content(body=("a cat",), files=(PICTURE,), spoiler=True)
-    async with FakeDiscord() as fake, running(fake, door()) as chat:
+    async with FakeDiscord() as fake, running(fake, handler()) as chat:
         await chat.send("100", hidden)
         ref = await chat.send("100", says("⏳"))
         await chat.edit(ref, hidden)

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from tests.bot.platforms.discord.discord_bot import NotingDoor, running
+from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.platforms.discord.test_discord_app import usher
 from tests.bot.platforms.discord.test_discord_simcord import simulated
 from tests.fakes.discord import FakeDiscord
@@ -61,8 +61,8 @@ async def test_a_direct_message_asks_without_a_command(tmp_path: Path) -> None:
 
 async def test_what_is_not_meant_for_the_bot_is_passed_over() -> None:
     """Broken: the bot answers strangers' talk, or people who comment on a picture."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
         picture = FakeMessage(
             id=fake.ids.new(),
@@ -75,9 +75,9 @@ async def test_what_is_not_meant_for_the_bot_is_passed_over() -> None:
         await person.says("lovely!", reply_to=picture)
         await person.says("<@8> hello")
         await person.says(f"{ME} how was it drawn?", reply_to=picture)
-        call = await door.called()
+        call = await handler.called()
         await asyncio.sleep(0)
-    assert [each.text for each in door.calls] == ["how was it drawn?"]
+    assert [each.text for each in handler.calls] == ["how was it drawn?"]
     assert call.command == "ask"
     assert call.replied_to is not None
     assert call.replied_to.message == str(picture.id)
@@ -85,32 +85,32 @@ async def test_what_is_not_meant_for_the_bot_is_passed_over() -> None:
 
 async def test_the_bare_name_asks_for_help_and_a_picture_for_its_description() -> None:
     """Broken: the first thing a newcomer tries is answered by a complaint about a missing text."""
-    door = NotingDoor()
-    async with FakeDiscord() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
         await person.says(ME)
         await person.says(f"{ME} /image flux a cat")
         await person.says(ME, person.file("cat.png", b"\x89PNG"))
-        await door.called(3)
-    assert [(each.command, each.text) for each in door.calls] == [
+        await handler.called(3)
+    assert [(each.command, each.text) for each in handler.calls] == [
         ("help", ""),
         ("image", "flux a cat"),
         ("ask", ""),
     ]
-    assert [len(each.files) for each in door.calls] == [0, 0, 1]
+    assert [len(each.files) for each in handler.calls] == [0, 0, 1]
 
 
 async def test_a_mention_is_understood_on_simcord() -> None:
     """Broken: on a Discord that is not our own fake a mention is not heard."""
-    door = NotingDoor()
-    async with simulated(door) as (env, _chat):
+    handler = RecordingHandler()
+    async with simulated(handler) as (env, _chat):
         guild = env.create_guild()
         channel = guild.create_text_channel("talk")
         ada = guild.add_member(env.create_user("ada"))
         assert env.bot.user is not None
         await ada.send(channel, "good morning")
         await ada.send(channel, f"<@{env.bot.user.id}> why?")
-        call = await door.called()
-    assert [each.text for each in door.calls] == ["why?"]
+        call = await handler.called()
+    assert [each.text for each in handler.calls] == ["why?"]
     assert call.group
     assert call.within

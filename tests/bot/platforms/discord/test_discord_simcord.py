@@ -12,17 +12,17 @@ from bot.chat.api.content import Button, Content
 from bot.chat.api.errors import ChatGone
 from bot.platforms.discord.platform import Discord
 from queueing.core.requests import File
-from tests.bot.platforms.discord.discord_bot import NotingDoor, says
+from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 
 CANCEL = Button(command="cancel", job_id=12, label="Cancel", danger=True)
 
 
 @asynccontextmanager
-async def simulated(door: NotingDoor) -> AsyncIterator[tuple[simcord.Env, Discord]]:
+async def simulated(handler: RecordingHandler) -> AsyncIterator[tuple[simcord.Env, Discord]]:
     chat = Discord("simulated")
     async with (
         asyncio.TaskGroup() as calls,
-        chat.client(door, calls) as client,
+        chat.client(handler, calls) as client,
         simcord.run(client, shard_count=1) as env,
     ):
         yield env, chat
@@ -37,8 +37,8 @@ async def test_a_slash_command_gets_a_status_message_that_becomes_the_result() -
             await call.respond(Content(body=("⏳ #1 in line",), buttons=((CANCEL,),)), False)
         )
 
-    door = NotingDoor(then=place)
-    async with simulated(door) as (env, chat):
+    handler = RecordingHandler(then=place)
+    async with simulated(handler) as (env, chat):
         guild = env.create_guild()
         channel = guild.create_text_channel("pictures")
         ada = guild.add_member(env.create_user("ada"))
@@ -46,7 +46,7 @@ async def test_a_slash_command_gets_a_status_message_that_becomes_the_result() -
         assert not result.ephemeral
         assert channel.last_message is not None
         assert channel.last_message.content == "⏳ #1 in line"
-        assert door.calls[0].options == {"model": "flux", "prompt": "@everyone a *cat*"}
+        assert handler.calls[0].options == {"model": "flux", "prompt": "@everyone a *cat*"}
         [ref] = refs
         assert ref is not None
         picture = File(name="cat.png", mime="image/png", data=b"\x89PNG")
@@ -59,7 +59,7 @@ async def test_a_slash_command_gets_a_status_message_that_becomes_the_result() -
 
 async def test_model_names_are_completed() -> None:
     """Broken: nothing is offered while a person types a model's name."""
-    async with simulated(NotingDoor()) as (env, _chat):
+    async with simulated(RecordingHandler()) as (env, _chat):
         guild = env.create_guild()
         channel = guild.create_text_channel("pictures")
         ada = guild.add_member(env.create_user("ada"))
@@ -73,14 +73,14 @@ async def test_a_button_works_after_a_restart_and_answers_in_private() -> None:
     async def refuse(call: Invocation) -> None:
         await call.respond(says("Only the owner can do that."), True)
 
-    door = NotingDoor(then=refuse)
-    async with simulated(door) as (env, chat):
+    handler = RecordingHandler(then=refuse)
+    async with simulated(handler) as (env, chat):
         guild = env.create_guild()
         channel = guild.create_text_channel("pictures")
         eve = guild.add_member(env.create_user("eve"))
         with env.time_context():
             await chat.send(str(channel.id), Content(body=("⏳",), buttons=((CANCEL,),)))
-        async with asyncio.TaskGroup() as calls, chat.client(door, calls) as client:
+        async with asyncio.TaskGroup() as calls, chat.client(handler, calls) as client:
             await env.restart_bot(client)
             assert channel.last_message is not None
             result = await eve.click(channel.last_message, label="Cancel")
@@ -88,12 +88,12 @@ async def test_a_button_works_after_a_restart_and_answers_in_private() -> None:
             assert result.response is not None
             assert result.response.content == "Only the owner can do that."
             await env.shutdown()
-    assert door.calls[0].options == {"id": 12}
+    assert handler.calls[0].options == {"id": 12}
 
 
 async def test_a_message_in_a_channel_the_bot_cannot_write_to_is_gone() -> None:
     """Broken: missing permissions are repeated for ever."""
-    async with simulated(NotingDoor()) as (env, chat):
+    async with simulated(RecordingHandler()) as (env, chat):
         env.create_guild().create_text_channel("pictures")
         env.inject_error("POST", "/channels/*/messages", status=403, code=50013)
         with env.time_context(), pytest.raises(ChatGone):

@@ -20,14 +20,14 @@ def telegram(fake: FakeTelegram, **how: Any) -> Telegram:
 
 @asynccontextmanager
 async def running(
-    fake: FakeTelegram, door: CommandHandler, platform: Telegram | None = None
+    fake: FakeTelegram, handler: CommandHandler, platform: Telegram | None = None
 ) -> AsyncIterator[Telegram]:
     """Provide a bot that receives from the fake, and stop it."""
     chat = platform or telegram(fake)
     as_everybody_sees_it: ChatPlatform = chat  # checked by mypy
     assert as_everybody_sees_it.name
     polled = fake.api.polls
-    task = asyncio.create_task(chat.run(door))
+    task = asyncio.create_task(chat.run(handler))
     try:
         await fake.wait_for(lambda: fake.api.polls > polled)
         yield chat

@@ -8,7 +8,7 @@ from bot.chat.api.base import MessageRef
 from bot.chat.api.content import Button, Content, Markdown, Moment
 from bot.chat.api.errors import ChatRefused, ChatUnavailable, TooLarge
 from queueing.core.requests import File
-from tests.bot.platforms.discord.discord_bot import NotingDoor, says
+from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import picture, running, telegram
 from tests.fakes.telegram import FakeTelegram
 
@@ -22,10 +22,10 @@ TEXT_FILE = File(name="answer.md", mime="text/markdown", data=b"# all of it")
 
 async def test_an_answer_is_a_reply_that_is_edited_into_a_picture() -> None:
     """Broken: a status message cannot become the result."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler) as chat:
         asked = fake.person(7).says("/image cat")
-        call = await door.called()
+        call = await handler.called()
         ref = await call.respond(Content(body=("⏳ #3 ", Moment(2e9)), buttons=((CANCEL,),)), False)
         assert ref is not None
         [message] = fake.person(7).chat.from_bot
@@ -46,7 +46,7 @@ async def test_an_answer_is_a_reply_that_is_edited_into_a_picture() -> None:
 
 async def test_the_same_edit_twice_changes_nothing_and_is_no_failure() -> None:
     """Broken: a result repeated after a crash counts as undeliverable."""
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         ref = await chat.send("7", WAITING)
         await chat.edit(ref, WAITING)
@@ -60,7 +60,7 @@ async def test_the_same_edit_twice_changes_nothing_and_is_no_failure() -> None:
 
 async def test_a_message_is_deleted_once_and_for_all() -> None:
     """Broken: deleting what is gone already is an error."""
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         ref = await chat.send("7", says("secret"))
         await chat.delete(ref)
@@ -80,7 +80,7 @@ async def test_a_message_is_deleted_once_and_for_all() -> None:
 )
 async def test_what_cannot_be_shown_as_a_photo_comes_as_a_document(file: File) -> None:
     """Broken: an unusual picture is refused and never delivered."""
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         ref = await chat.send("7", WAITING)
         await chat.edit(ref, Content(body=("done",), files=(file,)))
@@ -94,7 +94,7 @@ async def test_what_cannot_be_shown_as_a_photo_comes_as_a_document(file: File) -
 async def test_a_photo_telegram_cannot_read_comes_as_a_document() -> None:
     """Broken: a picture that only Telegram finds fault with is never delivered."""
     content = Content(body=("done",), files=(picture(),))
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         fake.fail("sendPhoto", status=400, text="Bad Request: PHOTO_INVALID_DIMENSIONS")
         fake.fail("editMessageMedia", status=400, text="Bad Request: IMAGE_PROCESS_FAILED")
@@ -106,7 +106,7 @@ async def test_a_photo_telegram_cannot_read_comes_as_a_document() -> None:
 
 async def test_several_pictures_come_as_an_album_with_the_buttons_beneath() -> None:
     """Broken: only the first picture arrives, or an album is refused for its buttons."""
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         person = fake.person(7)
         asked = person.says("hello")
         request = MessageRef(platform="telegram", chat="7", message=str(asked.id))
@@ -128,7 +128,7 @@ async def test_several_pictures_come_as_an_album_with_the_buttons_beneath() -> N
 
 async def test_a_reply_survives_a_deleted_message() -> None:
     """Broken: a ping fails because the message it replies to is gone."""
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         status = await chat.send("7", says("picture"))
         await chat.delete(status)
@@ -138,7 +138,7 @@ async def test_a_reply_survives_a_deleted_message() -> None:
 
 async def test_links_are_never_unfolded() -> None:
     """Broken: an address in a prompt or an answer makes Telegram fetch and show a page."""
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         ref = await chat.send("7", says("see https://example.org"))
         await chat.edit(ref, says("see https://example.org/b"))
@@ -149,7 +149,7 @@ async def test_links_are_never_unfolded() -> None:
 async def test_only_the_mentioned_person_is_notified() -> None:
     """Broken: a prompt or an answer notifies people, or the ping notifies nobody."""
     bait = "@somebody @usher_test_bot"
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         group = fake.group()
         await chat.send("-1001", Content(body=(bait, Markdown(f"**{bait}**"))))
         await chat.send("-1001", Content(body=("Ready: your picture",), mention="7"))
@@ -163,13 +163,13 @@ async def test_a_button_of_before_a_restart_still_works() -> None:
     """Broken: buttons on old messages do nothing after a restart."""
     async with FakeTelegram() as fake:
         group = fake.group()
-        async with running(fake, NotingDoor()) as chat:
+        async with running(fake, RecordingHandler()) as chat:
             ref = await chat.send("-1001", WAITING)
         for unreadable in (False, True):
-            door = NotingDoor()
-            async with running(fake, door):
+            handler = RecordingHandler()
+            async with running(fake, handler):
                 press = fake.person(8).presses(group.from_bot[0], "Cancel", unreadable=unreadable)
-                call = await door.called()
+                call = await handler.called()
                 await fake.wait_for(lambda press=press: press.answered)  # type: ignore[misc]
             assert (call.command, dict(call.options), call.button) == ("cancel", {"id": 12}, True)
             assert (call.user, call.group, call.replied_to) == ("telegram:8", True, ref)
@@ -179,12 +179,12 @@ async def test_a_button_of_before_a_restart_still_works() -> None:
 
 async def test_a_short_private_word_to_a_press_is_an_alert() -> None:
     """Broken: "only the owner may press this" is written into the group for everybody."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler) as chat:
         group = fake.group()
         await chat.send("-1001", WAITING)
         press = fake.person(8).presses(group.from_bot[0], "Cancel")
-        call = await door.called()
+        call = await handler.called()
         assert await call.respond(says("Only the owner can do that."), True) is None
         assert press.alert == "Only the owner can do that."
         assert len(group.from_bot) == 1
@@ -192,13 +192,13 @@ async def test_a_short_private_word_to_a_press_is_an_alert() -> None:
 
 async def test_a_long_word_to_a_press_is_a_message() -> None:
     """Broken: an answer longer than an alert is cut or refused."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler) as chat:
         group = fake.group()
         await chat.send("-1001", WAITING)
         for content, private in ((says("long " * 50), True), (WAITING, True), (says("ok"), False)):
             press = fake.person(8).presses(group.from_bot[0], "Cancel")
-            call = await door.called(len(door.calls) + 1)
+            call = await handler.called(len(handler.calls) + 1)
             ref = await call.respond(content, private)
             assert ref is not None
             assert press.answered
@@ -209,25 +209,25 @@ async def test_a_long_word_to_a_press_is_a_message() -> None:
 
 async def test_a_private_word_that_comes_too_late_is_a_message() -> None:
     """Broken: what a slow command has to say to a press is lost."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler) as chat:
         group = fake.group()
         await chat.send("-1001", WAITING)
         fake.fail("answerCallbackQuery", status=400, text="Bad Request: query is too old")
         fake.person(8).presses(group.from_bot[0], "Cancel")
-        await (await door.called()).respond(says("too late"), True)
+        await (await handler.called()).respond(says("too late"), True)
         assert group.from_bot[-1].shown == "too late"
 
 
 async def test_a_button_of_another_age_is_confirmed_and_forgotten() -> None:
     """Broken: data this version does not know crashes a handler, or the button spins for ever."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler) as chat:
         fake.person(7)
         await chat.send("7", WAITING)
         press = fake.person(7).sends_data(fake.person(7).chat.from_bot[0], "cancel:12; drop table")
         await fake.wait_for(lambda: press.answered)
-        assert door.calls == []
+        assert handler.calls == []
 
 
 # ---------------------------------------------------------------- start
@@ -239,7 +239,7 @@ async def test_the_menu_lists_what_a_person_may_call() -> None:
         fake.person(1)
         describe = {"en": "Draw", "de": "Zeichnen"}
         chat = telegram(fake, admins=("1", "2"), describe=lambda _key, language: describe[language])
-        async with running(fake, NotingDoor(), chat):
+        async with running(fake, RecordingHandler(), chat):
             await fake.wait_for(lambda: len(fake.api.menus) == 4)
     names = {key: [each["command"] for each in menu] for key, menu in fake.api.menus.items()}
     assert names["default", ""] == ["image", "cancel", "queue"]
@@ -274,7 +274,7 @@ async def test_nothing_is_sent_while_the_bot_is_not_up() -> None:
         with pytest.raises(ChatUnavailable) as failure:
             await chat.send("7", says("hello"))
         assert not failure.value.unclear
-        async with running(fake, NotingDoor(), chat):
+        async with running(fake, RecordingHandler(), chat):
             ref = await chat.send("7", says("hello"))
         with pytest.raises(ChatUnavailable):
             await chat.edit(ref, says("bye"))

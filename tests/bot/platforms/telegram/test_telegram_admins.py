@@ -43,7 +43,7 @@ async def may(known: GroupAdmins, lists: Lists, person: int, **how: Any) -> bool
 def test_a_list_is_asked_for_once_in_five_minutes_and_an_admin_of_before_is_none() -> None:
     """Telegram would be asked with every message, or somebody dismissed would stay an admin."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         lists, known = Lists(), GroupAdmins([str(GROUP)])
         lists.admins = (7, 99)
         assert await asyncio.gather(*(may(known, lists, 7) for _ in range(9))) == [True] * 9
@@ -56,7 +56,7 @@ def test_a_list_is_asked_for_once_in_five_minutes_and_an_admin_of_before_is_none
         assert [await may(known, lists, person) for person in (7, 8)] == [False, True]
         assert len(lists.asked) == 2
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_list_is_asked_for_once_in_five_minutes_and_an_admin_of_before_is_none
 def test_while_there_is_no_list_nobody_is_an_admin(failure: TelegramError | None) -> None:
     """An old list would go on for ever, or a call would wait for Telegram as long as that is away."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         lists, known = Lists(), GroupAdmins([str(GROUP)])
         assert await may(known, lists, 7)
         await asyncio.sleep(FRESH_S + 1)
@@ -79,16 +79,16 @@ def test_while_there_is_no_list_nobody_is_an_admin(failure: TelegramError | None
         lists.failure, lists.takes_s = None, 0.1
         assert await may(known, lists, 7)
 
-    run(story())
+    run(scenario())
 
 
 def test_groups_that_are_not_named_are_not_asked_about() -> None:
     """Everybody's groups would be asked for, and their admins be ours."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         lists, known = Lists(), GroupAdmins(["-1002"])
         assert not await may(known, lists, 7)
         assert not await may(known, lists, 7, anonymous=True)
         assert lists.asked == []
 
-    run(story())
+    run(scenario())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot.chat.api.base import Album, Attachment, Invocation
-from tests.bot.platforms.discord.discord_bot import NotingDoor, says
+from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import picture as photo
 from tests.bot.platforms.telegram.telegram_bot import running
 from tests.bot.platforms.telegram.test_telegram_app import ended, usher
@@ -30,14 +30,14 @@ def shows(person: Person, *captions: str, chat: FakeChat | None = None, album: s
 
 async def test_the_parts_of_an_album_are_one_call_with_all_pictures() -> None:
     """Broken: of two photos one reaches the model, and the other is dropped without a word."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
         shows(person, "what differs?", "", "the third")
         person.says("hello")
-        call = await door.called(2)
+        call = await handler.called(2)
         await fake.quiet()
-    assert [each.text for each in door.calls] == ["hello", "what differs?\nthe third"]
+    assert [each.text for each in handler.calls] == ["hello", "what differs?\nthe third"]
     assert (call.command, call.key) == ("ask", "telegram:7:album:a1")
     assert [file.part for file in call.files] == ["101", "102", "103"]
     assert call.album == Album()
@@ -47,20 +47,20 @@ async def test_the_parts_of_an_album_are_one_call_with_all_pictures() -> None:
 
 async def test_an_album_is_confirmed_when_it_is_durable_and_not_before() -> None:
     """Broken: a crash while an album is gathered, or between two of its parts, loses pictures."""
-    door = NotingDoor()
+    handler = RecordingHandler()
     async with FakeTelegram() as fake:
         person = fake.person(7)
-        async with running(fake, door):
+        async with running(fake, handler):
             shows(person, "what differs?")
             polls = fake.api.polls
             await fake.wait_for(lambda: fake.api.polls > polls + 1)
-        assert not door.calls
+        assert not handler.calls
         shows(person, "")
-        async with running(fake, door):
-            call = await door.called()
+        async with running(fake, handler):
+            call = await handler.called()
             await fake.quiet()
     assert [file.part for file in call.files] == ["101", "102"]
-    assert len(door.calls) == 1
+    assert len(handler.calls) == 1
 
 
 async def test_a_killed_bot_hands_an_album_on_again_under_the_same_key() -> None:
@@ -71,45 +71,45 @@ async def test_a_killed_bot_hands_an_album_on_again_under_the_same_key() -> None
         stuck.set()
         await asyncio.Event().wait()
 
-    door = NotingDoor(then=dies)
+    handler = RecordingHandler(then=dies)
     async with FakeTelegram() as fake:
-        async with running(fake, door):
+        async with running(fake, handler):
             shows(fake.person(7), "what differs?", "")
             async with asyncio.timeout(60):
                 await stuck.wait()
-        door.then = None
-        async with running(fake, door):
-            await door.called(2)
+        handler.then = None
+        async with running(fake, handler):
+            await handler.called(2)
             await fake.quiet()
-    first, second = door.calls
+    first, second = handler.calls
     assert first.key == second.key
     assert len(first.files) == len(second.files) == 2
 
 
 async def test_a_late_part_names_the_album_it_belongs_to() -> None:
     """Broken: a slow upload is described by itself, or answered as if it were the whole album."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
         shows(person, "what differs?", "")
-        await door.called()
+        await handler.called()
         shows(person, "")
-        late = await door.called(2)
-    assert (late.key, [file.part for file in late.files]) == (door.calls[0].key, ["103"])
+        late = await handler.called(2)
+    assert (late.key, [file.part for file in late.files]) == (handler.calls[0].key, ["103"])
     assert late.album == Album(begun=True)
 
 
 async def test_an_album_in_a_group_is_for_us_where_it_says_so() -> None:
     """Broken: pictures people show each other are described, or those sent to us are not seen."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler) as chat:
         person, group = fake.person(7), fake.group()
         await chat.send("-1001", says("because"))
         shows(person, "look", "", chat=group, album="among-people")
         shows(person, "", "/image a cat", chat=group, album="for-us")
         shows(person, "/image a cat", chat=group, album="rest-unseen")
-        await door.called(3)
-    calls = {call.key.rpartition(":")[2]: call for call in door.calls}
+        await handler.called(3)
+    calls = {call.key.rpartition(":")[2]: call for call in handler.calls}
     assert calls["among-people"].album == Album(asks=False)
     assert calls["for-us"].album == Album()
     assert (calls["for-us"].command, len(calls["for-us"].files)) == ("image", 2)
@@ -149,7 +149,7 @@ async def pictures_of(running: Bot) -> Sequence[bytes]:
 def test_a_late_part_joins_the_question_while_it_waits() -> None:
     """A picture that took longer to upload would be missing in the answer, without a word."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await ask(running, "/ask what differs?", **of_album(1, 2))
         late = await ask(running, "/ask", **of_album(3, begun=True))
         assert late is None
@@ -163,21 +163,21 @@ def test_a_late_part_joins_the_question_while_it_waits() -> None:
         assert job.request.messages[-1].pictures == (0, 1, 2)
         await ask(running, "/ask", **of_album(4, 5, begun=True))
 
-    told = [text for _, text in in_bot(story).private]
+    told = [text for _, text in in_bot(scenario).private]
     assert told == ["You attached 5 pictures; /describe takes 4 at most."]
 
 
 def test_a_part_that_comes_after_the_answer_has_begun_is_told_of() -> None:
     """A picture would be dropped in silence, and the answer be about half the album."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await done(running, "/ask what differs?", **of_album(1, 2))
         assert await ask(running, "/ask", **of_album(3)) is None
         assert len(await pictures_of(running)) == 2
         assert await ask(running, "/ask", **of_album(1, key="b", begun=True)) is None
         assert await ask(running, "/ask why?", **of_album(1, key="c", partial=True)) is None
 
-    chat = in_bot(story)
+    chat = in_bot(scenario)
     beginnings = [text.partition(",")[0].partition(".")[0] for _, text in chat.private]
     assert beginnings == [
         "A picture of your album arrived after I had begun on job 1",
@@ -189,27 +189,27 @@ def test_a_part_that_comes_after_the_answer_has_begun_is_told_of() -> None:
 def test_what_people_show_each_other_is_no_call() -> None:
     """Every album in a group would be answered."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         assert await ask(running, "/ask", **of_album(1, asks=False), chat="g1") is None
         job = await ask(running, "/ask what differs?", **of_album(1, key="b"), chat="g1")
         assert job is not None
         await ask(running, "/ask", **of_album(2, key="b", asks=False), chat="g1")
         assert len(await pictures_of(running)) == 2
 
-    assert not in_bot(story).private
+    assert not in_bot(scenario).private
 
 
 @pytest.mark.parametrize("line", ["/image a cat", "/vary"])
 def test_an_album_for_a_command_that_takes_one_picture_is_refused(line: str) -> None:
     """A picture would be drawn from one of several, and nobody knows which."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         assert await ask(running, line, **of_album(1, 2)) is None
         film = attachment(b"", "b.mp4", "video/mp4", part="2")
         given = of_album(1, key="b") | {"files": (part(1), film)}
         assert await ask(running, "/ask what differs?", **given) is None
 
-    first, second = [text for _, text in in_bot(story).private]
+    first, second = [text for _, text in in_bot(scenario).private]
     assert first == f"You attached 2 pictures; {line.split(maxsplit=1)[0]} takes 1 at most."
     assert "b.mp4" in second
 

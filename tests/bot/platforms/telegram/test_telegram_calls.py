@@ -7,7 +7,7 @@ import pytest
 from bot.chat.api.base import Invocation, MessageRef
 from bot.chat.api.content import Button, Content
 from bot.chat.api.errors import TooLarge
-from tests.bot.platforms.discord.discord_bot import NotingDoor, says
+from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import picture, running
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.telegram_state import FakeFile
@@ -19,12 +19,12 @@ WAITING = Content(body=("⏳",), buttons=((CANCEL,),))
 # ---------------------------------------------------------------- calls
 
 
-async def test_a_command_reaches_the_door_as_it_was_typed() -> None:
+async def test_a_command_reaches_the_handler_as_it_was_typed() -> None:
     """Broken: the main job does not start on Telegram."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         asked = fake.person(7, "Ada", language="de").says("/image=flux=a cat")
-        call = await door.called()
+        call = await handler.called()
     assert (call.command, call.text) == ("image", "flux a cat")
     assert (call.user, call.user_name, call.language) == ("telegram:7", "Ada", "de")
     assert (call.chat, call.group, call.button) == ("7", False, False)
@@ -34,8 +34,8 @@ async def test_a_command_reaches_the_door_as_it_was_typed() -> None:
 
 async def test_only_what_is_meant_for_us_is_a_call() -> None:
     """Broken: the bot answers other bots' commands, or everything people say to each other."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         person, group = fake.person(7), fake.group()
         person.says("hello")
         person.says("/image@another_bot cat", chat=group)
@@ -46,9 +46,9 @@ async def test_only_what_is_meant_for_us_is_a_call() -> None:
         person.says("/unheard_of")
         person.says("/start from_a_link")
         person.says("one person to another", chat=group)
-        await door.called(5)
+        await handler.called(5)
         await fake.quiet()
-    calls = {(call.command, call.text, call.group) for call in door.calls}
+    calls = {(call.command, call.text, call.group) for call in handler.calls}
     assert calls == {
         ("ask", "hello", False),
         ("image", "one", True),
@@ -60,53 +60,53 @@ async def test_only_what_is_meant_for_us_is_a_call() -> None:
 
 async def test_a_picture_alone_is_a_call_in_a_private_chat() -> None:
     """Broken: whoever just sends a picture is met with silence, or a group's pictures are read."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
         person.says("", photo=picture(kind="JPEG").data, chat=fake.group())
         person.says("", photo=picture(kind="JPEG").data)
-        call = await door.called()
+        call = await handler.called()
         await fake.quiet()
-    assert [each.command for each in door.calls] == ["ask"]
+    assert [each.command for each in handler.calls] == ["ask"]
     assert (call.text, len(call.files)) == ("", 1)
 
 
 async def test_an_edited_message_is_not_a_second_job() -> None:
     """Broken: correcting a typo queues the picture again."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         message = fake.person(7).says("/image flux cta")
-        await door.called()
+        await handler.called()
         fake.person(7).edits(message, "/image flux cat")
         fake.person(7).says("/queue")
-        await door.called(2)
-        assert [call.command for call in door.calls] == ["image", "queue"]
+        await handler.called(2)
+        assert [call.command for call in handler.calls] == ["image", "queue"]
 
 
 async def test_a_reply_to_our_text_goes_on_talking() -> None:
     """Broken: a conversation cannot be continued, or praise for a picture starts one in a group."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler) as chat:
         person, group = fake.person(7), fake.group()
         ref = await chat.send("-1001", says("because"))
         await chat.send("-1001", Content(files=(picture(),)))
         answer, shown = group.from_bot
         person.says("and why?", chat=group, reply_to=answer)
-        call = await door.called()
+        call = await handler.called()
         person.says("lovely", chat=group, reply_to=shown)
         await fake.quiet()
     assert (call.command, call.text, call.replied_to) == ("ask", "and why?", ref)
-    assert len(door.calls) == 1
+    assert len(handler.calls) == 1
 
 
 async def test_the_words_replied_to_come_along() -> None:
     """Broken: a command beneath somebody's message does not know what it is about."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         group = fake.group()
         said = fake.person(8).says("The moon is made of cheese.", chat=group)
         fake.person(7).says("/image as it is said", chat=group, reply_to=said)
-        call = await door.called()
+        call = await handler.called()
     assert (call.text, call.quoted) == ("as it is said", "The moon is made of cheese.")
     assert call.quoted_by == "Person8"
     assert call.replied_to is None
@@ -115,7 +115,7 @@ async def test_the_words_replied_to_come_along() -> None:
 async def test_a_question_to_a_person_opens_their_keyboard() -> None:
     """Broken: people do not see that the bot waits for a reply, or everybody's keyboard opens."""
     asks = Content(body=("What shall I change?",), awaits=True, mention="7")
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         for place in ("7", "-1001"):
             fake.group()
@@ -130,7 +130,7 @@ async def test_pictures_are_hidden_where_that_is_wished() -> None:
     """Broken: in a chat that hides pictures, some are shown to everybody at once."""
     hidden = Content(body=("look",), files=(picture(),), spoiler=True)
     album = Content(body=("look",), files=(picture(), picture()), spoiler=True)
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         group = fake.group()
         await chat.edit(await chat.send("-1001", WAITING), hidden)
         await chat.send("-1001", hidden)
@@ -144,29 +144,29 @@ async def test_pictures_are_hidden_where_that_is_wished() -> None:
 
 async def test_a_command_that_replies_names_our_message_and_nobody_elses() -> None:
     """Broken: "cancel this" or "upscale this" cannot know which one, or takes a stranger's."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler) as chat:
         person = fake.person(7)
         ref = await chat.send("7", says("result"))
         person.says("/cancel", reply_to=person.chat.from_bot[0])
         person.says("/cancel", reply_to=person.says("mine"))
-        await door.called(3)
-    cancels = [call for call in door.calls if call.command == "cancel"]
+        await handler.called(3)
+    cancels = [call for call in handler.calls if call.command == "cancel"]
     assert [call.replied_to for call in cancels] == [ref, None]
 
 
 async def test_a_topic_is_answered_in_the_topic() -> None:
     """Broken: an answer lands in another topic, or Telegram refuses it in the general one."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler) as chat:
         forum = fake.group(-1002, forum=True)
         for thread in (55, 1, None):
             fake.person(7).says("/queue", chat=forum, thread=thread)
-            call = await door.called(len(door.calls) + 1)
+            call = await handler.called(len(handler.calls) + 1)
             ref = await call.respond(WAITING, False)
             assert ref is not None
             await chat.edit(ref, says("ok"))
-        assert [call.chat for call in door.calls] == ["-1002/55", "-1002", "-1002"]
+        assert [call.chat for call in handler.calls] == ["-1002/55", "-1002", "-1002"]
         assert [each.thread for each in forum.from_bot] == [55, None, None]
         assert chat.is_group("-1002/55")
         assert not chat.is_group("7/55")
@@ -174,12 +174,12 @@ async def test_a_topic_is_answered_in_the_topic() -> None:
 
 async def test_who_writes_for_a_group_has_nobodys_rights() -> None:
     """Broken: an anonymous admin of any group acts as the same person, perhaps as our admin."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         fake.person(7).says("/preload flux", chat=fake.group(-1001), anonymous=True)
         fake.person(7).says("/preload flux", chat=fake.group(-1002), anonymous=True)
-        await door.called(2)
-    users = {call.user for call in door.calls}
+        await handler.called(2)
+    users = {call.user for call in handler.calls}
     assert users == {"telegram:anonymous-1001", "telegram:anonymous-1002"}
 
 
@@ -196,15 +196,15 @@ async def test_a_crowd_is_served_at_the_same_time_and_each_person_in_order() -> 
             await call.arrival.turn()
         accepted.append(call.text)
 
-    door = NotingDoor(then=slow)
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler(then=slow)
+    async with FakeTelegram() as fake, running(fake, handler):
         fake.person(7).says("/image slow")
         fake.person(7).says("/image after it")
         for number in range(8, 30):
             fake.person(number).says("/queue")
-        await door.called(24)
+        await handler.called(24)
         fake.person(30).says("/queue")
-        await door.called(25)
+        await handler.called(25)
         assert not any(accepted)
         held.set()
         await fake.quiet()
@@ -216,11 +216,11 @@ async def test_a_crowd_is_served_at_the_same_time_and_each_person_in_order() -> 
 
 async def test_a_photo_is_offered_in_its_largest_size() -> None:
     """Broken: a picture to start from is a thumbnail, or cannot be fetched."""
-    door = NotingDoor()
+    handler = RecordingHandler()
     sent = picture(40, 30, "JPEG")
-    async with FakeTelegram() as fake, running(fake, door):
+    async with FakeTelegram() as fake, running(fake, handler):
         fake.person(7).says("/image oil painting", photo=sent.data)
-        call = await door.called()
+        call = await handler.called()
         [file] = call.files
         assert (call.command, call.text) == ("image", "oil painting")
         assert (file.mime, file.size) == ("image/jpeg", len(sent.data))
@@ -229,8 +229,8 @@ async def test_a_photo_is_offered_in_its_largest_size() -> None:
 
 async def test_a_picture_sent_as_a_document_or_replied_to_counts_too() -> None:
     """Broken: only photos work, though documents are how people send pictures unharmed."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         person, data = fake.person(7), picture().data
         shot = fake.keep_file(data, name="a.png", mime="image/png", photo=False)
         notes = fake.keep_file(b"words", name="a.txt", mime="text/plain", photo=False)
@@ -238,26 +238,26 @@ async def test_a_picture_sent_as_a_document_or_replied_to_counts_too() -> None:
         person.says("/image vary", document=shot, chat=fake.group())
         person.says("/image vary", reply_to=message, chat=fake.group())
         person.says("/image vary", document=notes, chat=fake.group())
-        await door.called(3)
-        files = [[(each.name, each.mime) for each in call.files] for call in door.calls]
+        await handler.called(3)
+        files = [[(each.name, each.mime) for each in call.files] for call in handler.calls]
         assert files == [
             [("a.png", "image/png")],
             [("a.png", "image/png")],
             [("a.txt", "text/plain")],
         ]
-        assert await door.calls[1].files[0].read() == data
+        assert await handler.calls[1].files[0].read() == data
 
 
 async def test_a_file_larger_than_telegram_hands_out_is_refused_unread() -> None:
     """Broken: 60 MB are asked for without use, or the person hears of an internal error."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         large = FakeFile(
             id="large", name="a.png", data=picture().data, mime="image/png", size=60_000_000
         )
         fake.api.files["large"] = large
         fake.person(7).says("/image vary", document=large)
-        [file] = (await door.called()).files
+        [file] = (await handler.called()).files
         assert file.size == 60_000_000
         with pytest.raises(TooLarge):
             await file.read()

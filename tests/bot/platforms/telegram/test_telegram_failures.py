@@ -25,7 +25,7 @@ from bot.chat.api.errors import (
 )
 from bot.platforms.telegram import updates as telegram_updates
 from bot.platforms.telegram.platform import Telegram
-from tests.bot.platforms.discord.discord_bot import NotingDoor, says
+from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import picture, running, telegram
 from tests.fakes.ports import port_of
 from tests.fakes.telegram import TOKEN, FakeTelegram
@@ -35,7 +35,7 @@ from tests.patience import AT_ONCE_S
 
 @asynccontextmanager
 async def bot_with_message(**how: Any) -> AsyncIterator[tuple[FakeTelegram, Telegram, MessageRef]]:
-    async with FakeTelegram(**how) as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram(**how) as fake, running(fake, RecordingHandler()) as chat:
         fake.group()
         yield fake, chat, await chat.send("-1001", says("⏳"))
 
@@ -58,15 +58,15 @@ async def test_an_update_is_confirmed_only_when_it_is_durable() -> None:
         await held.wait()
 
     async with FakeTelegram() as fake:
-        door = NotingDoor(then=hold)
-        async with running(fake, door):
+        handler = RecordingHandler(then=hold)
+        async with running(fake, handler):
             fake.person(7).says("/image cat")
-            first = await door.called()
+            first = await handler.called()
             polls = fake.api.polls
             await fake.wait_for(lambda: fake.api.polls > polls + 1)
             assert len(fake.api.updates) == 1
-            assert len(door.calls) == 1
-        after = NotingDoor()
+            assert len(handler.calls) == 1
+        after = RecordingHandler()
         async with running(fake, after):
             again = await after.called()
             await fake.quiet()
@@ -76,58 +76,58 @@ async def test_an_update_is_confirmed_only_when_it_is_durable() -> None:
 
 async def test_an_update_that_comes_twice_has_the_same_key() -> None:
     """Broken: a redelivered update makes a second job."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         fake.person(7).repeats(fake.person(7).says("/image cat"))
-        await door.called(2)
-    assert door.calls[0].key == door.calls[1].key
+        await handler.called(2)
+    assert handler.calls[0].key == handler.calls[1].key
 
 
 async def test_a_number_that_begins_anew_loses_nothing() -> None:
     """Broken: after a quiet week Telegram counts from a lower number, and commands are skipped."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         fake.person(7).says("/queue")
-        await door.called()
+        await handler.called()
         await fake.quiet()
         polls = fake.api.polls
         fake.api.counters.updates = iter(range(17, 99))  # type: ignore[assignment]
         fake.person(7).says("/queue")
-        await door.called(2)
+        await handler.called(2)
         fake.person(7).says("/queue")
-        await door.called(3)
+        await handler.called(3)
         await fake.wait_for(lambda: fake.api.polls > polls)
 
 
 async def test_many_waiting_updates_are_all_served() -> None:
     """Broken: what people asked for during an outage is served in part only."""
-    door = NotingDoor()
+    handler = RecordingHandler()
     async with FakeTelegram() as fake:
         for number in range(250):
             fake.person(number % 7 + 1).says(f"/image {number}")
-        async with running(fake, door):
-            await door.called(250)
+        async with running(fake, handler):
+            await handler.called(250)
             await fake.quiet()
     for person in range(1, 8):
-        mine = [int(call.text) for call in door.calls if call.user == f"telegram:{person}"]
+        mine = [int(call.text) for call in handler.calls if call.user == f"telegram:{person}"]
         assert mine == sorted(mine)
-    assert len({call.key for call in door.calls}) == 250
+    assert len({call.key for call in handler.calls}) == 250
 
 
 async def test_an_update_nobody_can_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     """Broken: one update of a kind the library cannot read keeps all later ones away for ever."""
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
         fake.api.updates.append({"update_id": 5_000_001, "message": {"message_id": "?"}})
         next(fake.api.counters.updates)
         fake.person(7).says("/queue")
-        await door.called()
+        await handler.called()
         await fake.quiet()
         fake.api.mismatches.clear()  # the unreadable update is no answer of the Bot API
     assert "5000001 cannot be read" in caplog.text
 
 
-async def test_a_broken_door_does_not_end_the_connection(
+async def test_a_broken_handler_does_not_end_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Broken: one bug in one command takes the whole platform down, or comes again for ever."""
@@ -135,14 +135,14 @@ async def test_a_broken_door_does_not_end_the_connection(
     async def broken(_call: Invocation) -> None:
         raise ZeroDivisionError
 
-    door = NotingDoor(then=broken)
-    async with FakeTelegram() as fake, running(fake, door):
+    handler = RecordingHandler(then=broken)
+    async with FakeTelegram() as fake, running(fake, handler):
         fake.person(7).says("/queue")
-        await door.called()
+        await handler.called()
         await fake.quiet()
-        door.then = None
+        handler.then = None
         fake.person(7).says("/queue")
-        await door.called(2)
+        await handler.called(2)
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -161,13 +161,13 @@ async def test_a_broken_door_does_not_end_the_connection(
 )
 async def test_receiving_goes_on_after_an_outage(how: dict[str, Any]) -> None:
     """Broken: after one failed request the bot hears nobody any more."""
-    door = NotingDoor()
+    handler = RecordingHandler()
     async with FakeTelegram() as fake:
         fake.fail("getMe", times=3, status=502)
         fake.fail("getUpdates", times=3, **how)
         fake.person(7).says("/queue")
-        task = asyncio.create_task(telegram(fake).run(door))
-        await door.called()
+        task = asyncio.create_task(telegram(fake).run(handler))
+        await handler.called()
         task.cancel()
         await asyncio.wait([task])
     assert task.cancelled()
@@ -184,7 +184,7 @@ async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
         chat = telegram(fake)
         fake.api.token = "2:right"
         with pytest.raises(ChatRefused, match="token") as refusal:
-            await chat.run(NotingDoor())
+            await chat.run(RecordingHandler())
     assert "wrong" not in str(refusal.value)
 
 
@@ -193,7 +193,7 @@ async def test_a_token_revoked_while_running_ends_the_platform() -> None:
     async with FakeTelegram() as fake:
         fake.fail("getUpdates", status=401, text="Unauthorized")
         with pytest.raises(ChatRefused):
-            await telegram(fake).run(NotingDoor())
+            await telegram(fake).run(RecordingHandler())
 
 
 # ---------------------------------------------------------------- limits
@@ -376,7 +376,7 @@ async def test_a_send_that_times_out_is_unclear(monkeypatch: pytest.MonkeyPatch)
 async def test_a_send_that_never_left_may_be_repeated() -> None:
     """Broken: while Telegram cannot be reached, results are given up as perhaps delivered."""
     fake = FakeTelegram()
-    async with fake, running(fake, NotingDoor()) as chat:
+    async with fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         await fake._runner.cleanup()  # nobody listens there any more
         with pytest.raises(ChatUnavailable) as failure:
@@ -412,10 +412,10 @@ async def test_an_album_is_not_repeated_for_what_comes_after_it() -> None:
 async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
     """Broken: whoever reads a debug log owns the bot."""
     caplog.set_level("DEBUG")
-    door = NotingDoor()
-    async with FakeTelegram() as fake, running(fake, door) as chat:
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler) as chat:
         fake.person(7).says("/image cat", photo=picture().data)
-        call = await door.called()
+        call = await handler.called()
         await call.files[0].read()
         await call.respond(says("ok"), False)
         fake.fail("sendMessage", status=503, page="<html>")

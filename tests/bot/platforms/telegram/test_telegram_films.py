@@ -5,7 +5,7 @@ import pytest
 from bot.chat.api.content import Content
 from queueing.core.requests import File
 from tests.backends.planted import MOVING, PLANTED
-from tests.bot.platforms.discord.discord_bot import NotingDoor
+from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.telegram.telegram_bot import picture, running
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.telegram_state import FakeMessage
@@ -28,7 +28,7 @@ def moving(kind: str) -> File:
 async def both_ways(file: File, *, spoiler: bool = False) -> list[FakeMessage]:
     """Return what the chat shows of a file that is sent, and of a text that becomes it."""
     content = Content(body=("a cat",), files=(file,), spoiler=spoiler)
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         person = fake.person(7)
         await chat.send("7", content)
         ref = await chat.send("7", Content(body=("drawing",)))
@@ -76,7 +76,7 @@ async def test_a_hidden_film_is_hidden() -> None:
 
 async def test_films_and_pictures_come_in_one_album_and_sounds_in_another() -> None:
     """Several results would be documents, or be refused as a mixture."""
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         person = fake.person(7)
         await chat.send("7", Content(files=(picture(), made("mp4"), made("mp4", silent=True))))
         shown = [each.file for each in person.chat.from_bot]
@@ -94,7 +94,7 @@ async def test_films_and_pictures_come_in_one_album_and_sounds_in_another() -> N
 async def test_a_film_telegram_refuses_comes_as_a_document() -> None:
     """A film that only Telegram finds fault with would never be delivered."""
     content = Content(body=("done",), files=(made("mp4"),))
-    async with FakeTelegram() as fake, running(fake, NotingDoor()) as chat:
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         fake.fail("sendVideo", status=400, text="Bad Request: VIDEO_CONTENT_TYPE_INVALID")
         await chat.send("7", content)

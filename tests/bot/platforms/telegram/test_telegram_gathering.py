@@ -115,11 +115,11 @@ def test_no_part_is_lost_whenever_the_bot_dies(
         arrivals.append((at, album))
     server = Server(arrivals)
 
-    async def story() -> None:
+    async def scenario() -> None:
         for seconds in lives:
             await _live(server, seconds)
         await _live(server, 90.0)
 
-    run(story())
+    run(scenario())
     assert server.durable == set(range(1, len(gaps) + 1))
     assert server.confirmed == len(gaps)

@@ -17,7 +17,7 @@ from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium
 from tests.bot.platforms.web.test_web_small import Kept, large
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.chromium import Chromium
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 
 __all__ = ["chromium"]  # a fixture of the page's own tests
 MINE = "web:local"
@@ -48,11 +48,11 @@ async def test_a_past_picture_is_its_owners_and_gone_when_deleted(tmp_path: Path
 
 @pytest_asyncio.fixture
 async def past(chromium: Chromium) -> AsyncIterator[Stage]:
-    door, kept = ScriptedDoor(), Kept("web:local")
-    async with running(Web(port=0, past=kept), door) as web, chromium.page() as page:
+    handler, kept = ScriptedHandler(), Kept("web:local")
+    async with running(Web(port=0, past=kept), handler) as web, chromium.page() as page:
         await page.goto(web.url)
         await page.wait_text("Connected")
-        yield Stage(web, door, page)
+        yield Stage(web, handler, page)
         assert page.errors == []
 
 
@@ -92,11 +92,11 @@ async def test_a_line_of_the_history_has_its_picture_and_its_button_beside_it(
     label = "document.querySelector('.past[data-job=\"7\"] button').ariaLabel"
     assert await page.evaluate(label) == "Show 7"
     await page.click(".past[data-job='7'] button")
-    call = await past.door.taken()
+    call = await past.handler.taken()
     assert (call.command, call.options) == ("show", {"id": 7})
     await page.wait("document.querySelector('.past [aria-busy]') === null")
     await page.click(".past img")
-    assert (await past.door.taken()).options == {"id": 7}
+    assert (await past.handler.taken()).options == {"id": 7}
 
 
 @pytest.mark.browser

@@ -22,7 +22,7 @@ from queueing.core.errors import StoreError
 from queueing.core.requests import File
 from tests.backends.planted import PLANTED, SECRET, words_of
 from tests.bot.platforms.web.web_client import picture, running, tab, text_of, uploaded
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.ports import port_of
 
 CANCEL = Button(command="cancel", job_id=7, label="Cancel", danger=True)
@@ -38,8 +38,8 @@ class SetClock:
 
 
 @pytest.fixture
-def door() -> ScriptedDoor:
-    return ScriptedDoor()
+def handler() -> ScriptedHandler:
+    return ScriptedHandler()
 
 
 # ---------------------------------------------------------------- coming in
@@ -69,11 +69,11 @@ def test_a_line_names_its_command(line: str, command: str, rest: str) -> None:
     assert split_command(line) == (command, rest)
 
 
-async def test_a_line_becomes_a_call_and_a_bubble(door: ScriptedDoor) -> None:
+async def test_a_line_becomes_a_call_and_a_bubble(handler: ScriptedHandler) -> None:
     """What a person types would not reach the bot, or not be seen in their own chat."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         key = await page.say("/image flux a cat")
-        call = await door.taken()
+        call = await handler.taken()
         assert (call.command, call.text) == ("image", "flux a cat")
         assert (call.user, call.chat, call.group) == ("web:local", "local", False)
         assert key in call.key
@@ -85,27 +85,27 @@ async def test_a_line_becomes_a_call_and_a_bubble(door: ScriptedDoor) -> None:
 
 
 async def test_a_chosen_language_reaches_all_pages_of_its_person_and_no_others(
-    door: ScriptedDoor,
+    handler: ScriptedHandler,
 ) -> None:
     """The other open page would go on in the old language, or everybody's be asked at each line."""
     ada, bob = WebPerson(id="ada", name="Ada"), WebPerson(id="bob", name="Bob")
     people = FixedPeople({"a" * 20: ada, "b" * 20: bob})
     async with (
-        running(Web(port=0, people=people), door) as web,
+        running(Web(port=0, people=people), handler) as web,
         tab(web, cookie="a" * 20) as first,
         tab(web, cookie="a" * 20) as second,
         tab(web, cookie="b" * 20) as other,
     ):
         for page in (first, second, other):
             assert (await page.next("language"))["language"] == "en"
-        door.choose("web:ada", "de")
+        handler.choose("web:ada", "de")
         for page in (first, second):
             assert (await page.next("language"))["language"] == "de"
-        door.choose("web:ada", "de")  # once more: nothing to say
-        door.choose("web:ada", None)
+        handler.choose("web:ada", "de")  # once more: nothing to say
+        handler.choose("web:ada", None)
         for page in (first, second):
             assert (await page.next("language"))["language"] == "en"
-        door.languages = Unread()
+        handler.languages = Unread()
         for page in (first, other):
             await page.say("/queue")
             await page.next("taken")
@@ -119,86 +119,90 @@ class Unread(dict[str, str]):
         raise AssertionError("the language was asked for")
 
 
-async def test_a_line_sent_again_is_one_call(door: ScriptedDoor) -> None:
+async def test_a_line_sent_again_is_one_call(handler: ScriptedHandler) -> None:
     """A page that reconnects before it heard back would make every request twice."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         key = uuid4().hex
         for _ in range(3):
             async with tab(web) as page:
                 await page.say("/image cat", key)
                 assert (await page.next("taken"))["key"] == key
-        assert len(door.keys) == 1
+        assert len(handler.keys) == 1
 
 
-async def test_a_line_sent_again_while_it_is_taken_waits_for_the_first(door: ScriptedDoor) -> None:
+async def test_a_line_sent_again_while_it_is_taken_waits_for_the_first(
+    handler: ScriptedHandler,
+) -> None:
     """A quick reconnect would make a second job of a request still being accepted."""
-    door.open.clear()
-    async with running(Web(port=0), door) as web, tab(web) as first, tab(web) as second:
+    handler.open.clear()
+    async with running(Web(port=0), handler) as web, tab(web) as first, tab(web) as second:
         key = await first.say("/image cat")
-        await door.taken()
+        await handler.taken()
         await second.say("/image cat", key)
-        door.open.set()
+        handler.open.set()
         assert (await first.next("taken"))["key"] == key
         assert (await second.next("taken"))["key"] == key
-    assert len(door.keys) == 1
+    assert len(handler.keys) == 1
 
 
-async def test_a_line_sent_again_after_a_restart_has_the_same_key(door: ScriptedDoor) -> None:
+async def test_a_line_sent_again_after_a_restart_has_the_same_key(handler: ScriptedHandler) -> None:
     """The queue could not tell that a repeated request is the one it already has."""
     log, key = MemoryLog(), uuid4().hex
     for _ in range(2):
-        async with running(Web(port=0, log=log), door) as web, tab(web) as page:
+        async with running(Web(port=0, log=log), handler) as web, tab(web) as page:
             await page.say("/image cat", key)
             await page.next("taken")
-    assert len(door.keys) == 2
-    assert len(set(door.keys)) == 1
+    assert len(handler.keys) == 2
+    assert len(set(handler.keys)) == 1
     assert len(await log.since("local", 0, 10)) == 1
 
 
-async def test_a_line_answers_what_it_replies_to(door: ScriptedDoor) -> None:
+async def test_a_line_answers_what_it_replies_to(handler: ScriptedHandler) -> None:
     """A reply to an answer could not continue its conversation."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("an answer",)))
         await page.say("and then?", reply_to=ref.message)
-        call = await door.taken()
+        call = await handler.taken()
         assert call.replied_to == ref
 
 
-async def test_a_button_calls_its_command_with_its_job(door: ScriptedDoor) -> None:
+async def test_a_button_calls_its_command_with_its_job(handler: ScriptedHandler) -> None:
     """Buttons under a message would do nothing, or act on another job."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("waiting",), buttons=((CANCEL,),)))
         key = uuid4().hex
         press = {"type": "press", "message": ref.message, "command": "cancel", "job": 7}
         for _ in range(2):
             await page.send(**press, key=key)
             await page.next("taken")
-        call = await door.taken()
+        call = await handler.taken()
         assert (call.command, call.options, call.button) == ("cancel", {"id": 7}, True)
         assert call.replied_to == ref
-        assert len(door.keys) == 1
+        assert len(handler.keys) == 1
 
 
 @pytest.mark.parametrize("forged", [{"job": 8}, {"command": "clear"}, {"message": "msg-none"}])
 async def test_a_button_that_is_not_there_cannot_be_pressed(
-    door: ScriptedDoor, forged: dict[str, object]
+    handler: ScriptedHandler, forged: dict[str, object]
 ) -> None:
     """A forged press could act with buttons nobody was given."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(buttons=((CANCEL,),)))
         press = {"type": "press", "message": ref.message, "command": "cancel", "job": 7}
         await page.send(**{**press, **forged}, key=uuid4().hex)
         assert (await page.next("refused"))["reason"] == "button-gone"
-    assert door.keys == []
+    assert handler.keys == []
 
 
-async def test_an_attached_picture_reaches_the_call_and_the_bubble(door: ScriptedDoor) -> None:
+async def test_an_attached_picture_reaches_the_call_and_the_bubble(
+    handler: ScriptedHandler,
+) -> None:
     """A picture to start from would be lost on its way, or not shown in the chat."""
     file = picture("a cat.png")
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         upload = await _upload(web, file, "photos\\a%20cat.png")
         await page.say("/image flux", uploads=[upload])
-        call = await door.taken()
+        call = await handler.taken()
         assert [(f.name, f.mime, f.size) for f in call.files] == [
             ("a cat.png", "image/png", len(file.data))
         ]
@@ -209,11 +213,11 @@ async def test_an_attached_picture_reaches_the_call_and_the_bubble(door: Scripte
 
 @pytest.mark.parametrize("kind", list(PLANTED))
 async def test_a_picture_is_stored_without_what_a_camera_wrote(
-    door: ScriptedDoor, kind: str
+    handler: ScriptedHandler, kind: str
 ) -> None:
     """The page would keep the place where a photo was taken, and give it back."""
     file = File(name="a.bin", mime=f"image/{kind.lower()}", data=PLANTED[kind]())
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         upload = await _upload(web, file, "a.bin")
         await page.say("/image flux", uploads=[upload])
         (shown,) = (await page.entry("/image flux"))["shown"]["files"]
@@ -226,38 +230,38 @@ async def test_a_picture_is_stored_without_what_a_camera_wrote(
     assert SECRET not in words_of(kept)
 
 
-async def test_a_line_whose_upload_is_gone_says_so(door: ScriptedDoor) -> None:
+async def test_a_line_whose_upload_is_gone_says_so(handler: ScriptedHandler) -> None:
     """A request would be carried out without the picture it is about."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         await page.say("/image flux", uploads=["none"])
         assert (await page.next("refused"))["reason"] == "upload-gone"
-    assert door.keys == []
+    assert handler.keys == []
 
 
-async def test_an_empty_line_is_no_call(door: ScriptedDoor) -> None:
+async def test_an_empty_line_is_no_call(handler: ScriptedHandler) -> None:
     """Blank lines would bother the bot and fill the chat."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         await page.say("  \n ")
         assert (await page.next("refused"))["reason"] == "empty"
-    assert door.keys == []
+    assert handler.keys == []
 
 
-async def test_a_very_long_line_is_left_to_the_bot_to_refuse(door: ScriptedDoor) -> None:
+async def test_a_very_long_line_is_left_to_the_bot_to_refuse(handler: ScriptedHandler) -> None:
     """A 100,000-character prompt would break the connection instead of getting an answer."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         await page.say("/image " + "\u0001" * 100_000)
-        call = await door.taken()
+        call = await handler.taken()
         assert len(call.text) == 100_000
 
 
-async def test_too_many_lines_are_refused_and_the_rest_works_on(door: ScriptedDoor) -> None:
+async def test_too_many_lines_are_refused_and_the_rest_works_on(handler: ScriptedHandler) -> None:
     """One person's flood would reach the queue unbraked, or break their page."""
     web = Web(port=0, clock=SetClock())  # on a busy machine lines would come slowly enough
-    async with running(web, door), tab(web) as page:
+    async with running(web, handler), tab(web) as page:
         for at in range(CALLS_BURST + 5):
             await page.say(f"line {at}")
         assert (await page.next("refused"))["reason"] == "too-fast"
-        assert len(door.keys) >= CALLS_BURST
+        assert len(handler.keys) >= CALLS_BURST
         await page.send(type="suggest", id=1, command="image", param="model", typed="s")
         assert (await page.next("values"))["values"] == ["sdxl"]
 
@@ -274,22 +278,22 @@ async def test_too_many_lines_are_refused_and_the_rest_works_on(door: ScriptedDo
     ],
 )
 async def test_what_no_page_sends_is_refused_and_nothing_breaks(
-    door: ScriptedDoor, frame: str
+    handler: ScriptedHandler, frame: str
 ) -> None:
     """Garbage from one client would take its connection or the bot down."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         await page.socket.send_str(frame)
         assert (await page.next("refused"))["reason"] == "invalid"
         await page.say("still here")
-        assert (await door.taken()).text == "still here"
+        assert (await handler.taken()).text == "still here"
 
 
 # ---------------------------------------------------------------- going out
 
 
-async def test_a_message_reaches_every_page_and_changes_in_place(door: ScriptedDoor) -> None:
+async def test_a_message_reaches_every_page_and_changes_in_place(handler: ScriptedHandler) -> None:
     """A status message would be missing on the phone, or appear again with every edit."""
-    async with running(Web(port=0), door) as web, tab(web) as desk, tab(web) as phone:
+    async with running(Web(port=0), handler) as web, tab(web) as desk, tab(web) as phone:
         ref = await web.send(
             "local", Content(body=("#3 · ready ", Moment(5e9, before="at ")), buttons=((CANCEL,),))
         )
@@ -315,11 +319,11 @@ async def test_a_message_reaches_every_page_and_changes_in_place(door: ScriptedD
         assert (await desk.next("messages"))["entries"][0]["shown"] is None
 
 
-async def test_an_answer_is_a_bubble_and_a_private_one_is_quiet(door: ScriptedDoor) -> None:
+async def test_an_answer_is_a_bubble_and_a_private_one_is_quiet(handler: ScriptedHandler) -> None:
     """The bot's first answer would not appear, or could not be edited into the result."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         await page.say("/image cat")
-        call = await door.taken()
+        call = await handler.taken()
         ref = await call.respond(Content(body=("accepted",)), False)
         await call.respond(Content(body=("just for you",)), True)
         assert ref is not None
@@ -331,9 +335,9 @@ async def test_an_answer_is_a_bubble_and_a_private_one_is_quiet(door: ScriptedDo
             assert sorted(quiet) == [False, False, True]
 
 
-async def test_nobody_connected_loses_nothing(door: ScriptedDoor) -> None:
+async def test_nobody_connected_loses_nothing(handler: ScriptedHandler) -> None:
     """A result made while the page was closed would never be seen."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         ref = await web.send("local", Content(body=("waiting",)))
         await web.edit(ref, Content(body=("the result",)))
         async with tab(web, greet=False) as page:
@@ -342,9 +346,9 @@ async def test_nobody_connected_loses_nothing(door: ScriptedDoor) -> None:
             assert [text_of(entry) for entry in entries] == ["the result"]
 
 
-async def test_a_reconnect_brings_only_what_was_missed(door: ScriptedDoor) -> None:
+async def test_a_reconnect_brings_only_what_was_missed(handler: ScriptedHandler) -> None:
     """Every lost connection would send the whole conversation again, or lose a part of it."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         kept = await web.send("local", Content(body=("seen",)))
         changed = await web.send("local", Content(body=("old",)))
         async with tab(web, greet=False) as page:
@@ -361,9 +365,9 @@ async def test_a_reconnect_brings_only_what_was_missed(door: ScriptedDoor) -> No
             assert [text_of(entry) for entry in entries] == ["new", "missed"]
 
 
-async def test_a_page_that_knows_another_log_starts_over(door: ScriptedDoor) -> None:
+async def test_a_page_that_knows_another_log_starts_over(handler: ScriptedHandler) -> None:
     """After a restart with a new log the page would wait for numbers that never come."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         await web.send("local", Content(body=("here",)))
         async with tab(web, greet=False) as page:
             assert (await page.hello("another", 500))["fresh"]
@@ -372,9 +376,9 @@ async def test_a_page_that_knows_another_log_starts_over(door: ScriptedDoor) -> 
             assert [text_of(entry) for entry in message["entries"]] == ["here"]
 
 
-async def test_earlier_messages_come_when_asked_for(door: ScriptedDoor) -> None:
+async def test_earlier_messages_come_when_asked_for(handler: ScriptedHandler) -> None:
     """A long conversation could not be read back, or would be sent whole to every page."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         for at in range(PAGE + 10):
             await web.send("local", Content(body=(f"message {at}",)))
         async with tab(web, greet=False) as page:
@@ -390,9 +394,9 @@ async def test_earlier_messages_come_when_asked_for(door: ScriptedDoor) -> None:
             ]
 
 
-async def test_a_page_that_saw_nothing_learns_of_all_that_came(door: ScriptedDoor) -> None:
+async def test_a_page_that_saw_nothing_learns_of_all_that_came(handler: ScriptedHandler) -> None:
     """Messages that came in a burst to an empty chat could not be scrolled back to."""
-    async with running(Web(port=0, log=MemoryLog()), door) as web, tab(web) as page:
+    async with running(Web(port=0, log=MemoryLog()), handler) as web, tab(web) as page:
         await asyncio.gather(
             *(web.send("local", Content(body=(str(at),))) for at in range(PAGE + 5))
         )
@@ -406,33 +410,35 @@ async def test_a_page_that_saw_nothing_learns_of_all_that_came(door: ScriptedDoo
         assert seen == PAGE + 5
 
 
-async def test_a_burst_of_edits_ends_with_the_newest(door: ScriptedDoor) -> None:
+async def test_a_burst_of_edits_ends_with_the_newest(handler: ScriptedHandler) -> None:
     """A streamed answer could stop short on the page, or pile up for a slow one."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("0",)))
         for at in range(500):
             await web.edit(ref, Content(body=(Markdown(f"word {at}"),)))
         assert (await page.entry("word 499"))["message"] == ref.message
 
 
-async def test_a_repeated_send_with_a_nonce_is_one_message(door: ScriptedDoor) -> None:
+async def test_a_repeated_send_with_a_nonce_is_one_message(handler: ScriptedHandler) -> None:
     """A send repeated after a crash would show the same thing twice."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         first = await web.send("local", Content(body=("ping",)), nonce="job 7 part 1")
         second = await web.send("local", Content(body=("ping",)), nonce="job 7 part 1")
         other = await web.send("local", Content(body=("ping",)), nonce="job 7 part 2")
         assert first == second != other
 
 
-async def test_a_call_repeated_after_a_crash_finds_the_answer_it_had(door: ScriptedDoor) -> None:
+async def test_a_call_repeated_after_a_crash_finds_the_answer_it_had(
+    handler: ScriptedHandler,
+) -> None:
     """A kill between an answer and its note would leave a second status message in the chat."""
     log = MemoryLog()
-    async with running(Web(port=0, log=log), door) as web, tab(web) as page:
+    async with running(Web(port=0, log=log), handler) as web, tab(web) as page:
         key = await page.say("/image cat")
-        first = await (await door.taken()).respond(Content(body=("#2 in line",)), False)
-    async with running(Web(port=0, log=log), door) as web, tab(web) as page:
+        first = await (await handler.taken()).respond(Content(body=("#2 in line",)), False)
+    async with running(Web(port=0, log=log), handler) as web, tab(web) as page:
         await page.say("/image cat", key)
-        call = await door.taken()
+        call = await handler.taken()
         assert await call.respond(Content(body=("#1 in line",)), False) == first
         assert await web.send("local", Content(body=("drawing",)), nonce=call.key) == first
         assert await page.entry("drawing")
@@ -440,10 +446,10 @@ async def test_a_call_repeated_after_a_crash_finds_the_answer_it_had(door: Scrip
     assert [each and each.author for each in shown] == ["person", "usher"]
 
 
-async def test_a_file_keeps_its_address_across_edits(door: ScriptedDoor) -> None:
+async def test_a_file_keeps_its_address_across_edits(handler: ScriptedHandler) -> None:
     """Pages would fetch an unchanged picture again with every edit of its text."""
     log = MemoryLog()
-    async with running(Web(port=0, log=log), door) as web:
+    async with running(Web(port=0, log=log), handler) as web:
         ref = await web.send("local", Content(body=("a",), files=(picture(),)))
         before = await _file_ids(log, ref)
         await web.edit(ref, Content(body=("b",), files=(picture(),)))
@@ -453,10 +459,10 @@ async def test_a_file_keeps_its_address_across_edits(door: ScriptedDoor) -> None
         assert await log.file("local", before[0]) is None
 
 
-async def test_a_replaced_preview_can_be_fetched_for_some_seconds(door: ScriptedDoor) -> None:
+async def test_a_replaced_preview_can_be_fetched_for_some_seconds(handler: ScriptedHandler) -> None:
     """Over a slow line no preview would ever be seen: the next one comes before it is fetched."""
     log, clock = MemoryLog(), SetClock()
-    async with running(Web(port=0, log=log, clock=clock), door) as web:
+    async with running(Web(port=0, log=log, clock=clock), handler) as web:
         ref = await web.send("local", Content(body=("step 1",)))
         await web.edit(ref, Content(files=(picture(shade=1),)))
         (first,) = await _file_ids(log, ref)
@@ -466,10 +472,10 @@ async def test_a_replaced_preview_can_be_fetched_for_some_seconds(door: Scripted
         assert await _status(web, f"files/{first}") == 404
 
 
-async def test_nothing_is_served_of_a_message_that_was_deleted(door: ScriptedDoor) -> None:
+async def test_nothing_is_served_of_a_message_that_was_deleted(handler: ScriptedHandler) -> None:
     """Somebody who has a picture deleted could still be shown it, or its preview."""
     log = MemoryLog()
-    async with running(Web(port=0, log=log), door) as web:
+    async with running(Web(port=0, log=log), handler) as web:
         ref = await web.send("local", Content(body=("step 1",)))
         shown = []
         for shade in (1, 2):
@@ -479,16 +485,16 @@ async def test_nothing_is_served_of_a_message_that_was_deleted(door: ScriptedDoo
         assert [await _status(web, f"files/{file}") for file in shown] == [404, 404]
 
 
-async def test_half_a_surrogate_pair_is_shown_as_a_replacement(door: ScriptedDoor) -> None:
+async def test_half_a_surrogate_pair_is_shown_as_a_replacement(handler: ScriptedHandler) -> None:
     """A stream cut inside an emoji would make the message impossible to send."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         await web.send("local", Content(body=(Markdown("cat \ud83d"),)))
         assert text_of(await page.entry("cat")) == "cat \ufffd"
 
 
-async def test_a_message_that_is_gone_cannot_be_edited(door: ScriptedDoor) -> None:
+async def test_a_message_that_is_gone_cannot_be_edited(handler: ScriptedHandler) -> None:
     """The presenter would believe that a result was shown where no message is left."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         ref = await web.send("local", Content(body=("x",)))
         await web.delete(ref)
         await web.delete(ref)
@@ -498,50 +504,50 @@ async def test_a_message_that_is_gone_cannot_be_edited(door: ScriptedDoor) -> No
             await web.edit(replace(ref, message="never"), Content(body=("y",)))
 
 
-async def test_a_person_nobody_knows_has_no_chat(door: ScriptedDoor) -> None:
+async def test_a_person_nobody_knows_has_no_chat(handler: ScriptedHandler) -> None:
     """Results for a person whose token was taken back would pile up unseen as delivered."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         with pytest.raises(ChatGone):
             await web.send("stranger", Content(body=("x",)))
 
 
 async def test_files_beyond_the_limit_are_refused(
-    door: ScriptedDoor, monkeypatch: pytest.MonkeyPatch
+    handler: ScriptedHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bot could not fall back to a smaller file."""
     monkeypatch.setattr("bot.platforms.web.platform.MAX_SENT", 1000)
     big = File(name="x.bin", mime="application/zip", data=b"x" * 1001)
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         with pytest.raises(TooLarge):
             await web.send("local", Content(files=(big,)))
 
 
-async def test_before_and_after_running_it_is_unavailable(door: ScriptedDoor) -> None:
+async def test_before_and_after_running_it_is_unavailable(handler: ScriptedHandler) -> None:
     """The presenter would take a message for shown that no page could have got."""
     web = Web(port=0)
     ref = MessageRef(platform="web", chat="local", message="m")
     with pytest.raises(ChatUnavailable):
         await web.send("local", Content(body=("x",)))
-    async with running(web, door):
+    async with running(web, handler):
         pass
     with pytest.raises(ChatUnavailable):
         await web.edit(ref, Content(body=("x",)))
 
 
-async def test_a_taken_port_stops_this_platform_with_its_reason(door: ScriptedDoor) -> None:
+async def test_a_taken_port_stops_this_platform_with_its_reason(handler: ScriptedHandler) -> None:
     """The operator would not learn why there is no page."""
-    port = port_of(door)
-    async with running(Web(port=port), door):
+    port = port_of(handler)
+    async with running(Web(port=port), handler):
         with pytest.raises(ChatRefused, match=rf"^cannot listen on 127.0.0.1:{port}: [^\[]+$"):
-            await Web(port=port).run(door)
+            await Web(port=port).run(handler)
         with pytest.raises(ChatRefused):
             await Web(port=port).check()
     assert str(port) in await Web(port=port).check()
 
 
-async def test_stopping_closes_open_pages(door: ScriptedDoor) -> None:
+async def test_stopping_closes_open_pages(handler: ScriptedHandler) -> None:
     """An orderly stop would hang as long as somebody has the page open."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         stack = tab(web)
         page = await stack.__aenter__()
     async with asyncio.timeout(60):
@@ -561,43 +567,43 @@ class FullLog(MemoryLog):
 
 
 async def test_a_log_that_cannot_be_written_refuses_lines_and_keeps_uploads(
-    door: ScriptedDoor,
+    handler: ScriptedHandler,
 ) -> None:
     """On a full disk a line would be lost without a word, or its picture with it."""
     log = FullLog()
-    async with running(Web(port=0, log=log), door) as web, tab(web) as page:
+    async with running(Web(port=0, log=log), handler) as web, tab(web) as page:
         upload = await _upload(web, picture(), "cat.png")
         for _ in range(2):
             await page.say("/image flux", uploads=[upload])
             assert (await page.next("refused"))["reason"] == "not-stored"
         with pytest.raises(ChatUnavailable):
             await web.send("local", Content(body=("x",)))
-    assert door.keys == []
+    assert handler.keys == []
 
 
 # ---------------------------------------------------------------- what the page is offered
 
 
-async def test_commands_are_offered_with_their_help(door: ScriptedDoor) -> None:
+async def test_commands_are_offered_with_their_help(handler: ScriptedHandler) -> None:
     """Completion on the page would miss commands, or offer those that exist only as buttons."""
     web = Web(port=0, is_admin=lambda user: user == "web:boss")
-    async with running(web, door), tab(web, greet=False) as page:
+    async with running(web, handler), tab(web, greet=False) as page:
         commands = {row["name"]: row for row in (await page.hello())["commands"]}
         assert list(commands) == ["image", "ask", "queue", "forget"]
         assert commands["image"]["help"]
         assert [param["name"] for param in commands["image"]["params"]][:2] == ["model", "prompt"]
 
 
-async def test_admins_are_offered_their_commands(door: ScriptedDoor) -> None:
+async def test_admins_are_offered_their_commands(handler: ScriptedHandler) -> None:
     """Admins would not find their commands on the page."""
     web = Web(port=0, is_admin=lambda user: user == "web:local")
-    async with running(web, door), tab(web, greet=False) as page:
+    async with running(web, handler), tab(web, greet=False) as page:
         assert "preload" in {row["name"] for row in (await page.hello())["commands"]}
 
 
-async def test_model_names_are_suggested(door: ScriptedDoor) -> None:
+async def test_model_names_are_suggested(handler: ScriptedHandler) -> None:
     """People would have to know the models' names by heart."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         ask = {"type": "suggest", "command": "image", "param": "model", "typed": "flux"}
         await page.send(**ask, id=3)
         assert await page.next("values") == {
@@ -609,30 +615,30 @@ async def test_model_names_are_suggested(door: ScriptedDoor) -> None:
         assert (await page.next("values"))["values"] == []
 
 
-async def test_the_overview_is_pushed_when_it_changes(door: ScriptedDoor) -> None:
+async def test_the_overview_is_pushed_when_it_changes(handler: ScriptedHandler) -> None:
     """The page's header would show lines that are long gone."""
     lines = [ModelLine(model="flux", waiting=3, memory="loading")]
     web = Web(port=0, overview=lambda: lines)
-    async with running(web, door), tab(web, greet=False) as page:
+    async with running(web, handler), tab(web, greet=False) as page:
         await page.hello()
         assert (await page.next("overview"))["lines"][0]["waiting"] == 3
         lines[0] = ModelLine(model="flux", waiting=2, running=1, memory="ready")
         assert (await page.next("overview"))["lines"][0]["memory"] == "ready"
 
 
-async def test_each_person_has_a_chat_of_their_own(door: ScriptedDoor) -> None:
+async def test_each_person_has_a_chat_of_their_own(handler: ScriptedHandler) -> None:
     """One person would read another's requests and results."""
     people = FixedPeople(
         {"a" * 20: WebPerson(id="ada", name="Ada"), "b" * 20: WebPerson(id="ben", name="Ben")}
     )
     web = Web(port=0, people=people)
     async with (
-        running(web, door),
+        running(web, handler),
         tab(web, cookie="a" * 20) as ada,
         tab(web, cookie="b" * 20) as ben,
     ):
         await ada.say("secret plans")
-        call = await door.taken()
+        call = await handler.taken()
         assert (call.user, call.user_name, call.chat) == ("web:ada", "Ada", "ada")
         await ada.entry("secret plans")
         await web.send("ben", Content(body=("only for Ben",)))

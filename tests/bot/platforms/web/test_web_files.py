@@ -20,7 +20,7 @@ from bot.platforms.web.platform import Web
 from queueing.core.requests import File
 from queueing.store import open_database
 from tests.bot.platforms.web.web_client import running
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 
 FILE = File(name="film.bin", mime="video/mp4", data=random.Random(3).randbytes(3 * PIECE + 17))
 SIZE = len(FILE.data)
@@ -195,7 +195,7 @@ async def test_files_of_the_page_come_from_the_database_in_pieces(
     database = await open_database(f"sqlite:///{tmp_path}/a.sqlite", migrations=(MIGRATIONS,))
     log = SqliteLog(database)
     monkeypatch.setattr(log, "file", None)  # which reads the whole of it
-    async with running(Web(port=0, log=log), ScriptedDoor()) as page:
+    async with running(Web(port=0, log=log), ScriptedHandler()) as page:
         ref = await page.send("local", Content(files=(FILE,)))
         entry = await log.get("local", ref.message)
         assert entry is not None

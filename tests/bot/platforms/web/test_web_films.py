@@ -11,7 +11,7 @@ from bot.requests.images import bare
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.chromium import running_chromium
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
@@ -28,7 +28,7 @@ def content(kind: str, *, spoiler: bool = False) -> Content:
 async def test_films_and_sound_play_in_place(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A film would be a file to download, or a hidden one be seen by whoever looks over a shoulder."""
     with running_chromium(tmp_path_factory.mktemp("chromium")) as browser:
-        async with running(Web(port=0), ScriptedDoor()) as web, browser.page() as page:
+        async with running(Web(port=0), ScriptedHandler()) as web, browser.page() as page:
             await page.goto(web.url)
             await page.wait_text("Connected")
             await web.send("local", content("webm"))
@@ -63,7 +63,7 @@ async def test_an_uploaded_film_is_kept_without_what_a_camera_wrote(
 async def test_a_player_can_seek(kind: str) -> None:
     """A player asks for ranges; Safari plays nothing without."""
     file = content(kind).files[0]
-    async with running(Web(port=0), ScriptedDoor()) as web:
+    async with running(Web(port=0), ScriptedHandler()) as web:
         ref = await web.send("local", Content(files=(file,)))
         entry = await web._log.get("local", ref.message)
         assert entry is not None

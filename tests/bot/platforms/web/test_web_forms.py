@@ -11,7 +11,7 @@ from bot.chat.api.content import Button, Content, Form, FormField
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.web_client import picture, running, tab
 from tests.fakes.chromium import Chromium, Page, running_chromium
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 
 EDIT = Button(command="edit", job_id=7, label="Edit")
 SECOND = Button(command="vary", job_id=7, label="🎲 2", number=2)
@@ -32,12 +32,12 @@ FORM = Form(
 
 async def test_a_form_goes_to_the_page_that_asked_and_comes_back_once() -> None:
     """A form would open on every page of a person, or be carried out twice."""
-    door = ScriptedDoor()
-    async with running(Web(port=0), door) as web, tab(web) as page, tab(web) as other:
+    handler = ScriptedHandler()
+    async with running(Web(port=0), handler) as web, tab(web) as page, tab(web) as other:
         ref = await web.send("local", Content(body=("done",), buttons=((EDIT,),)))
         press = {"key": uuid4().hex, "message": ref.message, "command": "edit", "job": 7}
         await page.send(type="press", **press)
-        call = await door.taken()
+        call = await handler.taken()
         assert call.show_form is not None
         await call.show_form(FORM)
         form = await page.next("form")
@@ -47,7 +47,7 @@ async def test_a_form_goes_to_the_page_that_asked_and_comes_back_once() -> None:
         for _ in range(2):
             await page.send(type="submit", **submit)
             await page.next("taken")
-        call = await door.taken()
+        call = await handler.taken()
         assert (call.command, call.form, call.options) == (
             "edit",
             True,
@@ -57,7 +57,7 @@ async def test_a_form_goes_to_the_page_that_asked_and_comes_back_once() -> None:
         await other.send(type="suggest", id=1, command="image", param="model", typed="")
         await other.next("values")
         assert not [each for each in other.unread if each["type"] == "form"]
-        assert len(door.keys) == 2
+        assert len(handler.keys) == 2
 
 
 @pytest.mark.parametrize(
@@ -66,32 +66,32 @@ async def test_a_form_goes_to_the_page_that_asked_and_comes_back_once() -> None:
 )
 async def test_a_form_no_page_sends_is_not_taken(values: dict[str, object]) -> None:
     """A stranger's program could fill the memory or reach a command with what it cannot read."""
-    door = ScriptedDoor()
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    handler = ScriptedHandler()
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         await page.send(type="submit", key=uuid4().hex, command="edit", job=7, values=values)
         assert (await page.next("refused"))["reason"] == "invalid"
-    assert door.keys == []
+    assert handler.keys == []
 
 
 async def test_a_button_of_one_picture_among_several_says_which() -> None:
     """The second picture's button would vary the first."""
-    door = ScriptedDoor()
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    handler = ScriptedHandler()
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("done",), buttons=((SECOND,),)))
         press = {"message": ref.message, "command": "vary", "job": 7}
         await page.send(type="press", key=uuid4().hex, **press, number=2)
-        assert (await door.taken()).options == {"id": 7, "number": 2}
+        assert (await handler.taken()).options == {"id": 7, "number": 2}
         await page.send(type="press", key=uuid4().hex, **press, number=3)
         assert (await page.next("refused"))["reason"] == "button-gone"
 
 
 async def test_a_reply_brings_the_words_it_answers_along() -> None:
     """A question about a message would be asked about nothing."""
-    door = ScriptedDoor()
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    handler = ScriptedHandler()
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("a cat\nflux",)))
         await page.say("what is this?", reply_to=ref.message)
-        assert (await door.taken()).quoted == "a cat\nflux"
+        assert (await handler.taken()).quoted == "a cat\nflux"
 
 
 # ---------------------------------------------------------------- in a browser
@@ -100,9 +100,9 @@ async def test_a_reply_brings_the_words_it_answers_along() -> None:
 class Stage:
     """The page of one person, and the bot behind it, played by the test."""
 
-    def __init__(self, web: Web, door: ScriptedDoor, page: Page) -> None:
+    def __init__(self, web: Web, handler: ScriptedHandler, page: Page) -> None:
         self.web = web
-        self.door = door
+        self.handler = handler
         self.page = page
 
     async def show(self, content: Content) -> MessageRef:
@@ -114,7 +114,7 @@ class Stage:
         """Press the button and show the form it asks for."""
         await self.show(Content(body=("done",), buttons=((EDIT,),)))
         await self.page.click(".message:last-child .button")
-        call = await self.door.taken()
+        call = await self.handler.taken()
         assert call.show_form is not None
         await call.show_form(FORM)
         await self.page.wait("document.querySelector('#form').open")
@@ -129,11 +129,11 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 @pytest_asyncio.fixture
 async def stage(chromium: Chromium) -> AsyncIterator[Stage]:
-    door = ScriptedDoor()
-    async with running(Web(port=0), door) as web, chromium.page() as page:
+    handler = ScriptedHandler()
+    async with running(Web(port=0), handler) as web, chromium.page() as page:
         await page.goto(web.url)
         await page.wait_text("Connected")
-        yield Stage(web, door, page)
+        yield Stage(web, handler, page)
         assert page.errors == []
 
 
@@ -152,7 +152,7 @@ async def test_a_form_is_filled_in_by_keyboard_alone(stage: Stage) -> None:
     await page.press("Tab")
     await page.press("Tab")
     await page.press("Enter")
-    call = await stage.door.taken()
+    call = await stage.handler.taken()
     assert call.form
     assert call.options == {"id": 7, "prompt": "a cat in a hat\nand gloves", "seed": "7"}
     assert not await page.evaluate("document.querySelector('#form').open")
@@ -168,13 +168,13 @@ async def test_a_form_can_be_left_and_its_texts_stay_texts(stage: Stage) -> None
     await stage.opened()
     await page.click("#form-cancel")
     await page.wait("!document.querySelector('#form').open")
-    taken = len(stage.door.keys)
+    taken = len(stage.handler.keys)
     assert taken == 2
     await page.click("#text")
     await page.type("later than a form that was sent")
     await page.press("Enter")
-    assert (await stage.door.taken()).command != "edit"
-    assert len(stage.door.keys) == taken + 1
+    assert (await stage.handler.taken()).command != "edit"
+    assert len(stage.handler.keys) == taken + 1
 
 
 @pytest.mark.browser

@@ -12,7 +12,7 @@ from bot.platforms.web.guesses import WRONG_AT_ONCE, Guesses
 from bot.platforms.web.platform import Web
 from bot.platforms.web.server import COOKIE
 from tests.bot.platforms.web.web_client import running, tab
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 
 TOKEN = "9f86d081884c7d659a2feaa0c55ad015"
 
@@ -65,7 +65,7 @@ def test_many_wrong_tokens_shut_an_address_for_a_while() -> None:
 async def test_guesses_are_refused_by_link_and_by_cookie() -> None:
     """One of the ways in would stay open to guessing."""
     async with (
-        running(Web(port=0, token=TOKEN), ScriptedDoor()) as web,
+        running(Web(port=0, token=TOKEN), ScriptedHandler()) as web,
         aiohttp.ClientSession() as session,
     ):
 
@@ -89,7 +89,7 @@ async def test_guesses_are_refused_by_link_and_by_cookie() -> None:
 async def test_signing_out_takes_the_token_and_the_pictures_from_the_browser() -> None:
     """Whoever sits at a shared machine next would be the one who was there before."""
     async with (
-        running(Web(port=0, token=TOKEN), ScriptedDoor()) as web,
+        running(Web(port=0, token=TOKEN), ScriptedHandler()) as web,
         aiohttp.ClientSession() as session,
     ):
         async with session.post(f"{web.url}signout") as elsewhere:
@@ -102,5 +102,5 @@ async def test_signing_out_takes_the_token_and_the_pictures_from_the_browser() -
         assert (forgotten.value, forgotten["max-age"], forgotten["httponly"]) == ("", "0", True)
         async with tab(web, cookie=TOKEN, greet=False) as page:
             assert (await page.hello())["signed_in"]
-    async with running(Web(port=0), ScriptedDoor()) as web, tab(web, greet=False) as page:
+    async with running(Web(port=0), ScriptedHandler()) as web, tab(web, greet=False) as page:
         assert not (await page.hello())["signed_in"]

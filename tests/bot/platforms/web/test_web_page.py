@@ -21,7 +21,7 @@ from bot.platforms.web.wire import ModelLine
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import picture, running
 from tests.fakes.chromium import Chromium, Page, running_chromium
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.ports import port_of
 
 pytestmark = pytest.mark.browser
@@ -48,9 +48,9 @@ ATTACKS = (
 class Stage:
     """The page of one person, and the bot behind it, played by the test."""
 
-    def __init__(self, web: Web, door: ScriptedDoor, page: Page) -> None:
+    def __init__(self, web: Web, handler: ScriptedHandler, page: Page) -> None:
         self.web = web
-        self.door = door
+        self.handler = handler
         self.page = page
 
     async def say(self, text: str) -> Invocation:
@@ -58,7 +58,7 @@ class Stage:
         await self.page.click("#text")
         await self.page.type(text)
         await self.page.press("Enter")
-        return await self.door.taken()
+        return await self.handler.taken()
 
     async def show(self, content: Content) -> MessageRef:
         """Send a message and wait until the page shows it."""
@@ -75,15 +75,15 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 @pytest_asyncio.fixture
 async def stage(chromium: Chromium) -> AsyncIterator[Stage]:
-    door = ScriptedDoor()
+    handler = ScriptedHandler()
     lines = [ModelLine(model="flux", waiting=3, running=1, memory="ready")]
     async with (
-        running(Web(port=0, overview=lambda: lines), door) as web,
+        running(Web(port=0, overview=lambda: lines), handler) as web,
         chromium.page() as page,
     ):
         await page.goto(web.url)
         await page.wait_text("Connected")
-        yield Stage(web, door, page)
+        yield Stage(web, handler, page)
         assert page.errors == []
 
 
@@ -200,12 +200,12 @@ async def test_buttons_act_by_mouse_and_by_keyboard(stage: Stage) -> None:
     page = stage.page
     ref = await stage.show(Content(body=("waiting",), buttons=((CANCEL,),)))
     await page.click(f"{LAST} .danger")
-    call = await stage.door.taken()
+    call = await stage.handler.taken()
     assert (call.command, call.options, call.replied_to) == ("cancel", {"id": 7}, ref)
     await page.wait(f"!document.querySelector('{LAST} .danger').hasAttribute('aria-busy')")
     await page.evaluate(f"document.querySelector('{LAST} .danger').focus()")
     await page.press("Enter")
-    await stage.door.taken()
+    await stage.handler.taken()
     # The focus stays where it was when the buttons change beneath it.
     await stage.web.edit(ref, Content(body=("done",), buttons=((AGAIN,),)))
     await page.wait("document.activeElement.innerText === 'Again'")
@@ -231,7 +231,7 @@ async def test_a_command_is_completed_by_keyboard_alone(stage: Stage) -> None:
     await page.press("Enter", shift=True)
     await page.type("in a hat")
     await page.press("Enter")
-    call = await stage.door.taken()
+    call = await stage.handler.taken()
     assert call.text == "flux-fast a cat --steps 20\nin a hat"
 
 
@@ -387,30 +387,30 @@ async def test_a_reply_names_its_message(stage: Stage) -> None:
 
 async def test_a_press_whose_confirmation_was_lost_is_no_mistake(chromium: Chromium) -> None:
     """Who cancelled in the moment of a crash would be told that there was no such button."""
-    log, door = MemoryLog(), ScriptedDoor()
-    port = port_of(door)
+    log, handler = MemoryLog(), ScriptedHandler()
+    port = port_of(handler)
     async with chromium.page() as page:
-        async with running(Web(port=port, log=log), door) as web:
+        async with running(Web(port=port, log=log), handler) as web:
             await page.goto(web.url)
             await page.wait_text("Connected")
             ref = await web.send("local", Content(body=("waiting",), buttons=((CANCEL,),)))
             await page.wait_text("Cancel", LAST)
-            door.open.clear()
+            handler.open.clear()
             await page.click(f"{LAST} .danger")
-            await door.taken()
+            await handler.taken()
             await web.edit(ref, Content(body=("cancelled",)))
         await page.wait_text("Connection lost")
-        async with running(Web(port=port, log=log), door):
+        async with running(Web(port=port, log=log), handler):
             await page.wait("sessionStorage.getItem('usher-outbox') === null")
             assert await page.text("#notice") == ""
 
 
 async def test_the_conversation_is_there_after_a_reload_and_a_restart(chromium: Chromium) -> None:
     """Results would be gone with the tab or with the bot's process."""
-    log, door = MemoryLog(), ScriptedDoor()
-    port = port_of(door)
+    log, handler = MemoryLog(), ScriptedHandler()
+    port = port_of(handler)
     async with chromium.page() as page:
-        async with running(Web(port=port, log=log), door) as web:
+        async with running(Web(port=port, log=log), handler) as web:
             await page.goto(web.url)
             await page.wait_text("Connected")
             ref = await web.send("local", Content(body=("kept",)))
@@ -422,10 +422,10 @@ async def test_the_conversation_is_there_after_a_reload_and_a_restart(chromium: 
         await page.type("typed while away")
         await page.press("Enter")
         await page.wait_text("waiting for the connection", ".message.pending")
-        async with running(Web(port=port, log=log), door) as web:
+        async with running(Web(port=port, log=log), handler) as web:
             await web.edit(ref, Content(body=("changed meanwhile",)))
             await page.wait_text("changed meanwhile")
-            assert (await door.taken()).text == "typed while away"
+            assert (await handler.taken()).text == "typed while away"
             await page.wait("document.querySelector('.message.pending') === null")
             assert await page.evaluate("document.querySelectorAll('.message').length") == 2
         assert all("ERR_CONNECTION_REFUSED" in error for error in page.errors)
@@ -451,7 +451,7 @@ async def test_a_flood_of_lines_arrives_whole_and_in_order(stage: Stage) -> None
         await page.click("#text")
         await page.type(f"line {at}")
         await page.press("Enter")
-    texts = [(await stage.door.taken()).text for _ in range(CALLS_BURST + 3)]
+    texts = [(await stage.handler.taken()).text for _ in range(CALLS_BURST + 3)]
     assert texts == [f"line {at}" for at in range(CALLS_BURST + 3)]
     await page.wait("document.querySelector('.message.pending') === null")
 
@@ -466,7 +466,7 @@ async def test_a_line_that_came_too_fast_is_not_overtaken(
         await stage.page.click("#text")
         await stage.page.type(text)
         await stage.page.press("Enter")
-    assert [(await stage.door.taken()).text for _ in range(2)] == ["first", "second"]
+    assert [(await stage.handler.taken()).text for _ in range(2)] == ["first", "second"]
 
 
 async def test_the_first_message_of_a_chat_is_shown_however_it_changed(stage: Stage) -> None:
@@ -604,9 +604,9 @@ async def test_a_settled_message_is_read_out(stage: Stage) -> None:
 
 async def test_a_stranger_is_asked_to_sign_in(chromium: Chromium) -> None:
     """Without the right token one would meet a broken page, or get in."""
-    token, door = "correct-horse-battery-staple", ScriptedDoor()
+    token, handler = "correct-horse-battery-staple", ScriptedHandler()
     async with (
-        running(Web(port=0, token=token), door) as web,
+        running(Web(port=0, token=token), handler) as web,
         chromium.page() as page,
     ):
         await page.goto(web.url)
@@ -623,4 +623,4 @@ async def test_a_stranger_is_asked_to_sign_in(chromium: Chromium) -> None:
         await page.click("#text")
         await page.type("hello")
         await page.press("Enter")
-        assert (await door.taken()).text == "hello"
+        assert (await handler.taken()).text == "hello"

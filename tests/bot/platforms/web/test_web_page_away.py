@@ -12,7 +12,7 @@ from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
 from tests.bot.platforms.web.web_client import picture, running
 from tests.fakes.chromium import Chromium
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.ports import port_of
 
 __all__ = ["chromium", "stage"]  # fixtures of the page's own tests
@@ -27,11 +27,11 @@ STATES = """window.states = [], window.tries = 0;
 
 async def test_work_goes_on_while_the_server_is_away(chromium: Chromium, tmp_path: Path) -> None:
     """The state would flicker, times count down to what nobody knows, and a picture be lost."""
-    log, door, path = MemoryLog(), ScriptedDoor(), tmp_path / "start.png"
+    log, handler, path = MemoryLog(), ScriptedHandler(), tmp_path / "start.png"
     await asyncio.to_thread(path.write_bytes, picture().data)
-    port = port_of(door)
+    port = port_of(handler)
     async with chromium.page() as page:
-        async with running(Web(port=port, log=log), door) as web:
+        async with running(Web(port=port, log=log), handler) as web:
             await page.goto(web.url)
             await page.wait_text("Connected")
             moment = Moment(time.time() + 300, before="at ")
@@ -48,12 +48,12 @@ async def test_work_goes_on_while_the_server_is_away(chromium: Chromium, tmp_pat
         await page.wait("window.tries >= 3")
         assert await page.evaluate("states") == ["Connection lost. Reconnecting…"]
         assert await page.text("#notice") == ""
-        async with running(Web(port=port, log=log), door):
+        async with running(Web(port=port, log=log), handler):
             await page.wait_text("Connected")
             await page.wait("document.querySelector('#attached .done') !== null")
             await page.wait_text("(in", ".moment")
             await page.press("Enter")
-            call = await door.taken()
+            call = await handler.taken()
             assert call.text == "like this"
             assert await call.files[0].read() == picture().data
             await page.wait("document.querySelector('.message.pending') === null")

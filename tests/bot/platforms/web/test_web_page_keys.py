@@ -7,7 +7,7 @@ from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium, stage
 from tests.bot.platforms.web.web_client import picture, running
 from tests.fakes.chromium import Chromium
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 
 __all__ = ["chromium", "stage"]  # fixtures of the page's own tests
 pytestmark = pytest.mark.browser
@@ -112,7 +112,7 @@ async def test_the_page_to_sign_in_has_its_landmark(chromium: Chromium) -> None:
     """Readers of the page jump to its main part, and would find none."""
     shown = "[...document.querySelectorAll('main')].filter((node) => node.checkVisibility())"
     web = Web(port=0, token="correct-horse-battery-staple")
-    async with running(web, ScriptedDoor()), chromium.page() as page:
+    async with running(web, ScriptedHandler()), chromium.page() as page:
         await page.goto(web.url)
         await page.wait_text("Sign in")
         assert await page.evaluate(f"{shown}.map((node) => node.id)") == ["signin"]

@@ -102,7 +102,7 @@ async def test_nothing_lies_over_anything_on_a_phone(stage: Stage, language: str
     await page.look(width=390, height=844, phone=True)
     if language == "de":
         async with page.reloads():
-            stage.door.choose("web:local", "de")
+            stage.handler.choose("web:local", "de")
     word = "Donaudampfschifffahrtsgesellschaftskapitaensmuetzenabzeichen" * 2
     button = Button(command="again", job_id=1, label=word[:50])
     for body in (("short",), (word,), (Markdown(f"# {word}\n\n- {word}"),), ("last",)):
@@ -124,6 +124,6 @@ async def test_the_page_speaks_the_language_its_reader_chose(stage: Stage) -> No
     """The bot would speak German and the page around it English."""
     page = stage.page
     async with page.reloads():
-        stage.door.choose("web:local", "de")
+        stage.handler.choose("web:local", "de")
     await page.wait_text("Verbunden")
     assert await page.evaluate("document.documentElement.lang") == "de"

@@ -29,15 +29,15 @@ from bot.platforms.web.tab import FRAMES_BURST, NOT_KNOWN
 from bot.platforms.web.wire import MAX_FILES, MAX_UPLOAD
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import Tab, picture, running, tab
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 
 TOKEN = "correct-horse-battery-staple"
 Headers = Mapping[str, str]
 
 
 @pytest.fixture
-def door() -> ScriptedDoor:
-    return ScriptedDoor()
+def handler() -> ScriptedHandler:
+    return ScriptedHandler()
 
 
 # ---------------------------------------------------------------- names and origins
@@ -102,20 +102,20 @@ def test_a_page_reached_by_tls_is_not_one_in_the_clear() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "static/app.js", "socket", "files/x"])
-async def test_a_rebound_name_reaches_nothing(door: ScriptedDoor, path: str) -> None:
+async def test_a_rebound_name_reaches_nothing(handler: ScriptedHandler, path: str) -> None:
     """The check of names would be missing on a route."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         status, _, _ = await _get(web, path, {"Host": "evil.example"})
         assert status == 403
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", None])
 async def test_another_page_can_neither_connect_nor_upload(
-    door: ScriptedDoor, origin: str | None
+    handler: ScriptedHandler, origin: str | None
 ) -> None:
     """Another site could read and write a person's chat through their own browser."""
     headers = {"Origin": origin} if origin else {}
-    async with running(Web(port=0), door) as web, aiohttp.ClientSession() as session:
+    async with running(Web(port=0), handler) as web, aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await session.ws_connect(f"{web.url}socket", headers=headers)
         assert refused.value.status == 403
@@ -127,9 +127,11 @@ async def test_another_page_can_neither_connect_nor_upload(
 
 
 @pytest.mark.parametrize("path", ["", "static/app.js", "static/none", "files/none", "nowhere"])
-async def test_every_answer_carries_the_protecting_headers(door: ScriptedDoor, path: str) -> None:
+async def test_every_answer_carries_the_protecting_headers(
+    handler: ScriptedHandler, path: str
+) -> None:
     """Some answer could be framed, sniffed as a page, or run a script."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         _, headers, _ = await _get(web, path)
         policy = headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy
@@ -139,9 +141,11 @@ async def test_every_answer_carries_the_protecting_headers(door: ScriptedDoor, p
         assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
 
 
-async def test_the_page_has_no_inline_code_and_nothing_from_elsewhere(door: ScriptedDoor) -> None:
+async def test_the_page_has_no_inline_code_and_nothing_from_elsewhere(
+    handler: ScriptedHandler,
+) -> None:
     """The content policy would break the page, or have to be loosened for it."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         _, _, page = await _get(web, "")
         text = page.decode()
         assert " style=" not in text
@@ -161,9 +165,9 @@ async def test_the_page_has_no_inline_code_and_nothing_from_elsewhere(door: Scri
         "files/..%2f..%2fetc%2fpasswd",
     ],
 )
-async def test_no_path_leads_out_of_the_page(door: ScriptedDoor, path: str) -> None:
+async def test_no_path_leads_out_of_the_page(handler: ScriptedHandler, path: str) -> None:
     """Anybody could read the server's files."""
-    async with running(Web(port=0), door) as web:
+    async with running(Web(port=0), handler) as web:
         status, _, body = await _get(web, path)
         assert status == 404
         assert b"import" not in body
@@ -186,10 +190,10 @@ def test_a_token_that_could_be_guessed_is_refused() -> None:
         Web(token="secret")
 
 
-async def test_a_stranger_gets_the_bare_page_and_nothing_else(door: ScriptedDoor) -> None:
+async def test_a_stranger_gets_the_bare_page_and_nothing_else(handler: ScriptedHandler) -> None:
     """Without a token one could read the chat or make requests."""
     log = MemoryLog()
-    async with running(Web(port=0, token=TOKEN, log=log), door) as web:
+    async with running(Web(port=0, token=TOKEN, log=log), handler) as web:
         ref = await web.send("local", Content(files=(picture(),)))
         file = await _file_id(log, ref)
         assert (await _get(web, ""))[0] == 200
@@ -203,12 +207,15 @@ async def test_a_stranger_gets_the_bare_page_and_nothing_else(door: ScriptedDoor
             headers = {"Origin": web.url.rstrip("/")}
             async with session.post(f"{web.url}upload", data=b"x", headers=headers) as answer:
                 assert answer.status == 401
-    assert door.keys == []
+    assert handler.keys == []
 
 
-async def test_a_link_with_a_token_signs_in_once(door: ScriptedDoor) -> None:
+async def test_a_link_with_a_token_signs_in_once(handler: ScriptedHandler) -> None:
     """The token would stay in the address, or the cookie could be read or sent by other pages."""
-    async with running(Web(port=0, token=TOKEN), door) as web, aiohttp.ClientSession() as session:
+    async with (
+        running(Web(port=0, token=TOKEN), handler) as web,
+        aiohttp.ClientSession() as session,
+    ):
         async with session.get(f"{web.url}?token={TOKEN}", allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/")
             cookie = answer.headers["Set-Cookie"]
@@ -217,32 +224,37 @@ async def test_a_link_with_a_token_signs_in_once(door: ScriptedDoor) -> None:
             assert "Secure" not in cookie
         async with tab(web, cookie=TOKEN) as page:
             await page.say("hello")
-            assert (await door.taken()).user == "web:local"
+            assert (await handler.taken()).user == "web:local"
 
 
-async def test_a_cookie_set_behind_https_never_travels_in_the_clear(door: ScriptedDoor) -> None:
+async def test_a_cookie_set_behind_https_never_travels_in_the_clear(
+    handler: ScriptedHandler,
+) -> None:
     """Behind a proxy with TLS the token could leak over plain HTTP."""
-    async with running(Web(port=0, token=TOKEN), door) as web, aiohttp.ClientSession() as session:
+    async with (
+        running(Web(port=0, token=TOKEN), handler) as web,
+        aiohttp.ClientSession() as session,
+    ):
         headers = {"X-Forwarded-Proto": "https"}
         link = f"{web.url}?token={TOKEN}"
         async with session.get(link, headers=headers, allow_redirects=False) as answer:
             assert "Secure" in answer.headers["Set-Cookie"]
 
 
-async def test_a_wrong_token_sets_no_cookie(door: ScriptedDoor) -> None:
+async def test_a_wrong_token_sets_no_cookie(handler: ScriptedHandler) -> None:
     """A guess would replace a good sign-in, or be accepted."""
-    async with running(Web(port=0, token=TOKEN), door) as web:
+    async with running(Web(port=0, token=TOKEN), handler) as web:
         _, headers, _ = await _get(web, "?token=wrong")
         assert headers["Location"] == "/#refused"
         assert "Set-Cookie" not in headers
 
 
 async def test_nothing_writes_a_token_to_the_log(
-    door: ScriptedDoor, caplog: pytest.LogCaptureFixture
+    handler: ScriptedHandler, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Everybody who reads the log could sign in."""
     caplog.set_level(logging.DEBUG)
-    async with running(Web(port=0, token=TOKEN), door) as web:
+    async with running(Web(port=0, token=TOKEN), handler) as web:
         await _get(web, f"?token={TOKEN}")
         async with tab(web, cookie=TOKEN) as page:
             await page.say("hello")
@@ -250,52 +262,52 @@ async def test_nothing_writes_a_token_to_the_log(
     assert TOKEN not in caplog.text
 
 
-async def test_a_person_taken_off_the_list_is_out_at_once(door: ScriptedDoor) -> None:
+async def test_a_person_taken_off_the_list_is_out_at_once(handler: ScriptedHandler) -> None:
     """An open page would go on working after its token was taken back."""
     people = _People()
-    async with running(Web(port=0, people=people), door) as web, tab(web, cookie=TOKEN) as page:
+    async with running(Web(port=0, people=people), handler) as web, tab(web, cookie=TOKEN) as page:
         await page.say("hello")
         await page.next("taken")
         people.gone = True
         await page.say("still here?")
         assert await _close_code(page) == NOT_KNOWN
-    assert len(door.keys) == 1
+    assert len(handler.keys) == 1
 
 
-async def test_a_large_picture_arrives_whole(door: ScriptedDoor) -> None:
+async def test_a_large_picture_arrives_whole(handler: ScriptedHandler) -> None:
     """A big result would break the answer or arrive cut."""
     log = MemoryLog()
     file = File(name="big.png", mime="image/png", data=random.Random(7).randbytes(5_000_000))
-    async with running(Web(port=0, log=log), door) as web:
+    async with running(Web(port=0, log=log), handler) as web:
         name = await _file_id(log, await web.send("local", Content(files=(file,))))
         _, headers, body = await _get(web, f"files/{name}")
         assert body == file.data
         assert headers["Cache-Control"] == "private, no-cache"  # nothing shown after it is deleted
 
 
-async def test_files_of_others_are_not_found(door: ScriptedDoor) -> None:
+async def test_files_of_others_are_not_found(handler: ScriptedHandler) -> None:
     """Who learns a picture's address could see it without being its owner."""
     log = MemoryLog()
     people = FixedPeople(
         {"a" * 20: WebPerson(id="ada", name="A"), "b" * 20: WebPerson(id="ben", name="B")}
     )
-    async with running(Web(port=0, people=people, log=log), door) as web:
+    async with running(Web(port=0, people=people, log=log), handler) as web:
         file = await _file_id(log, await web.send("ada", Content(files=(picture(),))))
         assert (await _get(web, f"files/{file}", {"Cookie": f"usher={'a' * 20}"}))[0] == 200
         assert (await _get(web, f"files/{file}", {"Cookie": f"usher={'b' * 20}"}))[0] == 404
 
 
-async def test_people_cannot_share_a_key(door: ScriptedDoor) -> None:
+async def test_people_cannot_share_a_key(handler: ScriptedHandler) -> None:
     """With another's key one would be handed the job it belongs to."""
     people = FixedPeople(
         {"a" * 20: WebPerson(id="ada", name="A"), "b" * 20: WebPerson(id="ben", name="B")}
     )
-    async with running(Web(port=0, people=people), door) as web:
+    async with running(Web(port=0, people=people), handler) as web:
         for token in ("a" * 20, "b" * 20):
             async with tab(web, cookie=token) as page:
                 await page.say("/image cat", "0" * 32)
                 await page.next("taken")
-    assert len(set(door.keys)) == 2
+    assert len(set(handler.keys)) == 2
 
 
 # ---------------------------------------------------------------- files
@@ -311,12 +323,12 @@ async def test_people_cannot_share_a_key(door: ScriptedDoor) -> None:
     ],
 )
 async def test_only_harmless_pictures_are_shown_in_place(
-    door: ScriptedDoor, mime: str, served: str
+    handler: ScriptedHandler, mime: str, served: str
 ) -> None:
     """A file made by a model or a stranger could run as a page of the bot."""
     log = MemoryLog()
     file = File(name='a"b\r\nX: y.html', mime=mime, data=b"<script>alert(1)</script>")
-    async with running(Web(port=0, log=log), door) as web:
+    async with running(Web(port=0, log=log), handler) as web:
         name = await _file_id(log, await web.send("local", Content(files=(file,))))
         status, headers, body = await _get(web, f"files/{name}")
         assert (status, headers["Content-Type"], body) == (200, served, file.data)
@@ -329,7 +341,9 @@ async def test_only_harmless_pictures_are_shown_in_place(
 
 
 @pytest.mark.parametrize("announced", [True, False])
-async def test_an_upload_that_is_too_large_is_cut_off(door: ScriptedDoor, announced: bool) -> None:
+async def test_an_upload_that_is_too_large_is_cut_off(
+    handler: ScriptedHandler, announced: bool
+) -> None:
     """One upload could fill the memory, with an honest length or without one."""
 
     async def drip() -> AsyncIterator[bytes]:
@@ -337,7 +351,7 @@ async def test_an_upload_that_is_too_large_is_cut_off(door: ScriptedDoor, announ
             yield b"x" * 2**20
 
     data = BytesIO(b"x" * (MAX_UPLOAD + 1)) if announced else drip()
-    async with running(Web(port=0), door) as web, aiohttp.ClientSession() as session:
+    async with running(Web(port=0), handler) as web, aiohttp.ClientSession() as session:
         headers = {"Origin": web.url.rstrip("/")}
         # Cut off while it is still sending is as good as an answer.
         with contextlib.suppress(aiohttp.ClientConnectionError):
@@ -356,9 +370,9 @@ def _no_frame_comes_slowly_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_no_frame_comes_slowly_enough")
-async def test_a_flood_of_frames_closes_the_page(door: ScriptedDoor) -> None:
+async def test_a_flood_of_frames_closes_the_page(handler: ScriptedHandler) -> None:
     """One client could keep the loop and the database busy for everybody."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         with contextlib.suppress(ConnectionError):
             for _ in range(FRAMES_BURST // 50 + 1):
                 for _ in range(50):
@@ -370,9 +384,9 @@ async def test_a_flood_of_frames_closes_the_page(door: ScriptedDoor) -> None:
 
 
 @pytest.mark.usefixtures("_no_frame_comes_slowly_enough")
-async def test_who_reads_no_answers_gets_no_more(door: ScriptedDoor) -> None:
+async def test_who_reads_no_answers_gets_no_more(handler: ScriptedHandler) -> None:
     """One client that only writes could fill the memory with answers to it."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         with contextlib.suppress(ConnectionError):
             for _ in range(FRAMES_BURST * 3):
                 await page.send(type="earlier", before=1)
@@ -382,19 +396,19 @@ async def test_who_reads_no_answers_gets_no_more(door: ScriptedDoor) -> None:
             await again.next("taken")
 
 
-async def test_a_frame_beyond_all_bounds_closes_the_page(door: ScriptedDoor) -> None:
+async def test_a_frame_beyond_all_bounds_closes_the_page(handler: ScriptedHandler) -> None:
     """One frame could fill the memory."""
-    async with running(Web(port=0), door) as web, tab(web) as page:
+    async with running(Web(port=0), handler) as web, tab(web) as page:
         with contextlib.suppress(ConnectionError):  # cut off while it was still sending
             await page.socket.send_str(json.dumps({"type": "say", "text": "x" * 4_000_000}))
         codes = {aiohttp.WSCloseCode.MESSAGE_TOO_BIG, aiohttp.WSCloseCode.ABNORMAL_CLOSURE}
         assert await _close_code(page) in codes
-    assert door.keys == []
+    assert handler.keys == []
 
 
-async def test_one_person_cannot_open_pages_without_end(door: ScriptedDoor) -> None:
+async def test_one_person_cannot_open_pages_without_end(handler: ScriptedHandler) -> None:
     """One person's pages could use up the server's connections."""
-    async with running(Web(port=0), door) as web, aiohttp.ClientSession() as session:
+    async with running(Web(port=0), handler) as web, aiohttp.ClientSession() as session:
         origin = web.url.rstrip("/")
         pages = [
             await session.ws_connect(f"{web.url}socket", origin=origin) for _ in range(MAX_TABS)
@@ -404,7 +418,7 @@ async def test_one_person_cannot_open_pages_without_end(door: ScriptedDoor) -> N
         await asyncio.gather(*(open_page.close() for open_page in pages))
 
 
-async def test_connections_without_end_are_ended(door: ScriptedDoor) -> None:
+async def test_connections_without_end_are_ended(handler: ScriptedHandler) -> None:
     """Strangers could use up all file handles, and the chats and servers would be cut off too."""
     app = web.Application()
     app.router.add_get("/", _hello)
@@ -446,11 +460,11 @@ async def test_who_never_finishes_a_request_is_not_waited_for(said: bytes) -> No
 
 
 async def test_what_is_no_request_leaves_no_traceback(
-    door: ScriptedDoor, caplog: pytest.LogCaptureFixture
+    handler: ScriptedHandler, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Strangers could fill the operator's disk through the log."""
     caplog.set_level(logging.INFO)
-    async with running(Web(port=0), door) as page:
+    async with running(Web(port=0), handler) as page:
         port = URL(page.url).port
         for sent in (b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 10_000):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -462,10 +476,10 @@ async def test_what_is_no_request_leaves_no_traceback(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-async def test_a_packed_upload_is_not_unpacked_beyond_the_limit(door: ScriptedDoor) -> None:
+async def test_a_packed_upload_is_not_unpacked_beyond_the_limit(handler: ScriptedHandler) -> None:
     """Two megabytes could unpack to gigabytes in memory."""
     bomb = gzip.compress(bytes(400_000_000))
-    async with running(Web(port=0), door) as page, aiohttp.ClientSession() as session:
+    async with running(Web(port=0), handler) as page, aiohttp.ClientSession() as session:
         headers = {"Origin": page.url.rstrip("/"), "Content-Encoding": "gzip"}
         tracemalloc.start()
         try:
@@ -477,7 +491,7 @@ async def test_a_packed_upload_is_not_unpacked_beyond_the_limit(door: ScriptedDo
             tracemalloc.stop()
 
 
-async def test_uploads_of_one_person_do_not_pile_up(door: ScriptedDoor) -> None:
+async def test_uploads_of_one_person_do_not_pile_up(handler: ScriptedHandler) -> None:
     """One person who sends slowly could fill the memory with halves of pictures."""
     stop = asyncio.Event()
 
@@ -485,7 +499,7 @@ async def test_uploads_of_one_person_do_not_pile_up(door: ScriptedDoor) -> None:
         yield b"x"
         await stop.wait()
 
-    async with running(Web(port=0), door) as page, aiohttp.ClientSession() as session:
+    async with running(Web(port=0), handler) as page, aiohttp.ClientSession() as session:
         headers = {"Origin": page.url.rstrip("/")}
 
         async def upload(data: bytes | AsyncIterator[bytes]) -> int:

@@ -14,7 +14,7 @@ from bot.platforms.web.platform import Web
 from bot.platforms.web.small import SCREEN, THUMB, PastPicture, Small, smaller
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import picture, running
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 
 
 class Kept:
@@ -90,7 +90,7 @@ async def test_the_picture_of_a_past_job_is_its_owners_and_ends_with_it() -> Non
     """The history would show strangers what one drew, or what was deleted long ago."""
     mine = Kept("web:local")
     async with (
-        running(Web(port=0, past=mine), ScriptedDoor()) as web,
+        running(Web(port=0, past=mine), ScriptedHandler()) as web,
         aiohttp.ClientSession() as http,
     ):
         async with http.get(f"{web.url}past/7") as answer:
@@ -109,14 +109,14 @@ async def test_the_picture_of_a_past_job_is_its_owners_and_ends_with_it() -> Non
             assert answer.status == 404
     theirs = Kept("web:ada")
     async with (
-        running(Web(port=0, past=theirs), ScriptedDoor()) as web,
+        running(Web(port=0, past=theirs), ScriptedHandler()) as web,
         aiohttp.ClientSession() as http,
         http.get(f"{web.url}past/7") as answer,
     ):
         assert answer.status == 404
     token = "correct-horse-battery-staple"
     async with (
-        running(Web(port=0, past=mine, token=token), ScriptedDoor()) as web,
+        running(Web(port=0, past=mine, token=token), ScriptedHandler()) as web,
         aiohttp.ClientSession() as http,
         http.get(f"{web.url}past/7") as answer,
     ):
@@ -127,7 +127,7 @@ async def test_a_large_result_is_shown_small_and_downloaded_whole() -> None:
     """Sixty results would be as many megabytes on a phone."""
     log, data = MemoryLog(), large()
     async with (
-        running(Web(port=0, log=log), ScriptedDoor()) as web,
+        running(Web(port=0, log=log), ScriptedHandler()) as web,
         aiohttp.ClientSession() as http,
     ):
         files = (File(name="big.png", mime="image/png", data=data),

@@ -12,15 +12,15 @@ from PIL import Image
 
 from bot.platforms.web.platform import Web
 from queueing.core.requests import File
-from tests.fakes.door import ScriptedDoor
+from tests.fakes.command_handler import ScriptedHandler
 
 WAIT_S = 60.0
 
 
 @asynccontextmanager
-async def running(web: Web, door: ScriptedDoor) -> AsyncIterator[Web]:
+async def running(web: Web, handler: ScriptedHandler) -> AsyncIterator[Web]:
     """Run a web chat until the block ends."""
-    task = asyncio.create_task(web.run(door))
+    task = asyncio.create_task(web.run(handler))
     try:
         async with asyncio.timeout(WAIT_S):
             await web.connected.wait()

@@ -1,4 +1,4 @@
-"""Stories of the whole bot in virtual time: an installation whose servers, chats and database misbehave."""
+"""Scenarios of the whole bot in virtual time: an installation whose servers, chats and database misbehave."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from tests.simulation.bot_installation import Bot, bot
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
-Story = Callable[[Bot, Installation], Awaitable[None]]
+Scenario = Callable[[Bot, Installation], Awaitable[None]]
 
 
 def village(**fields: Any) -> Installation:
@@ -26,13 +26,13 @@ def village(**fields: Any) -> Installation:
     return Installation.of(models, [host("gpu-1", "comfy")], **fields)
 
 
-def told(story: Story, installation: Installation | None = None) -> FakeChat:
-    """Play a story to its end and return the chat as its people see it then."""
+def told(scenario: Scenario, installation: Installation | None = None) -> FakeChat:
+    """Play a scenario to its end and return the chat as its people see it then."""
 
     async def play() -> FakeChat:
         where = installation or village()
         async with bot(where) as running:
-            await story(running, where)
+            await scenario(running, where)
             await quiet(running)
             assert not where.violations
             return running.chat

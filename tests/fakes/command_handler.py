@@ -1,4 +1,4 @@
-"""A door behind which the test itself answers: it keeps every call until it is taken."""
+"""Fake command handlers: each keeps every call until the test takes it, and the test answers."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ COMMANDS = (
 )
 
 
-class ScriptedDoor:
+class ScriptedHandler:
     """Implements `CommandHandler`. `taken` gives the calls in their order, `held` makes them wait first."""
 
     def __init__(self, commands: Sequence[Command] = COMMANDS) -> None:
