@@ -20,7 +20,7 @@ QueueError
 
 from collections.abc import Sequence
 
-from queueing.core.problems import Problem
+from queueing.core.problems import Problem, What, problem
 
 
 class QueueError(Exception):
@@ -134,3 +134,23 @@ class BadModel(BackendError):
     """The model's configuration cannot work on this server; the text names the setting."""
 
     retryable = False
+
+
+_KINDS: tuple[tuple[type[Exception], What], ...] = (
+    (TimeoutError, What.LATE),
+    (OutOfMemory, What.MEMORY),
+    (Unavailable, What.AWAY),
+    (Interrupted, What.STOPPED),
+    (NotLoaded, What.UNLOADED),
+    (BackendError, What.UNABLE),
+    (StoreError, What.STORE),
+)
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return what a person is told of an error."""
+    if isinstance(error, QueueError) and error.problem is not None:
+        return error.problem
+    if isinstance(error, UnknownModel):
+        return problem(What.GONE, name=error.name)
+    return problem(next((what for kind, what in _KINDS if isinstance(error, kind)), What.BUG))

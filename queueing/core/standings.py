@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from queueing.core.jobs import Job
 from queueing.core.world import Reason, Residency
 
+PASSES_S = 1.5  # a moment is shown for so long after it: what it announced is mostly just happening
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trouble:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from queueing.core.errors import StoreError
 from queueing.core.events import LinesMoved
 from queueing.core.ports import Clock, Store
+from queueing.core.reasons import sentence
 from queueing.core.world import Blocked, Evict, Plan, Reason, Waiting, World
 from queueing.engine.checkpoint import Ledger
 from queueing.engine.durations import Times
@@ -23,7 +24,6 @@ from queueing.engine.loader import Loader
 from queueing.engine.snapshots import Snapshots
 from queueing.planning import plan
 from queueing.planning.affected_lines import news
-from queueing.planning.reasons import sentence
 from queueing.planning.retry import pause_s
 
 log = logging.getLogger(__name__)

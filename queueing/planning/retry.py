@@ -5,16 +5,12 @@ from dataclasses import dataclass
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import (
     BackendError,
-    Interrupted,
     NotLoaded,
-    OutOfMemory,
-    QueueError,
-    StoreError,
     Unavailable,
-    UnknownModel,
+    problem_of,
 )
 from queueing.core.jobs import Job
-from queueing.core.problems import Problem, What, problem
+from queueing.core.problems import Problem
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 120.0
@@ -86,23 +82,3 @@ def pause_s(failures: int) -> float:
 def given_up(error: Exception, attempts: int) -> Problem:
     """Return why a job failed after that many attempts."""
     return problem_of(error).model_copy(update={"attempts": attempts})
-
-
-_KINDS: tuple[tuple[type[Exception], What], ...] = (
-    (TimeoutError, What.LATE),
-    (OutOfMemory, What.MEMORY),
-    (Unavailable, What.AWAY),
-    (Interrupted, What.STOPPED),
-    (NotLoaded, What.UNLOADED),
-    (BackendError, What.UNABLE),
-    (StoreError, What.STORE),
-)
-
-
-def problem_of(error: Exception) -> Problem:
-    """Return what a person is told of an error."""
-    if isinstance(error, QueueError) and error.problem is not None:
-        return error.problem
-    if isinstance(error, UnknownModel):
-        return problem(What.GONE, name=error.name)
-    return problem(next((what for kind, what in _KINDS if isinstance(error, kind)), What.BUG))

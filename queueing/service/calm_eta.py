@@ -8,12 +8,13 @@ been off for a while. A moment that has passed is shown no longer. Decides, and 
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from queueing.core.standings import PASSES_S
+
 _STEADY_S = 10.0
 _STEADY_SHARE = 0.2
 _SEEN_FOR_S = 3.0  # how long a moment must be off before another one is shown
 _TURNED_FOR_S = 20.0  # the same before it goes back to where it was
 _MORE_FOR_S = 4.0  # how long more must go first before that is told
-PASSES_S = 1.5  # a moment is shown for so long after it: what it announced is mostly just happening
 _MOST = 10_000  # moments, before those nobody asks for are let go
 _KEPT_S = 600.0  # since it was last asked for
 

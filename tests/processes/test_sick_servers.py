@@ -12,9 +12,9 @@ import pytest
 
 from queueing.core.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.core.jobs import Job, JobState
+from queueing.core.reasons import sentence
 from queueing.core.world import Blocked
 from queueing.engine import health_checker as health
-from queueing.planning.reasons import sentence
 from tests.fakes.process import respawning
 from tests.patience import runs_out
 from tests.processes.installation import (

@@ -5,7 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.service.calm_eta import PASSES_S, Calm, Counts, Expectation
+from queueing.core.standings import PASSES_S
+from queueing.service.calm_eta import Calm, Counts, Expectation
 
 LOOK_S = 1.0
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from queueing.core.reasons import sentence, words
 from queueing.core.world import Blocked, Reason
-from queueing.planning.reasons import sentence, words
 
 
 @pytest.mark.parametrize("why", list(Blocked))

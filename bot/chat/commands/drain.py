@@ -7,8 +7,7 @@ from bot.chat.commands.context import Call, Context, audited
 from bot.chat.commands.target import meant_host
 from bot.chat.texts import say
 from bot.chat.texts.problems import told
-from queueing.core.errors import QueueError
-from queueing.planning.retry import problem_of
+from queueing.core.errors import QueueError, problem_of
 
 COMMAND = Command(
     name="drain",

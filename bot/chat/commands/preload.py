@@ -8,8 +8,7 @@ from bot.chat.commands.target import meant_host, meant_model
 from bot.chat.texts import join, say, status
 from bot.chat.texts.problems import told
 from queueing.core.catalog import Catalog
-from queueing.core.errors import QueueError
-from queueing.planning.retry import problem_of
+from queueing.core.errors import QueueError, problem_of
 
 COMMAND = Command(
     name="preload",

@@ -8,8 +8,7 @@ from bot.chat.commands.preload import COMMAND as PRELOAD
 from bot.chat.commands.preload import begun, named
 from bot.chat.texts import say
 from bot.chat.texts.problems import told
-from queueing.core.errors import QueueError
-from queueing.planning.retry import problem_of
+from queueing.core.errors import QueueError, problem_of
 
 COMMAND = Command(name="unload", help="command.unload", admin=True, params=PRELOAD.params)
 

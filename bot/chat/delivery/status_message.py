@@ -13,9 +13,8 @@ from bot.chat.delivery.rate_limit import RateLimit, stretch
 from bot.chat.delivery.result_renderer import Fallback
 from queueing.core.jobs import Job
 from queueing.core.requests import Progress
-from queueing.core.standings import Standing
+from queueing.core.standings import PASSES_S, Standing
 from queueing.core.world import Blocked, Reason
-from queueing.service.calm_eta import PASSES_S
 
 Kind = tuple[Blocked, str | None, str | None] | None
 """What a wait is put down to, on which host, to which other model; counts and moments tick on."""

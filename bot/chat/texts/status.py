@@ -10,12 +10,12 @@ from bot.chat.api.origin import NearModel
 from bot.chat.texts import Value, buttons, join, reasons_de, say, word
 from bot.chat.texts.buttons import Abilities
 from bot.chat.texts.problems import told
+from queueing.core import reasons
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
 from queueing.core.requests import Chat, File, Output, Progress, TextToImage
 from queueing.core.standings import Standing
 from queueing.core.world import Blocked, Reason
-from queueing.planning import reasons
 
 PROMPT_SHOWN = 256
 _SURE_S = 8.0  # a moment no further off is shown alone

@@ -8,10 +8,16 @@ import pytest
 from backends.comfyui.results import KEPT_BACK
 from bot.chat.texts import CATALOGUES
 from bot.chat.texts.problems import told
-from queueing.core.errors import BackendError, OutOfMemory, Rejected, StoreError, Unavailable
+from queueing.core.errors import (
+    BackendError,
+    OutOfMemory,
+    Rejected,
+    StoreError,
+    Unavailable,
+    problem_of,
+)
 from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import Output
-from queueing.planning.retry import problem_of
 from queueing.store.rows import output_from, output_rows
 from tests.bot.results import done, in_bot
 from tests.fakes.backend import Fate
