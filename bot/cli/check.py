@@ -6,9 +6,8 @@ Changes nothing: no database is made or migrated, no model is loaded, no message
 import asyncio
 import logging
 import os
-import sqlite3
 from collections.abc import Awaitable, Iterator, Sequence
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,10 +27,7 @@ from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.clock import SystemClock
 from queueing.core.errors import BackendError, StoreError, Unavailable
 from queueing.core.ports import Backend, ServerInfo
-from queueing.store import open_database
-from queueing.store.database import QUEUE_MIGRATIONS
-from queueing.store.failures import explain
-from queueing.store.schema import migrate
+from queueing.store import open_database, upkeep
 
 TRY_S = 20.0  # for one attempt; they all run at once
 
@@ -148,13 +144,7 @@ def _open_and_leave(path: Path) -> str:
         return "is made at the first start"
     if not os.access(path, os.W_OK):
         raise CheckFailed("the file is read-only")
-    try:
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            migrate(connection, (QUEUE_MIGRATIONS, MIGRATIONS))
-            connection.execute("ROLLBACK")
-    except sqlite3.Error as error:
-        raise explain(error) from error
+    upkeep.rehearse_migration(path, (MIGRATIONS,))
     return f"{path.stat().st_size / 2**20:.1f} MB, fits this version"
 
 

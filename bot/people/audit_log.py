@@ -1,9 +1,9 @@
 """The audit log: every act of an admin, with who did what to whom and when."""
 
-import sqlite3
 from dataclasses import dataclass
 
-from queueing.store import Database
+from bot.people import sql
+from queueing.store import Connection, Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,10 +26,9 @@ class AuditLog:
     async def write(self, act: Act) -> None:
         """Write an act down; durable when it returns."""
 
-        def change(connection: sqlite3.Connection) -> None:
+        def change(connection: Connection) -> None:
             connection.execute(
-                "INSERT INTO audit (at, actor, action, subject, detail) VALUES (?, ?, ?, ?, ?)",
-                (act.at, act.actor, act.action, act.subject, act.detail),
+                sql.ADD_ACT, (act.at, act.actor, act.action, act.subject, act.detail)
             )
 
         await self._database.write(change)
@@ -37,11 +36,8 @@ class AuditLog:
     async def newest(self, limit: int) -> list[Act]:
         """Return the newest acts, newest first."""
 
-        def query(connection: sqlite3.Connection) -> list[Act]:
-            rows = connection.execute(
-                "SELECT at, actor, action, subject, detail FROM audit ORDER BY id DESC LIMIT ?",
-                (limit,),
-            )
+        def query(connection: Connection) -> list[Act]:
+            rows = connection.execute(sql.NEWEST_ACTS, (limit,))
             return [
                 Act(at=row[0], actor=row[1], action=row[2], subject=row[3], detail=row[4])
                 for row in rows

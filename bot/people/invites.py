@@ -6,13 +6,13 @@ In the bot's database through its writer; who is known is answered from memory.
 import hashlib
 import re
 import secrets
-import sqlite3
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bot.people import sql
 from bot.people.web_people import LOCAL, WebPerson
-from queueing.store import Database
+from queueing.store import Connection, Database
 
 _TOKEN_BYTES = 24
 _ID_MOST = 24  # characters
@@ -46,10 +46,8 @@ class Invites:
     async def read(cls, database: Database, page: str) -> "Invites":
         """Return the people invited so far. Raises `StoreError`."""
 
-        def query(connection: sqlite3.Connection) -> dict[bytes, WebPerson]:
-            rows = connection.execute(
-                "SELECT digest, id, name FROM web_people WHERE digest IS NOT NULL"
-            )
+        def query(connection: Connection) -> dict[bytes, WebPerson]:
+            rows = connection.execute(sql.INVITED)
             return {digest: WebPerson(id=each, name=name) for digest, each, name in rows}
 
         return cls(database, page, await database.read(query))
@@ -80,13 +78,9 @@ class Invites:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         digest = _digest(token)
 
-        def change(connection: sqlite3.Connection) -> WebPerson:
+        def change(connection: Connection) -> WebPerson:
             person = before or WebPerson(id=_free_id(connection, name), name=name)
-            connection.execute(
-                "INSERT INTO web_people VALUES (?, ?, ?, ?)"
-                " ON CONFLICT (id) DO UPDATE SET digest = excluded.digest",
-                (person.id, person.name, digest, now),
-            )
+            connection.execute(sql.INVITE, (person.id, person.name, digest, now))
             return person
 
         person = await self._database.write(change)
@@ -98,8 +92,8 @@ class Invites:
     async def uninvite(self, person: WebPerson) -> None:
         """Take an invitation back: the link ends, and pages that are open. Idempotent."""
 
-        def change(connection: sqlite3.Connection) -> None:
-            connection.execute("UPDATE web_people SET digest = NULL WHERE id = ?", (person.id,))
+        def change(connection: Connection) -> None:
+            connection.execute(sql.UNINVITE, (person.id,))
 
         await self._database.write(change)
         self._forget(person)
@@ -117,11 +111,11 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
-def _free_id(connection: sqlite3.Connection, name: str) -> str:
+def _free_id(connection: Connection, name: str) -> str:
     """Return an id made of a name that nobody has or ever had."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     stem = re.sub(r"[^a-z0-9]+", "-", plain)[:_ID_MOST].strip("-") or "guest"
-    taken = {row[0] for row in connection.execute("SELECT id FROM web_people")} | _TAKEN
+    taken = {row[0] for row in connection.execute(sql.WEB_IDS)} | _TAKEN
     number, found = 1, stem
     while found in taken:
         number += 1

@@ -4,13 +4,13 @@ In the same database as the jobs, through the same writer; every write is durabl
 """
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, fields, replace
 from weakref import WeakValueDictionary
 
-from queueing.store import Database
+from bot.people import sql
+from queueing.store import Connection, Database
 
 HOUR_S = 3600.0
 NO_LIMIT = -1
@@ -45,12 +45,7 @@ class Person:
         return self.banned_at is not None and (self.banned_until is None or now < self.banned_until)
 
 
-_COLUMNS = tuple(field.name for field in fields(Person))
-_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM people WHERE user = ?"  # noqa: S608  our own words
-_REPLACE = (
-    f"INSERT OR REPLACE INTO people ({', '.join(_COLUMNS)})"  # noqa: S608  as above
-    f" VALUES ({', '.join('?' * len(_COLUMNS))})"
-)
+_FIELDS = tuple(field.name for field in fields(Person))  # in the order of `sql.PERSON_COLUMNS`
 
 
 LanguageTold = Callable[[str, str | None], None]
@@ -82,9 +77,9 @@ class People:
     async def change(self, user: str, **changes: str | float | None) -> Person:
         """Set some of a person's fields and return the person as they are now."""
 
-        def change(connection: sqlite3.Connection) -> Person:
+        def change(connection: Connection) -> Person:
             person = replace(_read(connection, user), **changes)  # type: ignore[arg-type]
-            connection.execute(_REPLACE, [getattr(person, name) for name in _COLUMNS])
+            connection.execute(sql.PUT_PERSON, [getattr(person, name) for name in _FIELDS])
             return person
 
         person = await self._database.write(change)
@@ -108,26 +103,21 @@ class People:
     async def spend(self, user: str, job_id: int, now: float) -> None:
         """Count an accepted job against its owner's hour. Idempotent; forgets older hours."""
 
-        def change(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT OR IGNORE INTO spent VALUES (?, ?, ?)", (job_id, user, now))
-            connection.execute("DELETE FROM spent WHERE at < ?", (now - HOUR_S,))
+        def change(connection: Connection) -> None:
+            connection.execute(sql.SPEND, (job_id, user, now))
+            connection.execute(sql.DELETE_SPENT_BEFORE, (now - HOUR_S,))
 
         await self._database.write(change)
 
     async def give_back(self, job_id: int) -> None:
         """Count a job no longer: it failed. Idempotent."""
-        await self._database.write(
-            lambda connection: connection.execute("DELETE FROM spent WHERE job_id = ?", (job_id,))
-        )
+        await self._database.write(lambda connection: connection.execute(sql.GIVE_BACK, (job_id,)))
 
     async def spent(self, user: str, now: float) -> tuple[float, ...]:
         """Return when the jobs of a person's last hour were accepted, oldest first."""
 
-        def query(connection: sqlite3.Connection) -> tuple[float, ...]:
-            rows = connection.execute(
-                "SELECT at FROM spent WHERE user = ? AND at BETWEEN ? AND ? ORDER BY at",
-                (user, now - HOUR_S, now),
-            )
+        def query(connection: Connection) -> tuple[float, ...]:
+            rows = connection.execute(sql.SPENT_BETWEEN, (user, now - HOUR_S, now))
             return tuple(float(row[0]) for row in rows)
 
         return await self._database.read(query)
@@ -139,7 +129,7 @@ class People:
         a quota.
         """
 
-        def change(connection: sqlite3.Connection) -> None:
+        def change(connection: Connection) -> None:
             person = _read(connection, user)
             kept = Person(
                 user=user,
@@ -150,14 +140,14 @@ class People:
                 banned_until=person.banned_until,
                 ban_reason=person.ban_reason,
             )
-            connection.execute("DELETE FROM people WHERE user = ?", (user,))
+            connection.execute(sql.DELETE_PERSON, (user,))
             if kept != Person(user=user):
-                connection.execute(_REPLACE, [getattr(kept, name) for name in _COLUMNS])
+                connection.execute(sql.PUT_PERSON, [getattr(kept, name) for name in _FIELDS])
 
         await self._database.write(change)
         self._tell(user, None)
 
 
-def _read(connection: sqlite3.Connection, user: str) -> Person:
-    row = connection.execute(_SELECT, (user,)).fetchone()
-    return Person(user=user) if row is None else Person(**dict(zip(_COLUMNS, row, strict=True)))
+def _read(connection: Connection, user: str) -> Person:
+    row = connection.execute(sql.PERSON, (user,)).fetchone()
+    return Person(user=user) if row is None else Person(**dict(zip(_FIELDS, row, strict=True)))

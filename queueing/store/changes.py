@@ -5,7 +5,6 @@ everything that can refuse comes before the first statement that writes.
 """
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -17,6 +16,7 @@ from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import Chat, File, Output, TextToImage
 from queueing.store import queries
+from queueing.store.connection import Connection
 from queueing.store.failures import DISK_FULL, DiskFull
 from queueing.store.position_index import LineKey, Move, PositionIndex
 from queueing.store.rows import Row, accepted, file_rows, job_from, job_row, output_rows
@@ -73,11 +73,11 @@ class AdmissionCounters:
         self._known = False
         self.moves.clear()
 
-    def know(self, connection: sqlite3.Connection) -> None:
+    def know(self, connection: Connection) -> None:
         """Count the rows, unless the counters hold already."""
         if self._known:
             return
-        self._last_id = connection.execute(queries.LAST_ID).fetchone()[0]
+        self._last_id = connection.execute(connection.statements.last_id).fetchone()[0]
         self._next_seq.clear()
         self._waiting.clear()
         for model, lane, seq, count in connection.execute(queries.LAST_WAITING):
@@ -94,7 +94,7 @@ class AdmissionCounters:
     # ------------------------------------------------------------ accepting
 
     def accept(
-        self, connection: sqlite3.Connection, arrivals: Sequence[Submission]
+        self, connection: Connection, arrivals: Sequence[Submission]
     ) -> list[Job | Exception]:
         """Accept jobs or find those their keys made before."""
         self.know(connection)
@@ -139,14 +139,12 @@ class AdmissionCounters:
 
     # ------------------------------------------------------------ moving forward
 
-    def move_first(
-        self, connection: sqlite3.Connection, job_ids: Sequence[int]
-    ) -> list[Job | None]:
+    def move_first(self, connection: Connection, job_ids: Sequence[int]) -> list[Job | None]:
         """Give waiting jobs a place before all others of their lines, one after the other."""
         self.know(connection)
         return [self._move_first(connection, job_id) for job_id in job_ids]
 
-    def _move_first(self, connection: sqlite3.Connection, job_id: int) -> Job | None:
+    def _move_first(self, connection: Connection, job_id: int) -> Job | None:
         row = connection.execute(queries.JOB, (job_id,)).fetchone()
         job = None if row is None else job_from(row)
         if job is None or job.state is not JobState.PENDING:
@@ -167,14 +165,12 @@ class AdmissionCounters:
 
     # ------------------------------------------------------------ another request
 
-    def amend(
-        self, connection: sqlite3.Connection, amendments: Sequence[Amendment]
-    ) -> list[Job | None]:
+    def amend(self, connection: Connection, amendments: Sequence[Amendment]) -> list[Job | None]:
         """Give jobs that never started another request and end their holds."""
         self.know(connection)
         return [self._amend(connection, amendment) for amendment in amendments]
 
-    def _amend(self, connection: sqlite3.Connection, amendment: Amendment) -> Job | None:
+    def _amend(self, connection: Connection, amendment: Amendment) -> Job | None:
         row = connection.execute(queries.JOB, (amendment.job_id,)).fetchone()
         job = None if row is None else job_from(row)
         if job is None or job.state is not JobState.PENDING or job.attempt:
@@ -198,9 +194,7 @@ class AdmissionCounters:
 
     # ------------------------------------------------------------ changing
 
-    def change(
-        self, connection: sqlite3.Connection, changes: Sequence[Change]
-    ) -> list[Job | Exception]:
+    def change(self, connection: Connection, changes: Sequence[Change]) -> list[Job | Exception]:
         """Apply events to jobs, each only if its job is still what its caller knows."""
         self.know(connection)
         outcomes: list[Job | Exception] = []
@@ -216,7 +210,7 @@ class AdmissionCounters:
         connection.executemany(queries.INSERT_OUTPUT, outputs)
         return outcomes
 
-    def _note(self, connection: sqlite3.Connection, before: Job, after: Job) -> None:
+    def _note(self, connection: Connection, before: Job, after: Job) -> None:
         waited, waits = before.state is JobState.PENDING, after.state is JobState.PENDING
         if waited or waits:
             self._waiting[after.model] = self._waiting.get(after.model, 0) + waits - waited
@@ -225,7 +219,7 @@ class AdmissionCounters:
         if after.state in FINAL:
             self._end(connection, after)
 
-    def _end(self, connection: sqlite3.Connection, job: Job) -> None:
+    def _end(self, connection: Connection, job: Job) -> None:
         self._open[job.owner] -= 1
         if job.seq is not None:
             self._placed[job.owner] -= 1
@@ -234,7 +228,7 @@ class AdmissionCounters:
         if not self._open[job.owner]:
             del self._open[job.owner], self._placed[job.owner]
 
-    def _let_in(self, connection: sqlite3.Connection, owner: str) -> None:
+    def _let_in(self, connection: Connection, owner: str) -> None:
         job_id, model, lane = connection.execute(queries.FIRST_IN_BACK_ROW, (owner,)).fetchone()
         seq = self._next_place((model, lane))
         connection.execute(queries.ENTER_LINE, (seq, job_id))
@@ -253,7 +247,7 @@ PLACES_AT_ONCE = 20_000
 _BEFORE_ALL = -(1 << 62)  # whoever is moved first gets a place below all others
 
 
-def load_places(connection: sqlite3.Connection) -> PositionIndex:
+def load_places(connection: Connection) -> PositionIndex:
     """Return the places of all waiting jobs as the rows have them.
 
     Thousands come as one row: each row of its own would wait for the other threads' turn.
@@ -262,31 +256,40 @@ def load_places(connection: sqlite3.Connection) -> PositionIndex:
     for model, lane in _lines(connection):
         last = _BEFORE_ALL
         while True:
-            row = connection.execute(queries.PLACES, (model, lane, last, PLACES_AT_ONCE)).fetchone()
+            row = connection.execute(
+                connection.statements.places, (model, lane, last, PLACES_AT_ONCE)
+            ).fetchone()
             job_ids, seqs = map(json.loads, row)
             if not seqs:
                 break
             places.enter((model, lane), job_ids, seqs)
             last = seqs[-1]
-    for job_id, model, lane, owner in connection.execute(queries.BACK_ROWS):
+    for job_id, model, lane, owner in connection.execute(connection.statements.back_rows):
         places.move(Move(job_id, owner, (model, lane), None))
     return places
 
 
-def _lines(connection: sqlite3.Connection) -> Iterator[LineKey]:
+def _lines(connection: Connection) -> Iterator[LineKey]:
     """Yield the lines that have waiting jobs."""
     line: LineKey = ("", "")
     while line := connection.execute(queries.NEXT_LINE, (*line, queries.AFTER_ALL)).fetchone():
         yield line
 
 
-def _known(connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, Job]:
-    """Find the jobs of keys in one statement: one by one they cost as much as the inserts."""
-    rows = connection.execute(queries.JOBS_BY_KEYS, (json.dumps(keys),))
-    return {row[-1]: job_from(row) for row in rows}
+def _known(connection: Connection, keys: Sequence[str]) -> dict[str, Job]:
+    """Find the jobs that keys made before, many keys by one statement."""
+    known = {}
+    most = queries.KEYS_AT_ONCE[-1]
+    for at in range(0, len(keys), most):
+        some = tuple(keys[at : at + most])
+        count = next(count for count in queries.KEYS_AT_ONCE if count >= len(some))
+        filled = some + some[-1:] * (count - len(some))
+        for row in connection.execute(queries.JOBS_BY_KEYS[count], filled):
+            known[row[-1]] = job_from(row)
+    return known
 
 
-def _insert_jobs(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+def _insert_jobs(connection: Connection, rows: Sequence[Row]) -> None:
     by_twenty = len(rows) - len(rows) % queries.JOBS_AT_ONCE
     for at in range(0, by_twenty, queries.JOBS_AT_ONCE):
         several = rows[at : at + queries.JOBS_AT_ONCE]
@@ -297,7 +300,7 @@ def _insert_jobs(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
 _altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.items()}
 
 
-def _write_change(connection: sqlite3.Connection, change: Change) -> bool:
+def _write_change(connection: Connection, change: Change) -> bool:
     """Write a change unless its job is no longer what its caller knows; return whether it was."""
     before = change.before
     altered = _altered[change.event](change.after)

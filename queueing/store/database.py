@@ -19,6 +19,7 @@ from queueing.core.errors import StoreError
 from queueing.store.disk import is_short
 from queueing.store.failures import Damaged, explain
 from queueing.store.ownership import Ownership, own
+from queueing.store.pieces import SqliteConnection
 from queueing.store.schema import MigrationSet, migrate
 from queueing.store.worker import ChangeKind, Item, Result, Worker
 
@@ -50,14 +51,12 @@ _SMALL_TABLES = (  # the youngest first: the one of the jobs is the oldest and b
 
 
 def _guarded(
-    connection: sqlite3.Connection, changes: Sequence[Callable[[sqlite3.Connection], Any]]
+    connection: SqliteConnection, changes: Sequence[Callable[[SqliteConnection], Any]]
 ) -> list[Any]:
     return [_in_savepoint(connection, change) for change in changes]
 
 
-def _in_savepoint(
-    connection: sqlite3.Connection, change: Callable[[sqlite3.Connection], Any]
-) -> Any:
+def _in_savepoint(connection: SqliteConnection, change: Callable[[SqliteConnection], Any]) -> Any:
     connection.execute("SAVEPOINT change")
     try:
         result = change(connection)
@@ -71,7 +70,7 @@ def _in_savepoint(
 
 
 def _each(
-    connection: sqlite3.Connection, queries: Sequence[Callable[[sqlite3.Connection], Any]]
+    connection: SqliteConnection, queries: Sequence[Callable[[SqliteConnection], Any]]
 ) -> list[Any]:
     results = []
     for query in queries:
@@ -82,7 +81,7 @@ def _each(
     return results
 
 
-def _empty_log(connection: sqlite3.Connection) -> None:
+def _empty_log(connection: SqliteConnection) -> None:
     """Write the log's pages into the file and cut it: older versions of pages stand in it."""
     try:
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -110,11 +109,11 @@ class _Damage:
             log.error("%s; until then nothing new is accepted", what)
 
 
-_CHANGES: ChangeKind[Callable[[sqlite3.Connection], Any], Any] = ChangeKind(run=_guarded)
-_LAST_CHANGES: ChangeKind[Callable[[sqlite3.Connection], Any], Any] = ChangeKind(
+_CHANGES: ChangeKind[Callable[[SqliteConnection], Any], Any] = ChangeKind(run=_guarded)
+_LAST_CHANGES: ChangeKind[Callable[[SqliteConnection], Any], Any] = ChangeKind(
     run=_guarded, after=_empty_log
 )
-_QUERIES: ChangeKind[Callable[[sqlite3.Connection], Any], Any] = ChangeKind(run=_each)
+_QUERIES: ChangeKind[Callable[[SqliteConnection], Any], Any] = ChangeKind(run=_each)
 
 
 class Database:
@@ -165,7 +164,7 @@ class Database:
         """Return whether the room left on the disk is kept for what was accepted before."""
         return self._file is not None and is_short(self._file)
 
-    async def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
+    async def write(self, change: Callable[[SqliteConnection], T]) -> T:
         """Run a change in the writer's next transaction; return once it is durable.
 
         The change must neither commit nor block on anything but its connection, which it gets in
@@ -175,7 +174,7 @@ class Database:
         result: T = await self._writer.submit(_CHANGES, change)
         return result
 
-    async def write_and_scrub(self, change: Callable[[sqlite3.Connection], T]) -> T:
+    async def write_and_scrub(self, change: Callable[[SqliteConnection], T]) -> T:
         """Run a change as `write` does; what it deleted is then in neither file any more.
 
         Deleted bytes are always overwritten in the database; the log beside it keeps older
@@ -194,7 +193,7 @@ class Database:
         (used,) = await self.read(lambda connection: connection.execute(size).fetchone())
         return -(-int(used) // (1024 * 1024))
 
-    async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, query: Callable[[SqliteConnection], T]) -> T:
         """Run a query on a connection that cannot write; sees everything written before.
 
         In memory there is only the writer's connection, and the query waits its turn there.
@@ -290,7 +289,7 @@ async def _opened(
     )
 
 
-def _limit(connection: sqlite3.Connection, most_mb: int) -> None:
+def _limit(connection: SqliteConnection, most_mb: int) -> None:
     (page,) = connection.execute("PRAGMA page_size").fetchone()
     connection.execute(f"PRAGMA max_page_count = {most_mb * 1024 * 1024 // page}").fetchone()
 
@@ -303,7 +302,7 @@ def _path(url: str) -> Path | None:
     return Path(url.removeprefix("sqlite:///"))
 
 
-def _refuse_damage(connection: sqlite3.Connection) -> None:
+def _refuse_damage(connection: SqliteConnection) -> None:
     """Look at every table and its indexes but those of files: these could take minutes to read.
 
     Nobody waits long for it, either, where there are a million rows.

@@ -1,12 +1,12 @@
 """HeadCache: the first startable jobs of every line, read again only where something changed."""
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from queueing.core.jobs import Job
 from queueing.core.ports import Line
 from queueing.store import queries
+from queueing.store.connection import Connection
 from queueing.store.position_index import LineKey, PositionIndex
 from queueing.store.rows import job_from
 
@@ -52,7 +52,7 @@ class HeadCache:
 
     def read(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         stale: Sequence[tuple[LineKey, int, int]],
         now: float,
         per_line: int,
@@ -80,7 +80,7 @@ def _later(moment: float | None, now: float) -> bool:
 
 
 def _read_line(
-    connection: sqlite3.Connection,
+    connection: Connection,
     key: LineKey,
     waiting: int,
     known: dict[int, Job],

@@ -1,15 +1,41 @@
-"""Reads a part of a blob, so that large files need not be in memory to be sent."""
+"""A connection to SQLite that can read a part of a blob, so that large files need not be in memory."""
 
 import sqlite3
+from collections.abc import Mapping
+
+from queueing.store.connection import EngineStatements, Value
+
+_OPEN = "FROM jobs INDEXED BY jobs_open WHERE finished_at IS NULL"  # else all that ended are read
+STATEMENTS = EngineStatements(
+    last_id="SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0)",
+    back_rows=(
+        f"SELECT id, model, lane, owner {_OPEN} AND seq IS NULL AND state = 'pending' ORDER BY id"
+    ),
+    open_after=f"SELECT id {_OPEN} AND id > ? ORDER BY id LIMIT ?",
+    places=(
+        "SELECT json_group_array(id), json_group_array(seq) FROM (SELECT id, seq FROM jobs"
+        " WHERE state = 'pending' AND model = ? AND lane = ? AND seq > ? ORDER BY seq LIMIT ?)"
+    ),
+)
 
 
-def bytes_of(
-    connection: sqlite3.Connection, table: str, row: int, start: int, length: int
-) -> bytes:
-    """Return up to `length` bytes from `start` of the column `data` of a row, by its rowid.
+class SqliteConnection(sqlite3.Connection):
+    """`Connection` on SQLite: statements run by the engine's own methods, nothing in between."""
 
-    Raises `sqlite3.Error` where there is no such row.
-    """
-    with connection.blobopen(table, "data", row, readonly=True) as blob:
-        blob.seek(min(start, len(blob)))
-        return blob.read(length)
+    @property
+    def statements(self) -> EngineStatements:
+        """Return SQLite's words."""
+        return STATEMENTS
+
+    def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
+        """Return some bytes of the column `data` of a row, None where there is no such row."""
+        where = " AND ".join(f"{column} = ?" for column in key)
+        row = self.execute(
+            f"SELECT rowid FROM {table} WHERE {where}",  # noqa: S608  our own words
+            tuple(key.values()),
+        ).fetchone()
+        if row is None:
+            return None
+        with self.blobopen(table, "data", row[0], readonly=True) as blob:
+            blob.seek(min(start, len(blob)))
+            return blob.read(length)

@@ -15,7 +15,11 @@ JOB_COLUMNS = (
 # ---------------------------------------------------------------- accepting
 
 JOB_BY_KEY = f"SELECT {JOB_COLUMNS} FROM jobs WHERE key = ?"
-JOBS_BY_KEYS = f"SELECT {JOB_COLUMNS}, key FROM jobs WHERE key IN (SELECT value FROM json_each(?))"
+KEYS_AT_ONCE = (1, 10, 50)  # one by one they cost as much as the inserts
+JOBS_BY_KEYS = {
+    count: f"SELECT {JOB_COLUMNS}, key FROM jobs WHERE key IN (?{', ?' * (count - 1)})"
+    for count in KEYS_AT_ONCE
+}
 _ROW = "(?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_JOB = (
     "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key, parent,"
@@ -69,7 +73,6 @@ ACKNOWLEDGE = "UPDATE jobs SET acknowledged = 1 WHERE id = ? AND acknowledged = 
 
 # ---------------------------------------------------------------- rebuilding the counters
 
-LAST_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0)"
 LAST_WAITING = (
     "SELECT model, lane, max(seq), count(*) FROM jobs WHERE state = 'pending' GROUP BY model, lane"
 )
@@ -80,14 +83,6 @@ OWNERS = "SELECT owner, count(*), count(seq) FROM jobs WHERE finished_at IS NULL
 NEXT_LINE = (  # one seek for each line; DISTINCT would walk past every job that waits
     "SELECT model, lane FROM jobs WHERE state = 'pending' AND (model, lane, seq) > (?, ?, ?)"
     " ORDER BY model, lane, seq LIMIT 1"
-)
-PLACES = (
-    "SELECT json_group_array(id), json_group_array(seq) FROM (SELECT id, seq FROM jobs"
-    " WHERE state = 'pending' AND model = ? AND lane = ? AND seq > ? ORDER BY seq LIMIT ?)"
-)
-BACK_ROWS = (
-    "SELECT id, model, lane, owner FROM jobs INDEXED BY jobs_open"
-    " WHERE finished_at IS NULL AND seq IS NULL AND state = 'pending' ORDER BY id"
 )
 
 # ---------------------------------------------------------------- reading
@@ -100,10 +95,13 @@ LINE = (
 OPEN_JOBS = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL ORDER BY id"
 OPEN_JOBS_OF = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL AND owner = ? ORDER BY id"
 PROCESSING = f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'processing' ORDER BY started_at, id"
-WAITING_AFTER = (  # the index first: a table of ended jobs is not read for those that wait
-    f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'pending' AND id IN (SELECT id FROM jobs"
-    " INDEXED BY jobs_open WHERE finished_at IS NULL AND id > ? ORDER BY id LIMIT ?) ORDER BY id"
-)
+
+
+def waiting_among(ids: str) -> str:
+    """Return the text of a query for those of some jobs that wait, whose ids another one finds."""
+    return f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'pending' AND id IN ({ids}) ORDER BY id"
+
+
 UNDELIVERED = (
     f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NOT NULL AND acknowledged = 0 ORDER BY id"
 )
@@ -115,6 +113,11 @@ AFTER_ALL = 2**63 - 1  # no job has a greater id or place
 HISTORY = f"SELECT {JOB_COLUMNS} FROM jobs WHERE owner = ? AND id < ? ORDER BY id DESC LIMIT ?"
 INPUTS = "SELECT name, mime, data FROM inputs WHERE job_id = ? ORDER BY number"
 OUTPUTS = "SELECT number, name, mime, data FROM outputs WHERE job_id = ? ORDER BY number"
+RESULT_HEAD = (  # number 0 is the text
+    "SELECT jobs.owner, outputs.name, length(outputs.data) FROM outputs"
+    " JOIN jobs ON jobs.id = outputs.job_id"
+    " WHERE outputs.job_id = ? AND outputs.number = ? AND outputs.number > 0"
+)
 
 # ---------------------------------------------------------------- models, times, sizes, pauses
 
@@ -129,12 +132,16 @@ NOTE_RESIDENCY = (
 )
 LEARNED = "SELECT kind, model, host, size, samples, median_s, spread_s FROM estimates"
 LEARN = (
-    "INSERT OR REPLACE INTO estimates (kind, model, host, size, samples, median_s, spread_s)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO estimates (kind, model, host, size, samples, median_s, spread_s)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (kind, model, host, size) DO UPDATE SET"
+    " samples = excluded.samples, median_s = excluded.median_s, spread_s = excluded.spread_s"
 )
 
 SIZES = "SELECT model, vram_mb FROM sizes"
-NOTE_SIZE = "INSERT OR REPLACE INTO sizes (model, vram_mb) VALUES (?, ?)"
+NOTE_SIZE = (
+    "INSERT INTO sizes (model, vram_mb) VALUES (?, ?)"
+    " ON CONFLICT (model) DO UPDATE SET vram_mb = excluded.vram_mb"
+)
 
 # ---------------------------------------------------------------- retention
 
@@ -143,12 +150,14 @@ PURGE = (
     " AND acknowledged = 1 AND finished_at < ? ORDER BY finished_at LIMIT ?)"
 )
 ERASE = "DELETE FROM jobs WHERE id = ? AND finished_at IS NOT NULL"
+DELETED_AT_ONCE = 20  # pages are overwritten, so a job with pictures costs megabytes of writing
 ERASE_MADE_FOR = (
-    "DELETE FROM jobs WHERE parent IN (SELECT value FROM json_each(?)) AND finished_at IS NOT NULL"
+    f"DELETE FROM jobs WHERE parent IN (?{', ?' * (DELETED_AT_ONCE - 1)})"
+    " AND finished_at IS NOT NULL"
 )
 BYTES_NEWEST_FIRST = (
     "SELECT job_id, sum(size) FROM (SELECT job_id, length(data) AS size FROM outputs"
-    " UNION ALL SELECT job_id, length(data) FROM inputs) GROUP BY job_id ORDER BY job_id DESC"
+    " UNION ALL SELECT job_id, length(data) FROM inputs) AS files GROUP BY job_id ORDER BY job_id DESC"
 )
 DROPPABLE = "SELECT 1 FROM jobs WHERE id = ? AND finished_at IS NOT NULL AND acknowledged = 1"
 DROP_INPUTS = "DELETE FROM inputs WHERE job_id = ?"

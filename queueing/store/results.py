@@ -1,10 +1,10 @@
 """Reads files of results in pieces, so that a large one is never in memory whole."""
 
-import sqlite3
 from dataclasses import dataclass
 
+from queueing.store import queries
+from queueing.store.connection import Connection
 from queueing.store.database import Database
-from queueing.store.pieces import bytes_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,25 +25,17 @@ class ResultFiles:
     async def head(self, job_id: int, number: int) -> ResultFile | None:
         """Return what is known of a file, None where it is not kept (any more)."""
 
-        def query(connection: sqlite3.Connection) -> ResultFile | None:
-            row = connection.execute(
-                "SELECT jobs.owner, outputs.name, length(outputs.data) FROM outputs"
-                " JOIN jobs ON jobs.id = outputs.job_id"
-                " WHERE outputs.job_id = ? AND outputs.number = ? AND outputs.number > 0",
-                (job_id, number),
-            ).fetchone()
+        def query(connection: Connection) -> ResultFile | None:
+            row = connection.execute(queries.RESULT_HEAD, (job_id, number)).fetchone()
             return None if row is None else ResultFile(owner=row[0], name=row[1], size=row[2])
 
         return await self._database.read(query)
 
     async def piece(self, job_id: int, number: int, start: int, length: int) -> bytes | None:
         """Return up to `length` bytes from `start`; None where the file is not kept (any more)."""
-
-        def query(connection: sqlite3.Connection) -> bytes | None:
-            row = connection.execute(
-                "SELECT rowid FROM outputs WHERE job_id = ? AND number = ? AND number > 0",
-                (job_id, number),
-            ).fetchone()
-            return None if row is None else bytes_of(connection, "outputs", row[0], start, length)
-
-        return await self._database.read(query)
+        if number < 1:
+            return None
+        key = {"job_id": job_id, "number": number}
+        return await self._database.read(
+            lambda connection: connection.piece("outputs", key, start, length)
+        )

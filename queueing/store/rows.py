@@ -1,11 +1,11 @@
 """Jobs as rows and back, and what an event makes of a job. Pure."""
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
 from queueing.core.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob, make_job
 from queueing.core.requests import REQUESTS, File, Output
+from queueing.store.connection import Connection
 
 Row = Sequence[Any]
 _STATES = {str(state): state for state in JobState}
@@ -155,6 +155,6 @@ def output_from(rows: Sequence[Row]) -> Output | None:
     return Output(text=text.decode(), files=files, missing=missing)
 
 
-def jobs_of(connection: sqlite3.Connection, query: str, parameters: Row = ()) -> list[Job]:
+def jobs_of(connection: Connection, query: str, parameters: Row = ()) -> list[Job]:
     """Return the jobs a query of `JOB_COLUMNS` finds."""
     return [job_from(row) for row in connection.execute(query, parameters)]

@@ -3,15 +3,15 @@
 Each function works on the connection it is given, inside its caller's transaction.
 """
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 
 from queueing.core.paused import Paused
 from queueing.core.ports import Learned
 from queueing.store import queries
+from queueing.store.connection import Connection
 
 
-def paused(connection: sqlite3.Connection) -> Paused:
+def paused(connection: Connection) -> Paused:
     """Return what is paused."""
     rows = connection.execute(queries.PAUSES).fetchall()
     return Paused(
@@ -21,7 +21,7 @@ def paused(connection: sqlite3.Connection) -> Paused:
     )
 
 
-def note_paused(connection: sqlite3.Connection, paused: Paused) -> None:
+def note_paused(connection: Connection, paused: Paused) -> None:
     """Replace what is paused."""
     rows = [("everything", "")] if paused.everything else []
     rows += [("model", name) for name in sorted(paused.models)]
@@ -30,7 +30,7 @@ def note_paused(connection: sqlite3.Connection, paused: Paused) -> None:
     connection.executemany(queries.NOTE_PAUSE, rows)
 
 
-def learned(connection: sqlite3.Connection) -> list[Learned]:
+def learned(connection: Connection) -> list[Learned]:
     """Return all learned durations."""
     return [
         Learned(
@@ -48,7 +48,7 @@ def learned(connection: sqlite3.Connection) -> list[Learned]:
     ]
 
 
-def learn(connection: sqlite3.Connection, learned: Sequence[Learned]) -> None:
+def learn(connection: Connection, learned: Sequence[Learned]) -> None:
     """Replace learned durations."""
     connection.executemany(
         queries.LEARN,
@@ -59,24 +59,24 @@ def learn(connection: sqlite3.Connection, learned: Sequence[Learned]) -> None:
     )
 
 
-def sizes(connection: sqlite3.Connection) -> Mapping[str, int]:
+def sizes(connection: Connection) -> Mapping[str, int]:
     """Return the memory models were seen to take, in MB."""
     return dict(connection.execute(queries.SIZES).fetchall())
 
 
-def note_sizes(connection: sqlite3.Connection, sizes: Mapping[str, int]) -> None:
+def note_sizes(connection: Connection, sizes: Mapping[str, int]) -> None:
     """Replace the memory these models were seen to take, in MB; others keep theirs."""
     connection.executemany(queries.NOTE_SIZE, sizes.items())
 
 
-def residency(connection: sqlite3.Connection) -> list[tuple[str, str, bool]]:
+def residency(connection: Connection) -> list[tuple[str, str, bool]]:
     """Return (model, backend, pinned) of the copies noted last."""
     rows = connection.execute(queries.RESIDENCY)
     return [(model, backend, bool(pinned)) for model, backend, pinned in rows]
 
 
 def note_residency(
-    connection: sqlite3.Connection, copies: Sequence[tuple[str, str, str, str, bool]]
+    connection: Connection, copies: Sequence[tuple[str, str, str, str, bool]]
 ) -> None:
     """Replace the table of copies: (host, backend, model, residency, pinned)."""
     connection.execute(queries.FORGET_RESIDENCY)

@@ -5,7 +5,6 @@ the positions are `PositionIndex`'.
 """
 
 import asyncio
-import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
@@ -17,6 +16,7 @@ from queueing.core.requests import Chat, File, Output, TextToImage
 from queueing.store import queries
 from queueing.store import runtime_state as notes
 from queueing.store.changes import AdmissionCounters, Amendment, Change, Submission, load_places
+from queueing.store.connection import Connection
 from queueing.store.database import Database
 from queueing.store.failures import DiskFull
 from queueing.store.head_cache import HeadCache
@@ -232,7 +232,7 @@ class SqliteStore:
     async def unacknowledged(self, owner: str | None = None) -> list[Job]:
         """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
 
-        def query(connection: sqlite3.Connection) -> list[Job]:
+        def query(connection: Connection) -> list[Job]:
             found = jobs_of(connection, queries.UNDELIVERED)
             if owner is None:
                 found += jobs_of(connection, queries.OPEN_JOBS)
@@ -246,10 +246,11 @@ class SqliteStore:
     async def to_tell(self, after: int, limit: int) -> list[Job]:
         """Return so many waiting jobs after a number, and before the first all others to report."""
 
-        def query(connection: sqlite3.Connection) -> list[Job]:
+        def query(connection: Connection) -> list[Job]:
             others = (queries.UNDELIVERED, queries.PROCESSING) if after == 0 else ()
+            waiting = queries.waiting_among(connection.statements.open_after)
             first = [job for text in others for job in jobs_of(connection, text)]
-            return first + jobs_of(connection, queries.WAITING_AFTER, (after, limit))
+            return first + jobs_of(connection, waiting, (after, limit))
 
         return await self._database.read(query)
 
@@ -268,7 +269,7 @@ class SqliteStore:
         )
 
     async def _one(self, query: str, parameter: int | str) -> Job | None:
-        def first(connection: sqlite3.Connection) -> Job | None:
+        def first(connection: Connection) -> Job | None:
             row = connection.execute(query, (parameter,)).fetchone()
             return None if row is None else job_from(row)
 

@@ -5,12 +5,14 @@ Works beside a running bot, of which it is only one more reader; never changes t
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from queueing.core.errors import StoreError
+from queueing.store.database import QUEUE_MIGRATIONS
 from queueing.store.failures import explain
+from queueing.store.schema import MigrationSet, migrate
 
 _READER = (
     "PRAGMA query_only = ON",
@@ -40,6 +42,20 @@ def backup(database: Path, target: Path) -> None:
         raise StoreError(f"{target} cannot be written: {error.strerror}") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def rehearse_migration(database: Path, migrations: Sequence[MigrationSet]) -> None:
+    """Bring the schema forward as the bot does at its start, and take it back.
+
+    Raises `StoreError` saying what to do where the file cannot be used.
+    """
+    try:
+        with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            migrate(connection, (QUEUE_MIGRATIONS, *migrations))
+            connection.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        raise explain(error) from error
 
 
 def damage(database: Path) -> list[str]:

@@ -8,12 +8,13 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar
 
 import aiosqlite
 
 from queueing.core.errors import StoreError
 from queueing.store.failures import explain
+from queueing.store.pieces import SqliteConnection
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -23,7 +24,7 @@ def _nothing() -> None:
     pass
 
 
-def _nothing_after(_connection: sqlite3.Connection) -> None:
+def _nothing_after(_connection: SqliteConnection) -> None:
     pass
 
 
@@ -42,8 +43,8 @@ class ChangeKind(Generic[Item, Result]):
     `undone` in the connection's thread after a rollback.
     """
 
-    run: Callable[[sqlite3.Connection, Sequence[Item]], Sequence[Result | Exception]]
-    after: Callable[[sqlite3.Connection], None] = _nothing_after
+    run: Callable[[SqliteConnection, Sequence[Item]], Sequence[Result | Exception]]
+    after: Callable[[SqliteConnection], None] = _nothing_after
     committed: Callable[[], None] = _nothing
     undone: Callable[[], None] = _nothing
 
@@ -53,7 +54,7 @@ Batch = Mapping[AnyKind, Sequence[Any]]
 Outcomes = dict[AnyKind, Sequence[Any]]
 
 
-def run_batch(connection: sqlite3.Connection, begin: str, batch: Batch) -> Outcomes:
+def run_batch(connection: SqliteConnection, begin: str, batch: Batch) -> Outcomes:
     """Apply a batch in one transaction, or each item in its own when that fails.
 
     So an item that cannot be written costs its neighbours some time and nothing else. Where no
@@ -79,7 +80,7 @@ def run_batch(connection: sqlite3.Connection, begin: str, batch: Batch) -> Outco
     }
 
 
-def _transaction(connection: sqlite3.Connection, batch: Batch) -> Outcomes:
+def _transaction(connection: SqliteConnection, batch: Batch) -> Outcomes:
     outcomes = {kind: kind.run(connection, items) for kind, items in batch.items()}
     connection.execute("COMMIT")
     for kind in batch:
@@ -104,7 +105,7 @@ class Worker:
         self._wake = asyncio.Event()
         self._closing = False
         self._task: asyncio.Task[None] | None = None
-        self._inline: sqlite3.Connection | None = None
+        self._inline: SqliteConnection | None = None
 
     @classmethod
     async def open(
@@ -119,7 +120,9 @@ class Worker:
         """Connect; `failed` hears of every failure. Raises `sqlite3.Error`."""
         self = cls(begin, failed)
         if inline:
-            self._inline = _prepared(sqlite3.connect(path, isolation_level=None), pragmas)
+            self._inline = _prepared(
+                sqlite3.connect(path, isolation_level=None, factory=SqliteConnection), pragmas
+            )
             return self
         connection = await aiosqlite.connect(
             path, isolation_level=None, factory=_committing_by(self._run_taken)
@@ -204,7 +207,7 @@ class Worker:
         self._batch = {kind: [item for item, _ in entries] for kind, entries in waiting.items()}
         return waiting
 
-    def _run_taken(self, connection: sqlite3.Connection) -> None:
+    def _run_taken(self, connection: SqliteConnection) -> None:
         self._outcomes = run_batch(connection, self._begin, self._batch)
 
     def _answer(
@@ -227,7 +230,7 @@ class Worker:
                     future.set_result(answer)
 
 
-def _prepared(connection: sqlite3.Connection, pragmas: Iterable[str]) -> sqlite3.Connection:
+def _prepared(connection: SqliteConnection, pragmas: Iterable[str]) -> SqliteConnection:
     try:
         for pragma in pragmas:
             connection.execute(pragma)
@@ -242,15 +245,15 @@ def _committed(kinds: Iterable[AnyKind]) -> None:
         kind.committed()
 
 
-def _committing_by(run: Callable[[sqlite3.Connection], None]) -> type[sqlite3.Connection]:
+def _committing_by(run: Callable[[SqliteConnection], None]) -> type[SqliteConnection]:
     """Return a connection class whose `commit()` calls `run`.
 
     `commit()` is the one public way to have a whole function run in the thread of an aiosqlite
     connection, and a batch then costs one hop between threads.
     """
 
-    class Committing(sqlite3.Connection):
+    class Committing(SqliteConnection):
         def commit(self) -> None:
             run(self)
 
-    return cast("type[sqlite3.Connection]", Committing)
+    return Committing

@@ -7,10 +7,10 @@ without the key that lies in this database.
 import hashlib
 import hmac
 import secrets
-import sqlite3
 from base64 import urlsafe_b64encode
 
 from bot.chat.api.original_links import Original, Ticket
+from bot.chat.records.link_ends import LinkEnds
 from bot.chat.records.message_records import MessageRecords
 from bot.people.users import People
 from queueing.core.jobs import Job
@@ -31,7 +31,7 @@ class Links:
     def __init__(
         self, database: Database, people: People, clock: Clock, *, page: str | None, days: float
     ) -> None:
-        self._database = database
+        self._ends = LinkEnds(database)
         self._files = ResultFiles(database)
         self._people = people
         self._clock = clock
@@ -64,30 +64,22 @@ class Links:
         if self._page is None:
             return None
         until = int((job.finished_at or job.queued_at) + self._days * _DAY_S)
-        seal = self._seal(job.id, number, until, await self._ends(job.id))
+        seal = self._seal(job.id, number, until, await self._ends.of(job.id))
         return f"{self._page}originals/{job.id}/{number}/{until}/{seal}"
 
     async def end(self, job_id: int) -> None:
         """End the links to a job's files that were made so far. Raises `StoreError`."""
-
-        def change(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "INSERT INTO link_ends SELECT id, 1 FROM jobs WHERE id = ?"
-                " ON CONFLICT (job_id) DO UPDATE SET ends = ends + 1",
-                (job_id,),
-            )
-
-        await self._database.write(change)
+        await self._ends.end(job_id)
 
     async def ended(self, job_id: int) -> bool:
         """Return whether a job's links were ended, as they are when its result is deleted."""
-        return await self._ends(job_id) > 0
+        return await self._ends.of(job_id) > 0
 
     async def find(self, ticket: Ticket) -> Original | None:
         """Return the file; None where the link is false, ended, or its job forgotten or banned."""
         now = self._clock.now()
         expected = self._seal(
-            ticket.job_id, ticket.number, ticket.until, await self._ends(ticket.job_id)
+            ticket.job_id, ticket.number, ticket.until, await self._ends.of(ticket.job_id)
         )
         ours = hmac.compare_digest(expected.encode(), ticket.seal.encode("utf-8", "replace"))
         if not ours or now >= ticket.until:
@@ -102,13 +94,6 @@ class Links:
         if await self.find(ticket) is None:
             return None
         return await self._files.piece(ticket.job_id, ticket.number, start, length)
-
-    async def _ends(self, job_id: int) -> int:
-        def query(connection: sqlite3.Connection) -> int:
-            row = connection.execute("SELECT ends FROM link_ends WHERE job_id = ?", (job_id,))
-            return sum(ends for (ends,) in row)
-
-        return await self._database.read(query)
 
     def _seal(self, job_id: int, number: int, until: int, ends: int) -> str:
         named = f"original {job_id} {number} {until} {ends}".encode()

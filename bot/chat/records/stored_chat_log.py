@@ -3,22 +3,15 @@
 Implements `ChatLog` of `bot.chat.records.chat_log`; keeps the newest messages of each chat.
 """
 
-import sqlite3
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
 
+from bot.chat.records import sql
 from bot.chat.records.chat_log import Entry, FileHead, ShownMessage
 from queueing.core.requests import File
-from queueing.store import Database, bytes_of
+from queueing.store import Connection, Database
 
-_COLUMNS = "chat, message, number, place, at, shown"
-_NEXT = "SELECT coalesce(max(number), 0) + 1 FROM web_messages"
-_OLD = """at < ? AND NOT EXISTS (
-    SELECT 1 FROM messages WHERE messages.platform = 'web'
-    AND messages.chat = web_messages.chat AND messages.message = web_messages.message
-)"""
-_LAST = "(SELECT max(number) FROM web_messages)"
 _MB = 1024 * 1024
 _AT_ONCE = 20  # with pictures, megabytes that are overwritten while others wait to write
 
@@ -36,17 +29,17 @@ class SqliteLog:
     ) -> Entry:
         """Add a message unless it is there."""
 
-        def change(connection: sqlite3.Connection) -> Entry:
+        def change(connection: Connection) -> Entry:
             there = _entry(connection, chat, message)
             if there is not None:
                 return there
-            number = int(connection.execute(_NEXT).fetchone()[0])
+            number = int(connection.execute(sql.NEXT_NUMBER).fetchone()[0])
             connection.execute(
-                "INSERT INTO web_messages VALUES (?, ?, ?, ?, ?, ?)",
+                sql.ADD_ENTRY,
                 (chat, message, number, number, at, shown.model_dump_json()),
             )
             _put_files(connection, chat, message, shown, files)
-            self._forget_oldest(connection, chat)
+            connection.execute(sql.DROP_OLDEST_ENTRIES, (chat, chat, self._keep))
             return Entry(
                 chat=chat, message=message, number=number, place=number, at=at, shown=shown
             )
@@ -58,7 +51,7 @@ class SqliteLog:
     ) -> Entry | None:
         """Make a message show this."""
 
-        def change(connection: sqlite3.Connection) -> Entry | None:
+        def change(connection: Connection) -> Entry | None:
             old = _entry(connection, chat, message)
             if old is None or old.shown is None:
                 return None
@@ -77,7 +70,7 @@ class SqliteLog:
     async def forget(self, chat: str, messages: Sequence[str]) -> None:
         """Leave a mark where each message was, and overwrite what they held."""
 
-        def change(connection: sqlite3.Connection) -> None:
+        def change(connection: Connection) -> None:
             for message in messages:
                 _remove(connection, chat, message)
 
@@ -86,11 +79,10 @@ class SqliteLog:
     async def clear(self, chat: str) -> None:
         """Leave a mark where each message was, and overwrite what they held."""
 
-        def change(connection: sqlite3.Connection) -> None:
-            there = "SELECT message FROM web_messages WHERE chat = ? AND shown IS NOT NULL"
-            for (message,) in connection.execute(there, (chat,)).fetchall():
+        def change(connection: Connection) -> None:
+            for (message,) in connection.execute(sql.SHOWN_IN_CHAT, (chat,)).fetchall():
                 _renumber(connection, chat, message, None)
-            connection.execute("DELETE FROM web_files WHERE chat = ?", (chat,))
+            connection.execute(sql.DROP_FILES_OF_CHAT, (chat,))
 
         await self._database.write_and_scrub(change)
 
@@ -116,14 +108,15 @@ class SqliteLog:
             dropped += some
         if dropped:
             await self._database.write_and_scrub(lambda _connection: None)
-        size = "SELECT coalesce(sum(length(data)), 0) FROM web_files"
-        (left,) = await self._database.read(lambda connection: connection.execute(size).fetchone())
+        (left,) = await self._database.read(
+            lambda connection: connection.execute(sql.FILES_SIZE).fetchone()
+        )
         return -(-int(left) // _MB)
 
     async def get(self, chat: str, message: str) -> Entry | None:
         """Return a message that is there."""
 
-        def query(connection: sqlite3.Connection) -> Entry | None:
+        def query(connection: Connection) -> Entry | None:
             entry = _entry(connection, chat, message)
             return entry if entry is not None and entry.shown is not None else None
 
@@ -132,22 +125,19 @@ class SqliteLog:
     async def since(self, chat: str, number: int, limit: int) -> Sequence[Entry]:
         """Return what changed, or the newest messages."""
         if number == 0:
-            newest = await self._select("shown IS NOT NULL ORDER BY place DESC", (chat,), limit)
+            newest = await self._select(sql.NEWEST_ENTRIES, (chat, limit))
             return sorted(newest, key=lambda entry: entry.number)
-        return await self._select("number > ? ORDER BY number", (chat, number), limit)
+        return await self._select(sql.CHANGED_ENTRIES, (chat, number, limit))
 
     async def before(self, chat: str, place: int, limit: int) -> Sequence[Entry]:
         """Return earlier messages."""
-        where = "place < ? AND shown IS NOT NULL ORDER BY place DESC"
-        return (await self._select(where, (chat, place), limit))[::-1]
+        return (await self._select(sql.EARLIER_ENTRIES, (chat, place, limit)))[::-1]
 
     async def file(self, chat: str, file: str) -> File | None:
         """Return a file."""
 
-        def query(connection: sqlite3.Connection) -> File | None:
-            row = connection.execute(
-                "SELECT name, mime, data FROM web_files WHERE chat = ? AND id = ?", (chat, file)
-            ).fetchone()
+        def query(connection: Connection) -> File | None:
+            row = connection.execute(sql.FILE, (chat, file)).fetchone()
             return None if row is None else File(name=row[0], mime=row[1], data=row[2])
 
         return await self._database.read(query)
@@ -155,38 +145,22 @@ class SqliteLog:
     async def file_head(self, chat: str, file: str) -> FileHead | None:
         """Return what a file is."""
 
-        def query(connection: sqlite3.Connection) -> FileHead | None:
-            row = connection.execute(
-                "SELECT name, mime, length(data) FROM web_files WHERE chat = ? AND id = ?",
-                (chat, file),
-            ).fetchone()
+        def query(connection: Connection) -> FileHead | None:
+            row = connection.execute(sql.FILE_HEAD, (chat, file)).fetchone()
             return None if row is None else FileHead(name=row[0], mime=row[1], size=row[2])
 
         return await self._database.read(query)
 
     async def file_piece(self, chat: str, file: str, start: int, length: int) -> bytes | None:
         """Return some bytes of a file."""
+        key = {"chat": chat, "id": file}
+        return await self._database.read(
+            lambda connection: connection.piece("web_files", key, start, length)
+        )
 
-        def query(connection: sqlite3.Connection) -> bytes | None:
-            row = connection.execute(
-                "SELECT rowid FROM web_files WHERE chat = ? AND id = ?", (chat, file)
-            ).fetchone()
-            return None if row is None else bytes_of(connection, "web_files", row[0], start, length)
-
-        return await self._database.read(query)
-
-    async def _select(self, where: str, values: tuple[str | int, ...], limit: int) -> list[Entry]:
-        def query(connection: sqlite3.Connection) -> list[Entry]:
-            sql = f"SELECT {_COLUMNS} FROM web_messages WHERE chat = ? AND {where} LIMIT ?"  # noqa: S608  our own words
-            return [_read(row) for row in connection.execute(sql, (*values, limit))]
-
-        return await self._database.read(query)
-
-    def _forget_oldest(self, connection: sqlite3.Connection, chat: str) -> None:
-        connection.execute(
-            "DELETE FROM web_messages WHERE chat = ? AND place <= (SELECT place FROM web_messages"
-            " WHERE chat = ? ORDER BY place DESC LIMIT 1 OFFSET ?)",
-            (chat, chat, self._keep),
+    async def _select(self, statement: str, values: tuple[str | int, ...]) -> list[Entry]:
+        return await self._database.read(
+            lambda connection: [_read(row) for row in connection.execute(statement, values)]
         )
 
 
@@ -195,34 +169,23 @@ def _read(row: tuple[str, str, int, int, float, str | None]) -> Entry:
     return Entry(chat=row[0], message=row[1], number=row[2], place=row[3], at=row[4], shown=shown)
 
 
-def _entry(connection: sqlite3.Connection, chat: str, message: str) -> Entry | None:
-    row = connection.execute(
-        f"SELECT {_COLUMNS} FROM web_messages WHERE chat = ? AND message = ?",  # noqa: S608  as above
-        (chat, message),
-    ).fetchone()
+def _entry(connection: Connection, chat: str, message: str) -> Entry | None:
+    row = connection.execute(sql.ENTRY, (chat, message)).fetchone()
     return None if row is None else _read(row)
 
 
-def _expire_some(connection: sqlite3.Connection, before: float) -> int:
+def _expire_some(connection: Connection, before: float) -> int:
     """Delete some old messages; of the last change a mark stays, for numbers are never reused."""
-    last = f"SELECT chat, message FROM web_messages WHERE number = {_LAST} AND shown IS NOT NULL"  # noqa: S608  our own words
-    found = connection.execute(f"{last} AND {_OLD}", (before,)).fetchall()
+    found = connection.execute(sql.OLD_LAST_ENTRY, (before,)).fetchall()
     for chat, message in found:
         _remove(connection, chat, message)
-    deleted = connection.execute(
-        "DELETE FROM web_messages WHERE rowid IN (SELECT rowid FROM web_messages"  # noqa: S608  as above
-        f" WHERE number < {_LAST} AND {_OLD} LIMIT ?)",
-        (before, _AT_ONCE),
-    )
+    deleted = connection.execute(sql.DROP_OLD_ENTRIES, (before, _AT_ONCE))
     return len(found) + deleted.rowcount
 
 
-def _drop_some_files(connection: sqlite3.Connection, most: int) -> int:
+def _drop_some_files(connection: Connection, most: int) -> int:
     """Take the files off some of the oldest messages beyond a size; return of how many."""
-    # Every edit stores its files again, so their rows are in the order in which they came.
-    rows = connection.execute(
-        "SELECT chat, message, length(data) FROM web_files ORDER BY rowid DESC"
-    )
+    rows = connection.execute(sql.FILES_NEWEST_FIRST)
     sizes = accumulate(rows, lambda sum_, row: (row[0], row[1], sum_[2] + row[2]))
     beyond = dict.fromkeys((chat, message) for chat, message, size in sizes if size > most)
     oldest = list(beyond)[-_AT_ONCE:]
@@ -231,33 +194,29 @@ def _drop_some_files(connection: sqlite3.Connection, most: int) -> int:
         if entry is not None and entry.shown is not None:
             bare = entry.shown.model_copy(update={"files": ()})
             _renumber(connection, chat, message, bare.model_dump_json())
-        connection.execute("DELETE FROM web_files WHERE chat = ? AND message = ?", (chat, message))
+        connection.execute(sql.DROP_FILES, (chat, message))
     return len(oldest)
 
 
-def _remove(connection: sqlite3.Connection, chat: str, message: str) -> None:
+def _remove(connection: Connection, chat: str, message: str) -> None:
     _renumber(connection, chat, message, None)
-    connection.execute("DELETE FROM web_files WHERE chat = ? AND message = ?", (chat, message))
+    connection.execute(sql.DROP_FILES, (chat, message))
 
 
-def _renumber(connection: sqlite3.Connection, chat: str, message: str, shown: str | None) -> None:
-    connection.execute(
-        f"UPDATE web_messages SET number = ({_NEXT}), shown = ?"  # noqa: S608  as above
-        " WHERE chat = ? AND message = ? AND shown IS NOT NULL",
-        (shown, chat, message),
-    )
+def _renumber(connection: Connection, chat: str, message: str, shown: str | None) -> None:
+    connection.execute(sql.CHANGE_ENTRY, (shown, chat, message))
 
 
 def _put_files(
-    connection: sqlite3.Connection,
+    connection: Connection,
     chat: str,
     message: str,
     shown: ShownMessage,
     files: Sequence[File],
 ) -> None:
-    connection.execute("DELETE FROM web_files WHERE chat = ? AND message = ?", (chat, message))
+    connection.execute(sql.DROP_FILES, (chat, message))
     connection.executemany(
-        "INSERT OR REPLACE INTO web_files VALUES (?, ?, ?, ?, ?, ?)",
+        sql.PUT_FILE,
         [
             (chat, message, named.id, file.name, file.mime, file.data)
             for named, file in zip(shown.files, files, strict=True)

@@ -1,6 +1,5 @@
 """Notes of messages that do not show yet what they must come to show, so that no restart forgets them."""
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,14 +8,10 @@ from pydantic import TypeAdapter
 from bot.chat.api.answers import Task
 from bot.chat.api.base import MessageRef
 from bot.chat.api.content import Body
-from queueing.store import Database
+from bot.chat.records import sql
+from queueing.store import Connection, Database
 
 _BODY: TypeAdapter[Body] = TypeAdapter(Body)
-_COLUMNS = "id, platform, chat, message, request, language, task, outcome, runs, since"
-_INSERT = f"""
-INSERT INTO owed (platform, chat, message, request, language, task, since)
-VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}
-"""  # noqa: S608  our own words
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,55 +53,46 @@ class Debts:
         return await self._insert((ref.platform, ref.chat, ref.message, None, language, None, now))
 
     async def _insert(self, values: Sequence[str | float | None]) -> Debt:
-        def change(connection: sqlite3.Connection) -> Debt:
-            row = connection.execute(
-                _INSERT,
-                values,
-            ).fetchone()
-            return _debt(row)
+        def change(connection: Connection) -> Debt:
+            return _debt(connection.execute(sql.ADD_DEBT, values).fetchone())
 
         return await self._database.write(change)
 
     async def shown(self, debt: Debt, ref: MessageRef) -> Debt:
         """Note the message that shows that the task is under way."""
-        return await self._update(debt, "chat = ?, message = ?", (ref.chat, ref.message))
+        return await self._update(debt, sql.DEBT_SHOWN, (ref.chat, ref.message))
 
     async def begun(self, debt: Debt) -> Debt:
         """Count that the task is begun."""
-        return await self._update(debt, "runs = runs + 1", ())
+        return await self._update(debt, sql.DEBT_BEGUN, ())
 
     async def done(self, debt: Debt, outcome: Body) -> Debt:
         """Note what came of the task."""
-        return await self._update(debt, "outcome = ?", (_BODY.dump_json(outcome).decode(),))
+        return await self._update(debt, sql.DEBT_DONE, (_BODY.dump_json(outcome).decode(),))
 
     async def moved(self, debt: Debt, chat: str) -> Debt:
         """Follow a chat to its new notation, where its messages have other names."""
-        return await self._update(debt, "chat = ?, message = NULL, request = NULL", (chat,))
+        return await self._update(debt, sql.DEBT_MOVED, (chat,))
 
-    async def _update(self, debt: Debt, change: str, values: Sequence[str]) -> Debt:
-        def write(connection: sqlite3.Connection) -> Debt:
-            row = connection.execute(
-                f"UPDATE owed SET {change} WHERE id = ? RETURNING {_COLUMNS}",  # noqa: S608  our own words
-                (*values, debt.id),
-            ).fetchone()
-            return _debt(row)
+    async def _update(self, debt: Debt, statement: str, values: Sequence[str]) -> Debt:
+        def change(connection: Connection) -> Debt:
+            return _debt(connection.execute(statement, (*values, debt.id)).fetchone())
 
-        return await self._database.write(write)
+        return await self._database.write(change)
 
     async def settle(self, debt: Debt) -> None:
         """Forget a debt: its message is true, or was given up."""
 
-        def change(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM owed WHERE id = ?", (debt.id,))
+        def change(connection: Connection) -> None:
+            connection.execute(sql.SETTLE_DEBT, (debt.id,))
 
         await self._database.write(change)
 
     async def all(self) -> Sequence[Debt]:
         """Return all debts, the oldest first."""
 
-        def query(connection: sqlite3.Connection) -> Sequence[Debt]:
-            rows = connection.execute(f"SELECT {_COLUMNS} FROM owed ORDER BY id")  # noqa: S608  our own words
-            return [_debt(row) for row in rows]
+        def query(connection: Connection) -> Sequence[Debt]:
+            return [_debt(row) for row in connection.execute(sql.DEBTS)]
 
         return await self._database.read(query)
 

@@ -1,0 +1,28 @@
+"""How often the links to a job's files were ended, in the database."""
+
+from bot.chat.records import sql
+from queueing.store import Connection, Database
+
+
+class LinkEnds:
+    """Counts them; every end is durable when it returns. Raises `StoreError`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def end(self, job_id: int) -> None:
+        """Count one more end of a job's links."""
+
+        def change(connection: Connection) -> None:
+            connection.execute(sql.END_LINKS, (job_id,))
+
+        await self._database.write(change)
+
+    async def of(self, job_id: int) -> int:
+        """Return how often a job's links were ended."""
+
+        def query(connection: Connection) -> int:
+            row = connection.execute(sql.LINK_ENDS, (job_id,)).fetchone()
+            return 0 if row is None else int(row[0])
+
+        return await self._database.read(query)

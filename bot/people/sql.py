@@ -1,0 +1,44 @@
+"""The SQL of people, the audit log and the web chat's invitations, by name.
+
+In the dialect that SQLite and PostgreSQL share; "user" is a reserved word there.
+"""
+
+# ruff: noqa: S608 - every name put into these texts is our own; values are always parameters
+
+PERSON_COLUMNS = (
+    '"user", language, image_model, ask_model, size, style, lane, max_open, per_hour, banned_at,'
+    " banned_until, ban_reason, ask_model_at"
+)
+_SETTINGS = PERSON_COLUMNS.split(", ")[1:]
+
+# ---------------------------------------------------------------- people
+
+PERSON = f'SELECT {PERSON_COLUMNS} FROM people WHERE "user" = ?'
+PUT_PERSON = (
+    f"INSERT INTO people ({PERSON_COLUMNS}) VALUES (?{', ?' * len(_SETTINGS)})"
+    ' ON CONFLICT ("user") DO UPDATE SET '
+    + ", ".join(f"{column} = excluded.{column}" for column in _SETTINGS)
+)
+DELETE_PERSON = 'DELETE FROM people WHERE "user" = ?'
+
+# ---------------------------------------------------------------- quotas
+
+SPEND = 'INSERT INTO spent (job_id, "user", at) VALUES (?, ?, ?) ON CONFLICT (job_id) DO NOTHING'
+DELETE_SPENT_BEFORE = "DELETE FROM spent WHERE at < ?"
+GIVE_BACK = "DELETE FROM spent WHERE job_id = ?"
+SPENT_BETWEEN = 'SELECT at FROM spent WHERE "user" = ? AND at BETWEEN ? AND ? ORDER BY at'
+
+# ---------------------------------------------------------------- the audit log
+
+ADD_ACT = "INSERT INTO audit (at, actor, action, subject, detail) VALUES (?, ?, ?, ?, ?)"
+NEWEST_ACTS = "SELECT at, actor, action, subject, detail FROM audit ORDER BY id DESC LIMIT ?"
+
+# ---------------------------------------------------------------- invitations
+
+INVITED = "SELECT digest, id, name FROM web_people WHERE digest IS NOT NULL"
+WEB_IDS = "SELECT id FROM web_people"
+INVITE = (
+    "INSERT INTO web_people (id, name, digest, invited_at) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (id) DO UPDATE SET digest = excluded.digest"
+)
+UNINVITE = "UPDATE web_people SET digest = NULL WHERE id = ?"

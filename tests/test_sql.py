@@ -1,0 +1,172 @@
+"""The SQL of the application: named in one place each, in the dialect that SQLite and PostgreSQL share."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from bot.chat.records.message_records import MIGRATIONS
+from queueing.store import Connection, open_database
+from tests.test_house import MODULES, ROOT
+
+ENGINES = tuple(
+    f"queueing/store/{name}.py"
+    for name in ("database", "ownership", "pieces", "schema", "upkeep", "worker")
+)
+"""What belongs to one engine may use its words."""
+
+NAMES = ("sql.py", "queries.py")
+SQL = re.compile(
+    r"\s*(SELECT\b|INSERT\b|UPDATE \w+ SET|DELETE FROM|REPLACE INTO|WITH \w+ AS|CREATE (TABLE|\w* ?INDEX"
+    r"|TRIGGER|VIEW)|DROP TABLE|ALTER TABLE|PRAGMA\b|BEGIN\b|COMMIT\b|ROLLBACK\b|SAVEPOINT\b)"
+)
+FORBIDDEN = {
+    r"\bINSERT OR\b|\bREPLACE INTO\b": "ON CONFLICT (…) DO …",
+    r"\bINSERT INTO \w+ (VALUES|SELECT)": "the columns by name: their order is each engine's own",
+    r"\browid\b|\b_rowid_\b|\bAUTOINCREMENT\b|\bsqlite_\w+": "a key of the table",
+    r"\bjson_\w+|->": "plain columns, or an engine's own statement",
+    r"\b(strftime|datetime|date|time|julianday|unixepoch)\(": "UNIX seconds as a parameter",
+    r"\b(ifnull|group_concat|total|printf|instr|hex|typeof|changes)\(": "a function that both have",
+    r"\b(last_insert_rowid|total_changes)\b": "RETURNING",
+    r"\b(max|min)\([^()]*,": "CASE: there max of several is greatest",
+    r"\b(GLOB|LIKE|COLLATE|REGEXP|MATCH)\b": "= or a comparison: letters compare differently",
+    r"\bINDEXED\b|\bPRAGMA\b|\bSTRICT\b|\bWITHOUT ROWID\b|\bIMMEDIATE\b": "the engine's folder",
+    r"\bLIMIT -1\b": "no limit",
+    r"==|\bIS (?!NULL\b|NOT NULL\b|NOT DISTINCT\b|DISTINCT\b)": "= or IS NOT DISTINCT FROM",
+    r"(?<![\".])\buser\b(?!\")": 'quotes: user alone is whoever is connected ("user")',
+    r"\"(?!user\")\w+\"(?!\w)": "single quotes around a text",
+    r"\bNOT (?!NULL\b|EXISTS\b|IN\b|BETWEEN\b|DISTINCT\b)\w": "= 0: a number is no truth there",
+    r"\b(WHERE|AND|OR|WHEN) (?!NOT\b)[a-z_.]+( AND\b| OR\b| THEN\b| ORDER\b| LIMIT\b|$)": "= 1",
+    r"DO UPDATE SET\b.*(=|THEN|ELSE|\() (?!CASE\b)[a-z_]+\b(?!\.)": "the table's name before the column",
+    r"\$\d|%s|(?<!:):\w": "? for a value",
+}
+
+
+def strings(file: Path) -> Iterator[str]:
+    """Yield the texts of a module but its docstrings; of a text with names in it, its beginning."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def is_engine(file: Path) -> bool:
+    return str(file.relative_to(ROOT)).startswith(ENGINES)
+
+
+def named(module: ModuleType) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) of the statements a module names."""
+    for name, value in vars(module).items():
+        if isinstance(value, str):
+            texts = [value]
+        elif isinstance(value, Mapping):
+            texts = [each for each in value.values() if isinstance(each, str)]
+        else:
+            texts = (
+                [each for each in value if isinstance(each, str)]
+                if isinstance(value, tuple)
+                else []
+            )
+        for number, text in enumerate(texts):
+            if SQL.match(text) and not name.startswith("__"):
+                yield f"{module.__name__}.{name}[{number}]", text
+
+
+def modules() -> Iterator[ModuleType]:
+    for file in MODULES:
+        if file.name in NAMES and not is_engine(file):
+            yield import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+
+
+STATEMENTS = dict(statement for module in modules() for statement in named(module))
+
+
+def faults(text: str) -> list[str]:
+    """Return what to write instead of the words that one engine alone would understand."""
+    plain = " ".join(re.sub(r"'[^']*'", "''", text).split())
+    found = [instead for pattern, instead in FORBIDDEN.items() if re.search(pattern, plain)]
+    return found + ["a name after a query in FROM"] * (not _subqueries_have_names(plain))
+
+
+def _subqueries_have_names(text: str) -> bool:
+    for begin in re.finditer(r"\b(?:FROM|JOIN) \(", text):
+        depth, at = 1, begin.end()
+        while depth and at < len(text):
+            depth += {"(": 1, ")": -1}.get(text[at], 0)
+            at += 1
+        if not re.match(r" AS \w+", text[at:]):
+            return False
+    return True
+
+
+def test_sql_stands_where_it_is_named() -> None:
+    """A statement in a closure is read by nobody who brings a second engine."""
+    elsewhere = {
+        str(file.relative_to(ROOT)): found
+        for file in MODULES
+        if file.name not in NAMES and not is_engine(file)
+        if (found := [text for text in strings(file) if SQL.match(text)])
+    }
+    assert elsewhere == {}
+
+
+def test_statements_are_in_the_shared_dialect() -> None:
+    """The other engine would refuse them, or answer something else without a word."""
+    assert {name: found for name, text in STATEMENTS.items() if (found := faults(text))} == {}
+
+
+async def test_every_statement_fits_the_schema(tmp_path: Path) -> None:
+    """A misspelt column would fail when somebody first needs it."""
+    database = await open_database(f"sqlite:///{tmp_path}/usher.db", migrations=(MIGRATIONS,))
+
+    def explain(connection: Connection) -> dict[str, int]:
+        return {
+            name: len(connection.execute(f"EXPLAIN {text}", (None,) * text.count("?")).fetchall())
+            for name, text in STATEMENTS.items()
+        }
+
+    try:
+        assert all((await database.read(explain)).values())
+    finally:
+        await database.aclose()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT OR REPLACE INTO notes (name) VALUES (?)",
+        "INSERT INTO notes VALUES (?, ?)",
+        "SELECT rowid FROM notes",
+        "SELECT json_extract(value, '$.a') FROM notes",
+        "SELECT max(tries, 1) FROM unreachable",
+        "SELECT user FROM people",
+        "SELECT 1 FROM unreachable WHERE NOT given_up",
+        "SELECT 1 FROM unreachable WHERE given_up AND tries > 1",
+        "SELECT 1 FROM jobs WHERE owner IS ?",
+        'SELECT 1 FROM jobs WHERE owner = "ada"',
+        "SELECT a FROM (SELECT id AS a FROM jobs)",
+        "SELECT id FROM jobs INDEXED BY jobs_open",
+        "INSERT INTO t (a) VALUES (?) ON CONFLICT (a) DO UPDATE SET n = n + 1",
+        "SELECT 1 FROM jobs WHERE owner LIKE ?",
+        "SELECT id FROM jobs WHERE owner = :owner",
+    ],
+)
+def test_what_one_engine_alone_understands_is_found(text: str) -> None:
+    """A pattern that matches nothing protects nothing."""
+    assert faults(text)
+
+
+def test_statements_are_found() -> None:
+    """Without any, nothing above could fail."""
+    assert len(STATEMENTS) > 80
