@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from bot.chat.api.chat_settings import ChatSettings
-from bot.chat.commands.parse import size
 from bot.config.values import Section
+from bot.requests.sizes import size
 from bot.requests.styles import PLACE, Style
 
 _OPTIONS = ("steps", "count", "guidance", "strength", "lora")

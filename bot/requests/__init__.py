@@ -1,1 +1,1 @@
-"""From a person's wish to the plain values of a job."""
+"""From a person's wish to an accepted job or a refusal; knows neither chats nor HTTP."""

@@ -17,7 +17,7 @@ from backends.common.memory import NvmlProbe
 from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.chat_settings import ChatSettingsTable
-from bot.chat.commands.context import Context, Defaults
+from bot.chat.commands.context import Context
 from bot.chat.commands.registry import COMMANDS, work
 from bot.chat.delivery.links import Links
 from bot.chat.delivery.originals import OriginalHints
@@ -30,6 +30,8 @@ from bot.people.audit_log import AuditLog
 from bot.people.invites import Invites
 from bot.people.received import Received
 from bot.people.users import People
+from bot.requests.admission import AdmissionService
+from bot.requests.model_choice import Defaults
 from bot.runtime.background import discover, keep_all_up, tidy
 from bot.runtime.enhancer import Enhancer
 from bot.runtime.overview import overview
@@ -244,24 +246,33 @@ class App:
         )
 
     def _context(self, queue: JobQueue, books: _Books, rooms: ChatSettingsTable) -> Context:
-        defaults = self._config.defaults
         return Context(
             queue=queue,
+            admission=self._admission(queue, books),
             records=books.records,
             people=books.people,
             audit=books.audit,
             access=self._access,
             clock=self._clock,
-            defaults=Defaults(image=defaults.image, ask=defaults.ask),
             commands=COMMANDS,
             rooms=rooms,
-            styles={name: style.style() for name, style in self._config.styles.items()},
             chat_logs={"web": books.chat_log},
             invites=books.invites,
             naming=self._config.chats.naming(),
-            received=Received(self._config.limits.files_per_hour_mb, self._clock),
             idle_s=self._config.conversation.idle,
             links=books.links,
+        )
+
+    def _admission(self, queue: JobQueue, books: _Books) -> AdmissionService:
+        defaults = self._config.defaults
+        return AdmissionService(
+            queue=queue,
+            people=books.people,
+            access=self._access,
+            received=Received(self._config.limits.files_per_hour_mb, self._clock),
+            clock=self._clock,
+            styles={name: style.style() for name, style in self._config.styles.items()},
+            defaults=Defaults(image=defaults.image, ask=defaults.ask),
         )
 
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.origin import Origin
 from bot.requests.enhancement import OWNER, improved, question
+from bot.requests.unwanted import said_in, unwanted_word
 from queueing.core.errors import Refused, StoreError
 from queueing.core.events import Event, Forgotten, JobChanged
 from queueing.core.jobs import Job, JobState
@@ -124,8 +125,8 @@ class Enhancer:
             origin = Origin.model_validate_json(picture.reply_to)
         except ValidationError:
             return better
-        unwanted = self._rooms.of(origin.platform, origin.places).unwanted([better.prompt])
-        return better if unwanted is None else picture.request
+        words = self._rooms.of(origin.platform, origin.places).words
+        return better if unwanted_word(words, said_in(better)) is None else picture.request
 
     async def _ended(self, picture: Job, asked: Job) -> None:
         """Return when the question or the picture has ended, or the hold is over."""

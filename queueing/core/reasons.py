@@ -9,6 +9,8 @@ from datetime import datetime
 
 from queueing.core.world import Blocked, Reason
 
+_OPEN_ENDED = frozenset({Blocked.PAUSED, Blocked.OFFLINE, Blocked.NO_ROOM, Blocked.PINNED})
+
 Words = tuple[str | float, ...]
 """A sentence in pieces: text, and moments (UNIX seconds) where it names one."""
 
@@ -21,6 +23,11 @@ def words(reason: Reason) -> Words:
 def sentence(reason: Reason) -> str:
     """Return the sentence for the log, with its moments in this machine's time."""
     return "".join(_clock(p) if isinstance(p, float) else p for p in words(reason))
+
+
+def is_open_ended(reason: Reason | None) -> bool:
+    """Return whether how long a job waits is up to people, so that no moment would be honest."""
+    return reason is not None and reason.why in _OPEN_ENDED
 
 
 def _clock(moment: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.chat_settings import ChatSettingsTable
-from bot.chat.commands.context import Context, Defaults
+from bot.chat.commands.context import Context
 from bot.chat.commands.registry import COMMANDS, work
 from bot.chat.delivery.presenter import Presenter
 from bot.chat.dispatch.dispatcher import Dispatcher
@@ -21,6 +21,7 @@ from bot.people.audit_log import AuditLog
 from bot.people.naming import IdForm, NameForms
 from bot.people.received import Received
 from bot.people.users import People
+from bot.requests.admission import AdmissionService
 from bot.requests.styles import Style
 from bot.runtime.enhancer import Enhancer
 from queueing.core.ports import Clock
@@ -69,20 +70,26 @@ async def bot(
     database = await open_database(installation.url, migrations=(MIGRATIONS,), inline=True)
     records, people = MessageRecords(database), People(database)
     async with installation.queue(SqliteStore(database)) as queue:
+        access = Access(admins, limits or PersonLimits())
         context = Context(
             queue=queue,
+            admission=AdmissionService(
+                queue=queue,
+                people=people,
+                access=access,
+                received=Received(files_per_hour_mb, clock),
+                clock=clock,
+                styles=styles or {},
+            ),
             records=records,
             people=people,
             audit=AuditLog(database),
-            access=Access(admins, limits or PersonLimits()),
+            access=access,
             clock=clock,
-            defaults=Defaults(),
             commands=COMMANDS,
             chat_logs=chat_logs or {},
             rooms=rooms or ChatSettingsTable(),
             naming={**ChatsConfig.naming(), "fake": PEOPLE},
-            received=Received(files_per_hour_mb, clock),
-            styles=styles or {},
         )
         presenter = Presenter(
             queue=queue,

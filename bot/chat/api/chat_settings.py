@@ -3,8 +3,6 @@
 Decides, never stores; knows no platform.
 """
 
-import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,15 +18,6 @@ class ChatSettings:
     system: str = ""
     words: tuple[str, ...] = ()
     spoiler: bool = False
-
-    def unwanted(self, texts: Iterable[str | None]) -> str | None:
-        """Return the first of the room's words that stands in one of the texts, or None.
-
-        Whole words are compared, whatever their case or the width of their letters.
-        """
-        said = " ".join(_plain(text) for text in texts if text)
-        padded = f" {said} "
-        return next((word for word in self.words if f" {_plain(word)} " in padded), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,10 +44,3 @@ def places_of(chat: str, within: Sequence[str]) -> tuple[str, ...]:
     of; `within` has these with the widest first.
     """
     return tuple(dict.fromkeys((chat, chat.partition("/")[0], *reversed(within))))
-
-
-def _plain(text: str) -> str:
-    """Return a text's words, comparable and one blank apart; signs nobody sees part no word."""
-    seen = "".join(char for char in text if unicodedata.category(char) != "Cf")
-    folded = unicodedata.normalize("NFKC", seen).casefold()
-    return " ".join(re.findall(r"\w+", folded))

@@ -3,11 +3,15 @@
 from bot.chat.api.answers import Answer, Placed
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.table import Command, Param, ParamKind, Topic
-from bot.chat.commands import place, talks
-from bot.chat.commands.context import Call, CallRefused, Context, bounded, usual_model
-from bot.requests.conversation import PICTURES, Talk, continued, room_chars
+from bot.chat.commands import talks
+from bot.chat.commands.attachments import pictures, words
+from bot.chat.commands.context import Call, Context
+from bot.chat.commands.submitting import asking, placed
+from bot.requests.admission import NewQuestion
+from bot.requests.conversation import PICTURES, Talk
+from bot.requests.drawing import require_text
 from queueing.core.jobs import Job
-from queueing.core.requests import Capability, Chat, ChatMessage, File
+from queueing.core.requests import Capability, ChatMessage, File
 
 QUESTION_LIMIT = 20_000
 TEXTS = 10
@@ -41,9 +45,9 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    question = bounded(call.text("prompt"), QUESTION_LIMIT)
-    files = await place.pictures(call)
-    read = await place.words(call, QUESTION_LIMIT)
+    question = require_text(call.text("prompt"), QUESTION_LIMIT)
+    files = await pictures(call)
+    read = await words(call, QUESTION_LIMIT)
     earlier = await talks.earlier_job(context, call)
     goes_on = earlier is not None and call.invocation.replied_to is not None
     subject = call.text("about") or ("" if goes_on else talks.quoted_in(call))
@@ -59,45 +63,25 @@ def about(subject: str, question: str) -> str:
 
 def asked(question: str, files: tuple[File, ...], *, name: str | None = None) -> Talk:
     """Return a question with all its pictures; `name` is who asks, where the model is to know."""
-    pictures = tuple(range(len(files)))
-    turn = ChatMessage(role="user", text=question, pictures=pictures, name=name)
+    shown = tuple(range(len(files)))
+    turn = ChatMessage(role="user", text=question, pictures=shown, name=name)
     return Talk(turns=(turn,), files=files)
 
 
 async def ask(
-    context: Context, call: Call, named: str | None, question: Talk, earlier: Job | None = None
+    context: Context, call: Call, named: str | None, talk: Talk, earlier: Job | None = None
 ) -> Placed:
-    """Accept a question that goes on with an earlier one. Raises `Refused` or `CallRefused`."""
-    model = named or _model(context, call, question, earlier)
-    spec = context.catalog.find(model)
-    talk = continued(
-        await talks.talk_of(context, earlier),
-        question,
-        system=context.rooms.of(call.invocation.platform, call.invocation.places).system,
-        room=room_chars(spec),
-        sees=spec is not None and Capability.VISION in spec.capabilities,
+    """Accept a question that goes on with an earlier one. Raises `Declined`."""
+    needs = Capability.VISION if talk.files else Capability.TEXT_TO_TEXT
+    invocation = call.invocation
+    question = NewQuestion(
+        talk=talk,
+        model=named,
+        earlier=earlier,
+        replies=invocation.replied_to is not None,
+        system=context.rooms.of(invocation.platform, invocation.places).system,
     )
-    request = Chat(messages=talk.turns)
-    job = await place.place(context, call, model, request, talk.files, earlier=earlier)
-    return Placed(job=job)
-
-
-def _model(context: Context, call: Call, question: Talk, earlier: Job | None) -> str:
-    """Return the model a conversation goes on with, or else the person's usual one.
-
-    Pictures need a model that sees; a usual model chosen since then comes first. Raises
-    `CallRefused`.
-    """
-    able = Capability.VISION if question.files else Capability.TEXT_TO_TEXT
-    names = context.catalog.able(able)
-    if question.files and not names:
-        raise CallRefused("refused.cannot_see")
-    if earlier is not None and (spec := context.catalog.find(earlier.model)) is not None:
-        replies = call.invocation.replied_to is not None
-        chosen_since = earlier.queued_at <= (call.person.ask_model_at or 0.0)
-        if spec.name in names and (replies or not chosen_since):
-            return spec.name
-    return usual_model(context, call.person, able)
+    return placed(await context.admission.ask(await asking(context, call, needs), question))
 
 
 def _quoted(text: str) -> str:

@@ -6,7 +6,8 @@ A form cannot take files along, so what hangs on the message is looked at withou
 from bot.chat.api.answers import Answer, Asked
 from bot.chat.api.content import Content, Form, FormField
 from bot.chat.api.table import Command
-from bot.chat.commands import ask, place
+from bot.chat.commands import ask
+from bot.chat.commands.attachments import pictures, words
 from bot.chat.commands.context import Call, CallRefused, Context
 from bot.chat.commands.edit import FORM_TEXT_MOST
 from bot.chat.commands.talks import quoted_in
@@ -45,8 +46,8 @@ async def handle(context: Context, call: Call) -> Answer:
 
 async def _at_once(context: Context, call: Call) -> Answer:
     """Say what the message's files and words are about."""
-    files = await place.pictures(call)
-    said = await place.words(call, ask.QUESTION_LIMIT)
+    files = await pictures(call)
+    said = await words(call, ask.QUESTION_LIMIT)
     about = "\n\n".join(each for each in (said, quoted_in(call)) if each)
     key = "ask_about.question" if about else "describe.question"
     question = ask.about(about, word(call.language, key))

@@ -11,7 +11,7 @@ from bot.chat.api.base import Invocation
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.content import Body, Button, Content
 from bot.chat.api.table import Command
-from bot.chat.commands.parse import Args, BadCall
+from bot.chat.commands.parse import Args
 from bot.chat.delivery.links import Links
 from bot.chat.records.chat_log import ChatLog
 from bot.chat.records.message_records import MessageRecords
@@ -20,23 +20,13 @@ from bot.people.access import Access
 from bot.people.audit_log import Act, AuditLog
 from bot.people.invites import Invites
 from bot.people.naming import NameForms
-from bot.people.received import Received
 from bot.people.users import People, Person
+from bot.requests.admission import AdmissionService
 from bot.requests.conversation import IDLE_S
-from bot.requests.styles import Style
 from queueing.core.catalog import Catalog
 from queueing.core.near import near
 from queueing.core.ports import Clock
-from queueing.core.requests import Capability
 from queueing.service.jobqueue import JobQueue
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Defaults:
-    """The usual model for each capability, by name; None takes the first able one."""
-
-    image: str | None = None
-    ask: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,21 +40,19 @@ class Context:
     """
 
     queue: JobQueue
+    admission: AdmissionService
     records: MessageRecords
     people: People
     audit: AuditLog
     access: Access
     clock: Clock
-    defaults: Defaults
     commands: Sequence[Command]
     chat_logs: Mapping[str, ChatLog] = field(default_factory=dict)
     rooms: ChatSettingsTable = field(default_factory=ChatSettingsTable)
-    styles: Mapping[str, Style] = field(default_factory=dict)
     invites: Invites | None = None
     naming: Mapping[str, NameForms] = field(default_factory=dict)
     idle_s: float = IDLE_S
     links: Links | None = None
-    received: Received | None = None
 
     @property
     def catalog(self) -> Catalog:
@@ -121,20 +109,6 @@ def reply(body: Body, *, private: bool = True, buttons: Sequence[Button] = ()) -
     return Reply(content=Content(body=body, buttons=rows), private=private)
 
 
-def usual_model(context: Context, person: Person, capability: Capability) -> str:
-    """Return the model taken when a call names none: the person's own, ours, the first able.
-
-    Raises `CallRefused` when there is none.
-    """
-    able = context.catalog.able(capability)
-    if not able:
-        raise CallRefused("refused.no_model")
-    is_picture = capability in {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}
-    own = person.image_model if is_picture else person.ask_model
-    usual = context.defaults.image if is_picture else context.defaults.ask
-    return next((str(name) for name in (own, usual) if name in able), able[0])
-
-
 def unknown_command(name: str, known: Sequence[str], language: str) -> CallRefused:
     """Return the refusal of a command there is none of, with the one that was perhaps meant."""
     close = near(name, known)
@@ -160,12 +134,3 @@ async def audited(
     await context.audit.write(
         Act(at=now, actor=actor, action=action, subject=subject, detail=detail)
     )
-
-
-def bounded(text: str | None, limit: int) -> str:
-    """Return a text that is neither empty nor longer than `limit`. Raises `BadCall`."""
-    if not text:
-        raise BadCall("problem.empty")
-    if len(text) > limit:
-        raise BadCall("problem.too_long", length=len(text), limit=limit)
-    return text

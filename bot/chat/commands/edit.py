@@ -3,14 +3,15 @@
 Without a new text it answers with a form that holds the old values.
 """
 
-from bot.chat.api.answers import Answer, Asked, Placed
+from bot.chat.api.answers import Answer, Asked
 from bot.chat.api.content import Content, Form, FormField
 from bot.chat.api.table import Command, Param, ParamKind, Topic
-from bot.chat.commands import drawing, place
-from bot.chat.commands.context import Call, CallRefused, Context, bounded
-from bot.chat.commands.drawing import OPTIONS, PROMPT_LIMIT
+from bot.chat.commands.context import Call, CallRefused, Context
+from bot.chat.commands.image import OPTIONS, options_of
 from bot.chat.commands.jobs import past_job
+from bot.chat.commands.submitting import repeated
 from bot.chat.texts import word
+from bot.requests.drawing import PROMPT_LIMIT, changed, new_seed, require_taken, require_text
 from bot.requests.images import dimensions
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat, ChatMessage, TextToImage
@@ -35,30 +36,27 @@ async def handle(context: Context, call: Call) -> Answer:
     if call.args.keys() <= {"id"} and not call.invocation.form:
         return await _ask(context, call, job)
     if isinstance(job.request, Chat):
-        return await _ask_again(context, call, job, job.request)
-    return await _draw_again(context, call, job, job.request)
+        return await repeated(context, call, job, _asked_anew(call, job.request))
+    return await repeated(context, call, job, _drawn_anew(context, call, job, job.request))
 
 
-async def _ask_again(context: Context, call: Call, job: Job, request: Chat) -> Placed:
-    question = bounded(call.text("prompt"), FORM_TEXT_MOST)
+def _asked_anew(call: Call, request: Chat) -> Chat:
+    question = require_text(call.text("prompt"), FORM_TEXT_MOST)
     *before, last = request.messages
     asked = ChatMessage(role=last.role, text=question, pictures=last.pictures)
-    request = request.model_copy(update={"messages": (*before, asked)})
-    files = await context.queue.inputs(job)
-    placed = await place.place(context, call, job.model, request, files, earlier=job)
-    return Placed(job=placed)
+    return request.model_copy(update={"messages": (*before, asked)})
 
 
-async def _draw_again(context: Context, call: Call, job: Job, request: TextToImage) -> Placed:
-    drawing.refuse_unsupported(call, job.model, context.queue.options(job.model))
+def _drawn_anew(context: Context, call: Call, job: Job, request: TextToImage) -> TextToImage:
+    options = options_of(call)
+    require_taken(options, job.model, context.queue.options(job.model))
     if call.invocation.form:
         shown = {field.name for field in _fields(context, call, job, None)}
         request = _emptied(request, frozenset(shown - call.args.keys()))
     if (text := call.text("prompt")) is not None:
-        prompt = bounded(text, PROMPT_LIMIT)
+        prompt = require_text(text, PROMPT_LIMIT)
         request = request.model_copy(update={"prompt": prompt, "original": None})
-    request = drawing.changed(request, call)
-    return await drawing.draw(context, call, job.model, request, await context.queue.inputs(job))
+    return changed(request, options)
 
 
 def _emptied(request: TextToImage, fields: frozenset[str]) -> TextToImage:
@@ -67,7 +65,7 @@ def _emptied(request: TextToImage, fields: frozenset[str]) -> TextToImage:
     if "size" in fields:
         changes |= {"width": None, "height": None}
     if "seed" in fields:
-        changes["seed"] = drawing.new_seed()
+        changes["seed"] = new_seed()
     return request.model_copy(update=changes)
 
 

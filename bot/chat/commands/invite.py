@@ -2,7 +2,8 @@
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.table import Command, Param, ParamKind
-from bot.chat.commands.context import Call, CallRefused, Context, audited, bounded, reply
+from bot.chat.commands.context import Call, CallRefused, Context, audited, reply
+from bot.requests.drawing import require_text
 
 _NAME_MOST = 40
 
@@ -23,7 +24,7 @@ async def handle(context: Context, call: Call) -> Answer:
         return reply(call.say("invite.list", names=names) if people else call.say("invite.none"))
     if call.invocation.group:  # not every platform can answer there in private
         raise CallRefused("refused.invite_in_group")
-    name = " ".join(bounded(call.text("name"), _NAME_MOST).split())
+    name = " ".join(require_text(call.text("name"), _NAME_MOST).split())
     invitation = await context.invites.invite(name, context.clock.now())
     await audited(context, call, "invite", f"web:{invitation.person.id}", name)
     key = "invite.renewed" if invitation.renewed else "invite.done"

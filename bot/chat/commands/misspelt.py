@@ -10,15 +10,15 @@ from bot.chat.commands.context import Call, Context
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, TextToImage
 
+_OF_TEXT = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
 _LOOKED_AT = 20  # of the person's latest jobs
 
 
-async def near_model(context: Context, call: Call, request: TextToImage | Chat) -> NearModel | None:
+async def near_model(context: Context, call: Call, needs: Capability) -> NearModel | None:
     """Return the model that the first typed word nearly names, or None where nothing needs saying."""
     text = _prompt(context, call)
     word = text.split(maxsplit=1)[0] if text else ""
-    drawn = isinstance(request, TextToImage)
-    able = Capability.TEXT_TO_IMAGE if drawn else Capability.TEXT_TO_TEXT
+    able = Capability.TEXT_TO_TEXT if needs in _OF_TEXT else Capability.TEXT_TO_IMAGE
     meant = context.catalog.misspelt(word, able)
     if meant is None or await _used_before(context, call.invocation.user, word):
         return None

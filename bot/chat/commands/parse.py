@@ -9,22 +9,18 @@ import re
 from collections.abc import Callable, Mapping
 
 from bot.chat.api.table import Command, Param, ParamKind
+from bot.requests.sizes import size
 from queueing.core.near import near
 
 Value = str | int | float | bool
 Args = Mapping[str, Value]
 
-SIDE_LEAST, SIDE_MOST, SIDE_STEP = 64, 4096, 64
-_MEGAPIXEL = 1024 * 1024
-SHAPES = {"square": "1:1", "portrait": "2:3", "landscape": "3:2", "wide": "16:9", "tall": "9:16"}
 
 # Phones turn two hyphens into a dash, so "—size" means "--size".
 _OPTION = re.compile(r"(?:^|(?<=\s))(?:--|—|–)([A-Za-z][\w-]*)(?:=|\s+|$)", re.UNICODE)
 _QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(\S+)")
 _JOB = re.compile(r"#?([0-9]{1,15})")
 _PERSON = re.compile(r"<@!?\d+>|\d+|[a-z]+:\S+")
-_SIZE = re.compile(r"(\d{1,5})\s*[xX×*]\s*(\d{1,5})")
-_ASPECT = re.compile(r"(\d{1,3}):(\d{1,3})")
 
 # Controls would break other people's displays; the bidirectional overrides and isolates can turn
 # the words of our own messages around. Marks that languages need (U+200E, U+200F, joiners) stay.
@@ -107,25 +103,6 @@ def options(command: Command) -> tuple[Param, ...]:
     )
 
 
-def size(text: str) -> tuple[int, int] | None:
-    """Return (width, height) of "768x1024", or of "3:2" or "portrait" at one megapixel.
-
-    Sides of an aspect are multiples of 64. None where the text is nothing of that, or out of range.
-    """
-    text = SHAPES.get(text.strip().lower(), text)
-    if exact := _SIZE.fullmatch(text.strip()):
-        sides = int(exact[1]), int(exact[2])
-    elif aspect := _ASPECT.fullmatch(text.strip()):
-        across, down = int(aspect[1]), int(aspect[2])
-        if not across or not down:
-            return None
-        ratio = across / down
-        sides = _grid(math.sqrt(_MEGAPIXEL * ratio)), _grid(math.sqrt(_MEGAPIXEL / ratio))
-    else:
-        return None
-    return sides if all(SIDE_LEAST <= side <= SIDE_MOST for side in sides) else None
-
-
 def _unknown_option(command: Command, name: str) -> BadCall:
     meant = near(name, [param.name for param in options(command)])
     if meant:
@@ -142,10 +119,6 @@ def _yields(command: Command, param: Param, first: str) -> bool:
     """Return whether that word is no job but the beginning of a text that follows it."""
     has_text = any(each.kind is ParamKind.TEXT and each.positional for each in command.params)
     return has_text and not param.required and not _JOB.fullmatch(first)
-
-
-def _grid(side: float) -> int:
-    return round(side / SIDE_STEP) * SIDE_STEP
 
 
 def _split_word(text: str) -> tuple[str, str, str]:

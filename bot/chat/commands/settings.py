@@ -3,10 +3,11 @@
 from bot.chat.api.answers import Answer
 from bot.chat.api.content import Body
 from bot.chat.api.table import Command, Param, ParamKind
-from bot.chat.commands.context import Call, CallRefused, Context, reply, usual_model
-from bot.chat.commands.drawing import style_named
+from bot.chat.commands.context import Call, Context, reply
 from bot.chat.texts import CATALOGUES, join, language_of, say, word
 from bot.people.users import Person
+from bot.requests.drawing import style_name
+from bot.requests.refusals import Declined
 from queueing.core.requests import Capability
 
 _RESET = "reset"
@@ -40,7 +41,8 @@ async def handle(context: Context, call: Call) -> Answer:
     if (size := call.text("size")) is not None:
         changes["size"] = None if size == _RESET else size
     if (style := call.text("style")) is not None:
-        changes["style"] = None if style.casefold() == _RESET else style_named(context, call, style)
+        named = context.admission.styles
+        changes["style"] = None if style.casefold() == _RESET else style_name(named, style)
     if (language := call.text("language")) is not None:
         changes["language"] = None if language == _RESET else language
     person = call.person
@@ -78,7 +80,7 @@ def _shown(context: Context, person: Person, language: str) -> Body:
 def _usual(context: Context, language: str, capability: Capability) -> str:
     """Return the model that everybody gets who chose none."""
     try:
-        name = usual_model(context, Person(user=""), capability)
-    except CallRefused:
+        name = context.admission.usual_model(Person(user=""), capability)
+    except Declined:
         return word(language, "settings.no_model")
     return word(language, "settings.usual_model", model=name)

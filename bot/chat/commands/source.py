@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bot.chat.commands import place
+from bot.chat.commands.attachments import pictures
 from bot.chat.commands.context import Call, CallRefused, Context
 from bot.chat.commands.jobs import drawn_pictures, own_job, replied_job
 from bot.chat.commands.parse import BadCall
@@ -51,7 +51,7 @@ async def meant_source(context: Context, call: Call) -> Source:
 
 async def _attached(call: Call) -> Source:
     """Return the one attached picture. Raises `BadCall` where there is none."""
-    attached = await place.pictures(call)
+    attached = await pictures(call)
     if not attached:
         raise BadCall("problem.no_picture")
     return Source(file=attached[0])

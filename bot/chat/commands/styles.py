@@ -10,9 +10,9 @@ COMMAND = Command(name="styles", help="command.styles")
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    if not context.styles:
+    if not context.admission.styles:
         return reply(call.say("styles.none"))
     body: Body = ()
-    for name, style in context.styles.items():
+    for name, style in context.admission.styles.items():
         body += ("\n", *call.say("styles.line", name=Strong(name), prompt=style.prompt))
     return reply(join(body[1:]))

@@ -9,9 +9,8 @@ import re
 from bot.chat.api.origin import Origin
 from bot.chat.commands.context import Call, Context
 from bot.chat.commands.jobs import replied_job
-from bot.requests.conversation import Talk
 from queueing.core.jobs import Job, JobState
-from queueing.core.requests import Chat, ChatMessage
+from queueing.core.requests import Chat
 
 _PAGE = 10
 _NAME_MOST = 32
@@ -28,17 +27,6 @@ async def earlier_job(context: Context, call: Call) -> Job | None:
     if invocation.group or call.text("about") is not None or context.idle_s <= 0:
         return None
     return await _last(context, call)
-
-
-async def talk_of(context: Context, job: Job | None) -> Talk:
-    """Return what was said up to a job's answer; one that was stopped has said nothing."""
-    if job is None or not isinstance(job.request, Chat):
-        return Talk()
-    output = await context.queue.output(job)
-    said = job.request.messages
-    if output is not None:
-        said = (*said, ChatMessage(role="assistant", text=output.text))
-    return Talk(turns=said, files=await context.queue.inputs(job))
 
 
 def name_of(call: Call) -> str | None:

@@ -3,9 +3,10 @@
 from bot.chat.api.answers import Answer
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.table import Command, Param, ParamKind, Topic
-from bot.chat.commands.context import Call, Context, bounded, usual_model
-from bot.chat.commands.drawing import PROMPT_LIMIT, draw, new_seed
+from bot.chat.commands.context import Call, Context
 from bot.chat.commands.source import Source, meant_source
+from bot.chat.commands.submitting import draw
+from bot.requests.drawing import PROMPT_LIMIT, new_seed, require_text
 from queueing.core.requests import Capability
 
 STRENGTHS = {"subtle": 0.4, "strong": 0.7}
@@ -41,12 +42,12 @@ async def vary(context: Context, call: Call, how: str) -> Answer:
     changes: dict[str, str | float | None] = {"seed": new_seed(), "count": 1, "upscale": False}
     changes["source"] = source.job_of(call.invocation.user)
     if text := call.text("prompt"):
-        changes |= {"prompt": bounded(text, PROMPT_LIMIT), "original": None}
+        changes |= {"prompt": require_text(text, PROMPT_LIMIT), "original": None}
     model = _model(context, call, source)
     if model is None and source.job is not None:
         request = source.request.model_copy(update=changes)
         return await draw(context, call, source.job.model, request)
-    model = model or usual_model(context, call.person, Capability.IMAGE_TO_IMAGE)
+    model = model or context.admission.usual_model(call.person, Capability.IMAGE_TO_IMAGE)
     takes = context.queue.options(model)
     if takes is None or "strength" in takes:
         changes["strength"] = STRENGTHS[how]
@@ -67,4 +68,4 @@ def _model(context: Context, call: Call, source: Source) -> str | None:
         return spec.name
     if spec is not None and Capability.TEXT_TO_IMAGE in spec.capabilities:
         return None  # it can draw the same words again, and that is closer than another model
-    return usual_model(context, call.person, Capability.IMAGE_TO_IMAGE)
+    return context.admission.usual_model(call.person, Capability.IMAGE_TO_IMAGE)

@@ -13,30 +13,25 @@ from dataclasses import replace
 from bot.chat.api.answers import Answer, Reply
 from bot.chat.api.arrivals import Arrival, Arrivals
 from bot.chat.api.base import Invocation
-from bot.chat.api.content import Moment
 from bot.chat.api.table import Command, Param, ParamKind
 from bot.chat.commands.context import Call, CallRefused, Context, reply, unknown_command
-from bot.chat.commands.parse import SHAPES, Args, BadCall, check, options, parse, usage
+from bot.chat.commands.parse import Args, BadCall, check, options, parse, usage
 from bot.chat.commands.registry import HANDLERS
 from bot.chat.delivery.presenter import Presenter
 from bot.chat.dispatch import attached, late
 from bot.chat.dispatch.meant import meant
-from bot.chat.texts import Value, language_of, say, word
+from bot.chat.texts import Value, language_of, plain, say, word
+from bot.chat.texts.refusals import Sentence, sentence
 from bot.people.users import LanguageTold, Person
-from queueing.core.errors import (
-    LimitReached,
-    NoServer,
-    NotAccepting,
-    NotCapable,
-    Refused,
-    StoreError,
-    UnknownModel,
-)
+from bot.requests.admission import ban_of
+from bot.requests.refusals import Declined, Refusal
+from bot.requests.sizes import SHAPES
+from queueing.core.errors import Refused, StoreError
 
 log = logging.getLogger(__name__)
 
 _SUGGESTED = 25
-_NAMED = 12
+_OF_FORM = "problem."
 
 # Where it is not the form of the call that is wrong, an example of one would only be noise.
 _SAYS_ENOUGH = frozenset(
@@ -104,8 +99,10 @@ class Dispatcher:
             person = await self._context.people.get(invocation.user)
             language = person.language or language
             answer = await self._answer(invocation, person, language)
-        except Refused as refusal:
-            answer = self._refusal(refusal, language)
+        except Refused as refused:
+            answer = self._refusal(refused, language)
+        except Declined as declined:
+            answer = self._refusal(declined.refusal, language)
         except CallRefused as refused:
             answer = _words(language, refused.key, **refused.values)
         except StoreError as error:
@@ -158,17 +155,31 @@ class Dispatcher:
             call = Call(invocation=invocation, args=args, person=person, language=language)
             return await HANDLERS[command.name](self._context, call)
         except BadCall as bad:
-            return _misread(language, command, bad)
+            return _misread(language, command, bad.key, bad.values)
+        except Declined as declined:
+            told = self._told(declined.refusal, language)
+            if not told.key.startswith(_OF_FORM):
+                raise
+            return _misread(language, command, told.key, told.values)
+
+    def _refusal(self, refusal: Refusal, language: str) -> Reply:
+        told = self._told(refusal, language)
+        if told.key == "refused.not_accepting":
+            log.info("refused: %s", refusal)
+        return _words(language, told.key, **told.values)
+
+    def _told(self, refusal: Refusal, language: str) -> Sentence:
+        return sentence(refusal, language, tuple(self._context.catalog.models))
 
     def _allowed(self, invocation: Invocation, person: Person, language: str) -> Command:
-        """Return the command that is called. Raises `CallRefused` for those who may not call it."""
+        """Return the command that is called. Raises `CallRefused` and `Declined`."""
         if not self._context.access.lets_in(invocation.platform, invocation.places):
             raise CallRefused("refused.chat", chat=invocation.places[-1])
         user, rights = invocation.user, invocation.rights
         if not self._context.access.may_use(invocation.platform, user, rights):
             raise CallRefused("refused.use")
-        if person.is_banned(self._context.clock.now()):
-            raise _banned(person)
+        if (ban := ban_of(person, self._context.clock.now())) is not None:
+            raise Declined(ban)
         command = self._by_name.get(invocation.command)
         if command is None:
             raise self._unknown(invocation.command, language)
@@ -206,38 +217,9 @@ class Dispatcher:
                 sizes = "1:1", "3:2", "2:3", "16:9", "9:16", "1024x1024", "768x1024"
                 return (*SHAPES, *sizes, *param.choices)
             case ParamKind.STYLE:
-                return tuple(self._context.styles)
+                return tuple(self._context.admission.styles)
             case _:
                 return param.choices
-
-    def _refusal(self, refusal: Refused, language: str) -> Reply:
-        match refusal:
-            case UnknownModel():
-                hint = self._names(language, refusal)
-                return _words(language, "refused.unknown_model", name=refusal.name[:60], hint=hint)
-            case NotCapable():
-                names = ", ".join(refusal.able[:_NAMED])
-                hint = f" {word(language, 'hint.able', names=names)}" if names else ""
-                unable = word(language, f"unable.{refusal.capability}")
-                told = {"model": refusal.model, "unable": unable, "hint": hint}
-                return _words(language, "refused.not_capable", **told)
-            case NoServer():
-                return _nowhere(language, refusal)
-            case LimitReached():
-                return _words(language, "refused.limit_owner", limit=refusal.limit)
-            case NotAccepting(full_disk=True):
-                return _words(language, "refused.full_disk")
-            case _:
-                log.info("refused: %s", refusal)
-                return _words(language, "refused.not_accepting")
-
-    def _names(self, language: str, unknown: UnknownModel) -> str:
-        """Return the names that were perhaps meant, or else those that would do."""
-        if unknown.nearest:
-            return word(language, "hint.did_you_mean", names=", ".join(unknown.nearest))
-        there = unknown.able or tuple(self._context.catalog.models)
-        names = ", ".join(there[:_NAMED])
-        return word(language, "hint.models", names=names)
 
 
 async def _left_to_next_process(invocation: Invocation) -> None:
@@ -246,24 +228,10 @@ async def _left_to_next_process(invocation: Invocation) -> None:
         await asyncio.get_running_loop().create_future()
 
 
-def _nowhere(language: str, refusal: NoServer) -> Reply:
-    if refusal.again_at is None:
-        return _words(language, "refused.no_server", model=refusal.model)
-    moment = Moment(refusal.again_at)
-    return _words(language, "refused.not_loadable", model=refusal.model, moment=moment)
-
-
-def _banned(person: Person) -> CallRefused:
-    reason = f" ({person.ban_reason})" if person.ban_reason else ""
-    if person.banned_until is None:
-        return CallRefused("refused.banned", reason=reason)
-    return CallRefused("refused.banned_until", reason=reason, moment=Moment(person.banned_until))
-
-
-def _misread(language: str, command: Command, bad: BadCall) -> Reply:
+def _misread(language: str, command: Command, key: str, values: Mapping[str, Value]) -> Reply:
     """Return what is wrong with a call, and what would have worked."""
-    problem = word(language, bad.key, **bad.values)
-    if bad.key in _SAYS_ENOUGH:
+    problem = plain(say(language, key, **values))
+    if key in _SAYS_ENOUGH:
         return reply((problem,))
     form = usage(command)
     if not any(param.positional for param in command.params):

@@ -5,7 +5,7 @@ from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.base import Invocation
 from bot.chat.api.origin import Origin
 from bot.chat.api.table import Command
-from bot.chat.commands import place
+from bot.chat.commands.attachments import pictures
 from bot.chat.commands.context import Call, CallRefused, Context
 from bot.chat.commands.parse import BadCall
 from bot.requests.conversation import PICTURES
@@ -50,7 +50,7 @@ async def join(context: Context, call: Call, command: Command, job: Job) -> Answ
     amended = await context.queue.amend(
         job.id,
         request.model_copy(update={"messages": (*before, asked)}),
-        files=await place.pictures(call, late),
+        files=await pictures(call, late),
         reply_to=origin.model_copy(update={"parts": parts}).model_dump_json(),
     )
     if amended is None:
@@ -58,6 +58,6 @@ async def join(context: Context, call: Call, command: Command, job: Job) -> Answ
     return Placed(job=amended)
 
 
-def _joined(asked: ChatMessage, pictures: tuple[int, ...], caption: str) -> ChatMessage:
+def _joined(asked: ChatMessage, late: tuple[int, ...], caption: str) -> ChatMessage:
     text = "\n".join(filter(None, (asked.text, caption)))
-    return asked.model_copy(update={"text": text, "pictures": (*asked.pictures, *pictures)})
+    return asked.model_copy(update={"text": text, "pictures": (*asked.pictures, *late)})

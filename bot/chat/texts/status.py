@@ -26,8 +26,6 @@ _SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {
     "de": reasons_de.words,
 }
 
-_OPEN_ENDED = frozenset({Blocked.PAUSED, Blocked.OFFLINE, Blocked.NO_ROOM, Blocked.PINNED})
-
 # These reasons only repeat what the first words of the message say.
 _SAID_ALREADY = frozenset({Blocked.IN_LINE, Blocked.STARTING})
 
@@ -46,7 +44,7 @@ def waiting(standing: Standing, language: str) -> Body:
         body = say(language, "status.pending", model=job.model)
     else:
         body = say(language, "status.in_line", model=job.model, position=standing.position)
-    if standing.done_at is not None and not open_ended(reason):
+    if standing.done_at is not None and not reasons.is_open_ended(reason):
         body += say(language, "status.ready_at", moment=_about(standing.done_at, standing))
     if reason is not None and not already_said:
         body += ("\n", *because(reason, language))
@@ -66,11 +64,6 @@ def _about(moment: float, standing: Standing) -> Moment:
         return Moment(moment)
     step = next((step for step in _SPREADS_S if step >= spread_s), _SPREADS_S[-1])
     return Moment(moment, spread_s=step)
-
-
-def open_ended(reason: Reason | None) -> bool:
-    """Return whether how long a job waits is up to people, so that no moment would be honest."""
-    return reason is not None and reason.why in _OPEN_ENDED
 
 
 def tells(reason: Reason | None) -> bool:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from bot.chat.api.chat_settings import ChatSettings, ChatSettingsTable, places_of
 from bot.requests.conversation import PICTURES, USUAL_CHARS, Talk, continued, room_chars
 from bot.requests.styles import Style
+from bot.requests.unwanted import unwanted_word
 from queueing.core.catalog import ModelSpec
 from queueing.core.requests import ChatMessage, File
 
@@ -129,12 +130,12 @@ def test_the_nearest_place_with_rules_decides(named: set[str]) -> None:
 def test_unwanted_words_are_whole_words_in_any_case() -> None:
     """A list of words would refuse harmless ones, or be passed by with a capital letter."""
     room = ChatSettings(words=("ass", "Straße", "snow crash"))
-    assert room.unwanted(["a class of grass"]) is None
-    assert room.unwanted([None, "ASS!"]) == "ass"
-    assert room.unwanted(["auf der STRASSE"]) == "Straße"
-    assert room.unwanted(["snow\n crash"]) == "snow crash"
-    assert room.unwanted(["a\u00ads\u200bs\u2060 \uff21\uff33\uff33"]) == "ass"
-    assert ChatSettings().unwanted(["anything"]) is None
+    assert unwanted_word(room.words, ["a class of grass"]) is None
+    assert unwanted_word(room.words, [None, "ASS!"]) == "ass"
+    assert unwanted_word(room.words, ["auf der STRASSE"]) == "Straße"
+    assert unwanted_word(room.words, ["snow\n crash"]) == "snow crash"
+    assert unwanted_word(room.words, ["a\u00ads\u200bs\u2060 \uff21\uff33\uff33"]) == "ass"
+    assert unwanted_word((), ["anything"]) is None
 
 
 def test_a_style_keeps_the_persons_words_as_they_are() -> None:

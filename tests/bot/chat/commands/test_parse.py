@@ -10,10 +10,11 @@ from bot.chat.commands.edit import COMMAND as EDIT
 from bot.chat.commands.forget import COMMAND as FORGET
 from bot.chat.commands.image import COMMAND as IMAGE
 from bot.chat.commands.move import COMMAND as MOVE
-from bot.chat.commands.parse import Args, BadCall, clean, parse, size, usage
+from bot.chat.commands.parse import Args, BadCall, clean, parse, usage
 from bot.chat.commands.preload import COMMAND as PRELOAD
 from bot.chat.commands.registry import COMMANDS
 from bot.chat.commands.settings import COMMAND as SETTINGS
+from bot.requests.sizes import size
 
 MODELS = {"flux", "sd-xl.1:fast", "llama"}
 

@@ -1,0 +1,165 @@
+"""The sentence for each reason why a request is not accepted."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bot.chat.api.content import Moment
+from bot.chat.texts import Value, word
+from bot.requests.refusals import (
+    Banned,
+    FilesUsedUp,
+    LineFull,
+    NoModel,
+    NoPicture,
+    NoText,
+    OptionNotTaken,
+    QuotaUsedUp,
+    Refusal,
+    TextTooLong,
+    TooManyOpen,
+    UnknownStyle,
+    UnwantedWord,
+)
+from queueing.core.errors import LimitReached, NoServer, NotAccepting, NotCapable, UnknownModel
+from queueing.core.requests import Capability
+
+_NAMED = 12
+_NAME_SHOWN = 60
+
+
+class Sentence(NamedTuple):
+    """The key of a text and its values; "problem.…" says what is wrong with a call's form."""
+
+    key: str
+    values: Mapping[str, Value] = {}
+
+
+class Told(NamedTuple):
+    """What a sentence needs beside its refusal; `models` are those there are."""
+
+    language: str
+    models: Sequence[str]
+
+
+def sentence(refusal: Refusal, language: str, models: Sequence[str]) -> Sentence:
+    """Return what a person is told, the same for reasons they cannot do anything about."""
+    made = _SENTENCES.get(type(refusal), _not_accepting)
+    return made(refusal, Told(language, models))
+
+
+def _banned(refusal: Banned, _: Told) -> Sentence:
+    reason = f" ({refusal.reason})" if refusal.reason else ""
+    if refusal.until is None:
+        return Sentence("refused.banned", {"reason": reason})
+    values: dict[str, Value] = {"reason": reason, "moment": Moment(refusal.until)}
+    return Sentence("refused.banned_until", values)
+
+
+def _unwanted(refusal: UnwantedWord, _: Told) -> Sentence:
+    return Sentence("refused.word", {"word": refusal.word})
+
+
+def _quota(refusal: QuotaUsedUp, _: Told) -> Sentence:
+    return Sentence("refused.quota", {"limit": refusal.limit, "moment": Moment(refusal.free_at)})
+
+
+def _files(refusal: FilesUsedUp, _: Told) -> Sentence:
+    return Sentence("refused.files", {"moment": Moment(refusal.free_at)})
+
+
+def _too_many(refusal: TooManyOpen, _: Told) -> Sentence:
+    if refusal.done_at is None:
+        return Sentence("refused.limit_owner", {"limit": refusal.limit})
+    values: dict[str, Value] = {"limit": refusal.limit, "moment": Moment(refusal.done_at)}
+    return Sentence("refused.limit_owner_until", values)
+
+
+def _line_full(refusal: LineFull, _: Told) -> Sentence:
+    values: dict[str, Value] = {"model": refusal.model, "limit": refusal.limit}
+    if refusal.again_at is None:
+        return Sentence("refused.line_stands", values)
+    return Sentence("refused.line_full", {**values, "moment": Moment(refusal.again_at)})
+
+
+def _no_model(refusal: NoModel, _: Told) -> Sentence:
+    blind = refusal.capability is Capability.VISION
+    return Sentence("refused.cannot_see" if blind else "refused.no_model")
+
+
+def _style(refusal: UnknownStyle, told: Told) -> Sentence:
+    if not refusal.known:
+        return Sentence("styles.none")
+    hint = word(told.language, "hint.models", names=", ".join(refusal.known))
+    return Sentence("refused.unknown_style", {"name": refusal.name[:_NAME_SHOWN], "hint": hint})
+
+
+def _option(refusal: OptionNotTaken, _: Told) -> Sentence:
+    values = {"model": refusal.model, "option": refusal.option}
+    return Sentence("refused.option_unsupported", values)
+
+
+def _no_picture(_refusal: NoPicture, _: Told) -> Sentence:
+    return Sentence("problem.no_picture")
+
+
+def _no_text(_refusal: NoText, _: Told) -> Sentence:
+    return Sentence("problem.empty")
+
+
+def _too_long(refusal: TextTooLong, _: Told) -> Sentence:
+    return Sentence("problem.too_long", {"length": refusal.length, "limit": refusal.limit})
+
+
+def _unknown_model(refusal: UnknownModel, told: Told) -> Sentence:
+    """Name what was perhaps meant, or else what would do."""
+    if refusal.nearest:
+        hint = word(told.language, "hint.did_you_mean", names=", ".join(refusal.nearest))
+    else:
+        names = ", ".join((refusal.able or tuple(told.models))[:_NAMED])
+        hint = word(told.language, "hint.models", names=names)
+    return Sentence("refused.unknown_model", {"name": refusal.name[:_NAME_SHOWN], "hint": hint})
+
+
+def _not_capable(refusal: NotCapable, told: Told) -> Sentence:
+    names = ", ".join(refusal.able[:_NAMED])
+    hint = f" {word(told.language, 'hint.able', names=names)}" if names else ""
+    unable = word(told.language, f"unable.{refusal.capability}")
+    values = {"model": refusal.model, "unable": unable, "hint": hint}
+    return Sentence("refused.not_capable", values)
+
+
+def _no_server(refusal: NoServer, _: Told) -> Sentence:
+    if refusal.again_at is None:
+        return Sentence("refused.no_server", {"model": refusal.model})
+    values: dict[str, Value] = {"model": refusal.model, "moment": Moment(refusal.again_at)}
+    return Sentence("refused.not_loadable", values)
+
+
+def _limit(refusal: LimitReached, _: Told) -> Sentence:
+    return Sentence("refused.limit_owner", {"limit": refusal.limit})
+
+
+def _not_accepting(refusal: Refusal, _: Told) -> Sentence:
+    full = isinstance(refusal, NotAccepting) and refusal.full_disk
+    return Sentence("refused.full_disk" if full else "refused.not_accepting")
+
+
+_SENTENCES: Mapping[type, Callable[[Any, Told], Sentence]] = {
+    Banned: _banned,
+    FilesUsedUp: _files,
+    LimitReached: _limit,
+    LineFull: _line_full,
+    NoModel: _no_model,
+    NoPicture: _no_picture,
+    NoServer: _no_server,
+    NoText: _no_text,
+    NotAccepting: _not_accepting,
+    NotCapable: _not_capable,
+    OptionNotTaken: _option,
+    QuotaUsedUp: _quota,
+    TextTooLong: _too_long,
+    TooManyOpen: _too_many,
+    UnknownModel: _unknown_model,
+    UnknownStyle: _style,
+    UnwantedWord: _unwanted,
+}

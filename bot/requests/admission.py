@@ -1,0 +1,261 @@
+"""The one way for a request to become a job: for a person, within what they may ask for.
+
+Knows neither chats nor HTTP: plain values come in, an accepted job or a refusal comes out.
+"""
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field, replace
+
+from bot.people.access import Access, free_again_at
+from bot.people.received import Received
+from bot.people.users import People, Person
+from bot.requests import enhancement
+from bot.requests.conversation import Talk, continued, remembered_by, room_chars
+from bot.requests.drawing import (
+    PROMPT_LIMIT,
+    Drawing,
+    drawn,
+    require_taken,
+    require_text,
+    style_name,
+)
+from bot.requests.model_choice import Defaults, model_of_conversation, model_of_style, usual_model
+from bot.requests.refusals import (
+    Banned,
+    Declined,
+    FilesUsedUp,
+    LineFull,
+    NoPicture,
+    QuotaUsedUp,
+    Refusal,
+    TooManyOpen,
+    UnwantedWord,
+)
+from bot.requests.styles import Style
+from bot.requests.unwanted import said_in, unwanted_word
+from queueing.core.errors import LimitReached, Refused
+from queueing.core.jobs import Job, NewJob
+from queueing.core.ports import Admission, Clock
+from queueing.core.reasons import is_open_ended
+from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage
+from queueing.service.jobqueue import JobQueue
+
+_SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asking:
+    """One act of asking: by whom, with which rights, and where the answer belongs.
+
+    `unwanted` are words that requests may not hold there. `key` makes it idempotent: asked again
+    under the same key, it gets the job it made before. `reply_to` is stored with the job and means
+    something only to those who gave it.
+    """
+
+    person: Person
+    key: str
+    rights: frozenset[str] = frozenset()
+    unwanted: tuple[str, ...] = ()
+    reply_to: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewQuestion:
+    """A question for a text model, with all its pictures.
+
+    It goes on with the conversation of the job `earlier`, `replies` says that this was chosen and
+    not guessed. `system` is told to the model before everything else.
+    """
+
+    talk: Talk
+    model: str | None = None
+    earlier: Job | None = None
+    replies: bool = False
+    system: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdmissionService:
+    """Accepts requests for people. `styles` and `defaults` are the operator's."""
+
+    queue: JobQueue
+    people: People
+    access: Access
+    received: Received
+    clock: Clock
+    styles: Mapping[str, Style] = field(default_factory=dict)
+    defaults: Defaults = field(default_factory=Defaults)
+
+    async def draw(self, asking: Asking, drawing: Drawing) -> Job | Refusal:
+        """Accept a wish for a picture."""
+        return await self._answered(asking, self._draw(asking, drawing))
+
+    async def ask(self, asking: Asking, question: NewQuestion) -> Job | Refusal:
+        """Accept a question with what was said before it."""
+        return await self._answered(asking, self._ask(asking, question))
+
+    async def submit(
+        self,
+        asking: Asking,
+        model: str,
+        request: TextToImage | Chat,
+        files: tuple[File, ...] = (),
+        *,
+        earlier: Job | None = None,
+    ) -> Job | Refusal:
+        """Accept a request as it stands. `earlier` is the job that it repeats or goes on with."""
+        new = self._new(asking, model, request, files, earlier=earlier)
+        return await self._answered(asking, self._submit(asking, new))
+
+    def usual_model(self, person: Person, capability: Capability) -> str:
+        """Return the model taken when a request names none. Raises `Declined` when none is able."""
+        return usual_model(self.queue.catalog, self.defaults, person, capability)
+
+    async def _answered(self, asking: Asking, steps: Awaitable[Job]) -> Job | Refusal:
+        """Return what the steps come to; what was accepted before is never refused afterwards."""
+        try:
+            return await steps
+        except Declined as declined:
+            refusal = declined.refusal
+        except Refused as refused:
+            refusal = refused
+        return await self.queue.find(asking.key) or refusal
+
+    # ------------------------------------------------------------ what is asked for
+
+    async def _draw(self, asking: Asking, drawing: Drawing) -> Job:
+        require_text(drawing.prompt, PROMPT_LIMIT)
+        if drawing.options.strength is not None and not drawing.files:
+            raise Declined(NoPicture())
+        style = self._style(asking.person, drawing.style)
+        catalog, person, files = self.queue.catalog, asking.person, drawing.files
+        able = Capability.IMAGE_TO_IMAGE if files else Capability.TEXT_TO_IMAGE
+        named = drawing.model or model_of_style(catalog, style, able)
+        named = named or self.usual_model(person, able)
+        model = catalog.require(named, able).name
+        takes = self.queue.options(model)
+        require_taken(drawing.options, model, takes)
+        request = drawn(drawing, style, person.size, takes)
+        hold_s = 0.0
+        if not drawing.raw:
+            hold_s = enhancement.hold_s(self.queue, model, request, has_picture=bool(files))
+        new = self._new(asking, model, request, files)
+        return await self._submit(asking, replace(new, hold_s=hold_s))
+
+    def _style(self, person: Person, named: str | None) -> Style:
+        """Return the style that is named, or else the person's own. Raises `Declined`."""
+        if named is None:
+            return self.styles.get(person.style or "", Style())
+        return self.styles[style_name(self.styles, named)]
+
+    async def _ask(self, asking: Asking, question: NewQuestion) -> Job:
+        catalog, asked = self.queue.catalog, question.talk
+        model = question.model or self._text_model(asking.person, question)
+        spec = catalog.find(model)
+        talk = continued(
+            await self._said_before(question.earlier),
+            asked,
+            system=question.system,
+            room=room_chars(spec),
+            sees=spec is not None and Capability.VISION in spec.capabilities,
+        )
+        request = Chat(messages=talk.turns)
+        new = self._new(asking, model, request, talk.files, earlier=question.earlier)
+        return await self._submit(asking, new)
+
+    def _text_model(self, person: Person, question: NewQuestion) -> str:
+        """Return the model of the conversation or the person's usual one. Raises `Declined`."""
+        catalog = self.queue.catalog
+        able = Capability.VISION if question.talk.files else Capability.TEXT_TO_TEXT
+        earlier, replies = question.earlier, question.replies
+        goes_on = model_of_conversation(catalog, person, earlier, able, replies=replies)
+        return goes_on or self.usual_model(person, able)
+
+    async def _said_before(self, job: Job | None) -> Talk:
+        """Return what was said up to a job's answer; one that was stopped has said nothing."""
+        if job is None or not isinstance(job.request, Chat):
+            return Talk()
+        output = await self.queue.output(job)
+        said = job.request.messages
+        if output is not None:
+            said = (*said, ChatMessage(role="assistant", text=output.text))
+        return Talk(turns=said, files=await self.queue.inputs(job))
+
+    # ------------------------------------------------------------ within which limits
+
+    def _new(
+        self,
+        asking: Asking,
+        model: str,
+        request: TextToImage | Chat,
+        files: tuple[File, ...],
+        *,
+        earlier: Job | None = None,
+    ) -> NewJob:
+        return NewJob(
+            model=model,
+            request=request,
+            files=files,
+            owner=asking.person.user,
+            lane=self.access.limits_of(asking.person, asking.rights).lane,
+            reply_to=asking.reply_to,
+            key=asking.key,
+            remembered_by=remembered_by(earlier, self.queue.catalog.find(model)),
+        )
+
+    async def _submit(self, asking: Asking, new: NewJob) -> Job:
+        """Accept a job within its owner's limits. Raises `Declined` and `Refused`."""
+        if (ban := ban_of(asking.person, self.clock.now())) is not None:
+            raise Declined(ban)
+        if (word := unwanted_word(asking.unwanted, said_in(new.request))) is not None:
+            raise Declined(UnwantedWord(word=word))
+        async with self.people.turn(new.owner):
+            return await self._count(asking, new)
+
+    async def _count(self, asking: Asking, new: NewJob) -> Job:
+        now = self.clock.now()
+        limits = self.access.limits_of(asking.person, asking.rights)
+        spent = await self.people.spent(new.owner, now)
+        free_at = free_again_at(spent, limits.per_hour, now)
+        if free_at is not None:
+            raise Declined(QuotaUsedUp(limit=limits.per_hour or 0, free_at=free_at))
+        size = sum(len(file.data) for file in new.files)
+        fits_at = self.received.fits_at(new.owner, size)
+        if fits_at is not None:
+            raise Declined(FilesUsedUp(free_at=fits_at))
+        admission = Admission(
+            max_open=limits.open_per_person, max_in_line=limits.in_line_per_person
+        )
+        try:
+            job = await self.queue.submit(new, limits=admission)
+        except LimitReached as reached:
+            raise Declined(await self._limit(new, reached)) from None
+        self.received.note(new.owner, size)
+        await self.people.spend(new.owner, job.id, now)
+        return job
+
+    async def _limit(self, new: NewJob, reached: LimitReached) -> Refusal:
+        """Return which limit is reached, with when there should be room again."""
+        if reached.scope == "line":
+            return self._line_full(new.model, reached.limit)
+        standings = await self.queue.standings(await self.queue.open_jobs(new.owner))
+        ends = (each.done_at for each in standings.values() if not is_open_ended(each.reason))
+        done_at = min((at for at in ends if at is not None), default=None)
+        return TooManyOpen(limit=reached.limit, done_at=done_at)
+
+    def _line_full(self, model: str, limit: int) -> LineFull:
+        """Return the refusal of a full line, with when a tenth of it will have been done."""
+        name = self.queue.catalog.named(model).name
+        status = next(each for each in self.queue.models() if each.name == name)
+        again_at = None
+        if status.next_done_at is not None:
+            now = self.clock.now()
+            again_at = now + (status.next_done_at - now) * _SHARE_TO_CLEAR
+        return LineFull(model=name, limit=limit, again_at=again_at)
+
+
+def ban_of(person: Person, now: float) -> Banned | None:
+    """Return the ban that holds for a person at that moment, or None."""
+    if not person.is_banned(now):
+        return None
+    return Banned(until=person.banned_until, reason=person.ban_reason)

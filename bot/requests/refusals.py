@@ -1,0 +1,129 @@
+"""Why a request is not accepted: one class a reason, with the numbers and names a sentence needs.
+
+A chat makes a sentence of a refusal, an HTTP API a status code; nothing here knows either.
+"""
+
+from dataclasses import dataclass
+
+from queueing.core.errors import Refused
+from queueing.core.requests import Capability
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Banned:
+    """An admin banned the person; `until` is None for a ban without end."""
+
+    until: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnwantedWord:
+    """The request holds a word that is not wanted where it was asked."""
+
+    word: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuotaUsedUp:
+    """The person's jobs of this hour are used up; `free_at` is when the next one is free."""
+
+    limit: int
+    free_at: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilesUsedUp:
+    """The person sent as many bytes as they may in an hour; `free_at` is when these fit in."""
+
+    free_at: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TooManyOpen:
+    """The person has as many open jobs as they may; `done_at` is when the first should end.
+
+    None where nobody knows.
+    """
+
+    limit: int
+    done_at: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LineFull:
+    """The model's line is full; `again_at` is when some of it will have been done.
+
+    None while it does not move.
+    """
+
+    model: str
+    limit: int
+    again_at: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoModel:
+    """No model here can do what is asked."""
+
+    capability: Capability
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnknownStyle:
+    """No style has that name; `known` are those there are."""
+
+    name: str
+    known: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptionNotTaken:
+    """The model does not honour an option that was given, such as "negative"."""
+
+    model: str
+    option: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoPicture:
+    """The request starts from a picture and has none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoText:
+    """The request has no words."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextTooLong:
+    """The words of the request are more than `limit` characters."""
+
+    length: int
+    limit: int
+
+
+Refusal = (
+    Banned
+    | UnwantedWord
+    | QuotaUsedUp
+    | FilesUsedUp
+    | TooManyOpen
+    | LineFull
+    | NoModel
+    | UnknownStyle
+    | OptionNotTaken
+    | NoPicture
+    | NoText
+    | TextTooLong
+    | Refused
+)
+"""Why nothing was accepted; `Refused` are the queue's own reasons, such as an unknown model."""
+
+
+class Declined(Exception):
+    """Carries a refusal to where it is answered."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal

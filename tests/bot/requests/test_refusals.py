@@ -1,0 +1,84 @@
+"""Every reason not to accept a request is a value of its own, and a sentence in each language."""
+
+from typing import get_args
+
+import pytest
+
+from bot.chat.texts import CATALOGUES, plain, say
+from bot.chat.texts.refusals import sentence
+from bot.requests import refusals
+from bot.requests.refusals import Refusal
+from queueing.core.errors import (
+    LimitReached,
+    NoServer,
+    NotAccepting,
+    NotCapable,
+    Refused,
+    UnknownModel,
+)
+from queueing.core.requests import Capability
+
+NOW = 1_000_000.0
+REFUSALS: tuple[Refusal, ...] = (
+    refusals.Banned(until=None, reason=None),
+    refusals.Banned(until=NOW, reason="rude"),
+    refusals.UnwantedWord(word="snow crash"),
+    refusals.QuotaUsedUp(limit=3, free_at=NOW),
+    refusals.FilesUsedUp(free_at=NOW),
+    refusals.TooManyOpen(limit=10, done_at=None),
+    refusals.TooManyOpen(limit=10, done_at=NOW),
+    refusals.LineFull(model="flux", limit=100, again_at=None),
+    refusals.LineFull(model="flux", limit=100, again_at=NOW),
+    refusals.NoModel(capability=Capability.TEXT_TO_IMAGE),
+    refusals.NoModel(capability=Capability.VISION),
+    refusals.UnknownStyle(name="noir", known=()),
+    refusals.UnknownStyle(name="noir", known=("film noir", "comic")),
+    refusals.OptionNotTaken(model="flux", option="negative"),
+    refusals.NoPicture(),
+    refusals.NoText(),
+    refusals.TextTooLong(length=5000, limit=4000),
+    UnknownModel("flx", nearest=("flux",)),
+    UnknownModel("xyz", able=("qwen",)),
+    UnknownModel("xyz"),
+    NotCapable("flux", Capability.VISION, able=("qwen",)),
+    NotCapable("flux", Capability.UPSCALE),
+    NoServer("flux", None),
+    NoServer("flux", NOW),
+    LimitReached("owner", 10),
+    NotAccepting("the disk is full", full_disk=True),
+    NotAccepting("damaged"),
+)
+
+
+def test_no_reason_is_left_out_here() -> None:
+    """A new reason would reach people as "Usher is restarting"."""
+    made = {type(each) for each in REFUSALS}
+    assert made == {*get_args(Refusal), *Refused.__subclasses__()} - {Refused}
+
+
+@pytest.mark.parametrize("language", CATALOGUES)
+@pytest.mark.parametrize("refusal", REFUSALS, ids=repr)
+def test_each_reason_has_its_own_sentence(refusal: Refusal, language: str) -> None:
+    """Somebody would be told nothing, or that something else is wrong."""
+    key, values = sentence(refusal, language, ("flux", "qwen"))
+    text = plain(say(language, key, **values))
+    assert len(text) > 10
+    assert "None" not in text
+    assert (key == "refused.not_accepting") == (
+        isinstance(refusal, NotAccepting) and not refusal.full_disk
+    )
+
+
+@pytest.mark.parametrize("language", CATALOGUES)
+def test_a_sentence_holds_the_numbers_and_names_of_its_reason(language: str) -> None:
+    """People would not know what to change, or when to come back."""
+    for refusal, told in (
+        (refusals.QuotaUsedUp(limit=37, free_at=NOW), "37"),
+        (refusals.LineFull(model="flux", limit=100, again_at=NOW), "100"),
+        (refusals.UnwantedWord(word="snow crash"), "snow crash"),
+        (refusals.TextTooLong(length=5000, limit=4000), "5000"),
+        (refusals.UnknownStyle(name="x", known=("comic",)), "comic"),
+        (UnknownModel("flx", nearest=("flux",)), "flux"),
+    ):
+        key, values = sentence(refusal, language, ("flux", "qwen"))
+        assert told in plain(say(language, key, **values))
