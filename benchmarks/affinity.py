@@ -48,7 +48,7 @@ class Ear:
     first_at: dict[int, float] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def notice(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Take an event of the queue."""
         match event:
             case Progressed(job_id=job_id, progress=progress) if progress.text:
@@ -74,7 +74,7 @@ class Talking:
         self._chars = chars
         self._numbers = itertools.count(1)
         self._ear = Ear()
-        running.queue.subscribe(self._ear.notice)
+        running.queue.subscribe(self._ear.on_event)
 
     async def hold(self, number: int, *, remembered: bool) -> tuple[float, str | None]:
         """Hold a conversation; return the fifth answer's wait for its first word, and its server."""

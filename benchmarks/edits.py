@@ -122,12 +122,12 @@ async def _measure(seed: int, minutes: float) -> dict[str, float]:
         places = Places()
         ended: asyncio.Queue[str] = asyncio.Queue()
 
-        def notice(event: Event) -> None:
-            places.notice(event)
+        def on_event(event: Event) -> None:
+            places.on_event(event)
             if isinstance(event, JobChanged) and event.event is JobEvent.COMPLETE:
                 ended.put_nowait(event.job.model)
 
-        running.queue.subscribe(notice)
+        running.queue.subscribe(on_event)
         for chat in chats:
             chat.on_show = places.show
         going_on = asyncio.create_task(community.go_on(running, ended))

@@ -86,7 +86,7 @@ async def drive(queue: JobQueue, model: ModelSpec, request: TextToImage, jobs: i
     left = jobs
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def notice(event: Event) -> None:
+    def on_event(event: Event) -> None:
         nonlocal left
         if isinstance(event, JobChanged) and event.job.state.final:
             left -= 1
@@ -95,7 +95,7 @@ async def drive(queue: JobQueue, model: ModelSpec, request: TextToImage, jobs: i
             if not left and not done.done():
                 done.set_result(None)
 
-    queue.subscribe(notice)
+    queue.subscribe(on_event)
     for number in range(jobs):
         new = NewJob(
             model=model.name,

@@ -61,7 +61,7 @@ class Places:
 
     # ------------------------------------------------------------ the truth
 
-    def notice(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Follow the lines."""
         if not isinstance(event, JobChanged):
             return

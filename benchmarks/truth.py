@@ -40,11 +40,11 @@ async def measure(seed: int, minutes: float) -> tuple[dict[str, object], Watch]:
         watch = Watch(running, watcher, Truth(servers))
         accepted: asyncio.Queue[Job] = asyncio.Queue()
 
-        def notice(event: Event) -> None:
+        def on_event(event: Event) -> None:
             if isinstance(event, JobChanged) and event.event is None:
                 accepted.put_nowait(event.job)
 
-        running.queue.subscribe(notice)
+        running.queue.subscribe(on_event)
         for chat in crowd.chats:
             chat.on_show = partial(watch.show, chat)
         await crowd.settle(running)

@@ -180,7 +180,7 @@ class Watch:
     def _free(self, shown: Shown, now: float) -> bool:
         """Whether the chat's budget allows an edit of that message now."""
         presenter = self._running.presenter
-        pace = presenter._desks.at(shown.chat.name, shown.room).pace  # noqa: SLF001
+        pace = presenter._channels.at(shown.chat.name, shown.room).pace  # noqa: SLF001
         gap_s = pace.news_gap_s(now - shown.first_at)
         return pace.earliest(now, urgent=False) <= now and now - shown.since >= gap_s
 

@@ -164,7 +164,7 @@ async def _headless(options: DemoOptions, url: str) -> int:
 
     config, watch = demo_config(options), _Watch("demo:")
     async with build(config, database_url=url, make_platforms=make).running() as parts:
-        parts.queue.subscribe(watch.notice)
+        parts.queue.subscribe(watch.on_event)
         routing = asyncio.ensure_future(parts.queue.run())
         try:
             await transcript.all_said.wait()
@@ -188,7 +188,7 @@ class _Watch:
         self._quiet.set()
         self.failed = False
 
-    def notice(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, JobChanged) or not event.job.owner.startswith(self._owners):
             return
         job = event.job

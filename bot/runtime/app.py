@@ -167,8 +167,8 @@ class App:
             busy_after_s=self._config.limits.busy_after_s,
         )
         enhancer = Enhancer(queue, self._clock, rooms)
-        queue.subscribe(presenter.notice)
-        queue.subscribe(enhancer.notice)
+        queue.subscribe(presenter.on_event)
+        queue.subscribe(enhancer.on_event)
         return BotParts(
             queue=queue,
             database=database,

@@ -41,7 +41,7 @@ class Enhancer:
         self._taken: set[int] = set()  # pictures under way: a repeated call tells of one again
         self._ends: dict[int, asyncio.Future[None]] = {}  # by picture and by question
 
-    def notice(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Take up pictures that are held, and the ends of what is awaited."""
         if isinstance(event, Forgotten):
             for job_id in event.job_ids & self._ends.keys():
@@ -64,7 +64,7 @@ class Enhancer:
         async with asyncio.TaskGroup() as tasks:
             left = await self._queue.unacknowledged(OWNER)
             for question in left:
-                tasks.create_task(self._guarded(self._take_up(question), question))
+                tasks.create_task(self._guarded(self._resume(question), question))
             # A call that was not confirmed to its chat before a crash is handed over once more.
             taken_up = {question.parent for question in left}
             while True:
@@ -83,7 +83,7 @@ class Enhancer:
         finally:
             self._taken.discard(job.id)
 
-    async def _take_up(self, question: Job) -> None:
+    async def _resume(self, question: Job) -> None:
         """Go on with a question of an earlier run, whatever has become of its picture."""
         picture = await self._queue.get(question.parent or 0)
         if picture is None or picture.state is not JobState.PENDING or picture.attempt:

@@ -33,7 +33,7 @@ class Watched:
         self.done: list[str] = []
         self._changed = asyncio.Event()
 
-    def notice(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if isinstance(event, JobChanged) and event.event is None:
             assert isinstance(event.job.request, Chat)
             self.accepted.append(event.job.request.messages[-1].text)
@@ -70,7 +70,7 @@ async def the_bot_on(stage: Stage) -> AsyncIterator[Watched]:
     platform = stage.platform()
     async with bot(installation, FakeChat("spare"), platform) as parts:
         handler = Watched(parts.gate)
-        parts.queue.subscribe(handler.notice)
+        parts.queue.subscribe(handler.on_event)
         async with running(stage, handler, platform):
             yield handler
 

@@ -81,7 +81,7 @@ class Ends:
     by_id: dict[int, Job] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def notice(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if isinstance(event, JobChanged):
             if event.job.state.final:
                 self.by_id[event.job.id] = event.job
@@ -131,7 +131,7 @@ async def installation(
         grace_s=1.0,
     )
     ends = Ends()
-    queue.subscribe(ends.notice)
+    queue.subscribe(ends.on_event)
     running = asyncio.create_task(queue.run())
     try:
         yield Installation(queue=queue, ends=ends)

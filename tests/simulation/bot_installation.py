@@ -101,8 +101,8 @@ async def bot(
             rooms=rooms,
         )
         enhancer = Enhancer(queue, clock, rooms or ChatSettingsTable())
-        queue.subscribe(presenter.notice)
-        queue.subscribe(enhancer.notice)
+        queue.subscribe(presenter.on_event)
+        queue.subscribe(enhancer.on_event)
         serving = [
             asyncio.ensure_future(presenter.run()),
             asyncio.ensure_future(enhancer.run()),

@@ -77,7 +77,7 @@ class Witness:
     ends: Counter[int] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
-    def notice(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, JobChanged):
             return
         if event.event is JobEvent.START:
@@ -241,7 +241,7 @@ class Chaos:
         # What a killed queue did last may never have been told.
         self.witness.jobs = {job.id: job for job in await real.open_jobs()}
         self.queue = self.installation.build(store, backends)
-        self.queue.subscribe(self.witness.notice)
+        self.queue.subscribe(self.witness.on_event)
         task = asyncio.create_task(self.queue.run())
         watch = asyncio.create_task(self._quiet(real, over))
         if stops_after_s is not None:

@@ -12,7 +12,7 @@ BUSY_AFTER_S = 600.0
 _NAMED = 3
 
 
-def notice(
+def busy_line(
     model: str,
     wait_s: float,
     models: Sequence[ModelStatus],

@@ -1,6 +1,6 @@
-"""A desk is one chat: its cards, its budget, and whether it can be reached.
+"""A channel is one chat: its messages, its budget, and whether it can be reached.
 
-Which card of a chat is served next, and when, is decided here; nothing here sends.
+Which message of a chat is served next, and when, is decided here; nothing here sends.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from queueing.core.ports import Clock
 
 _FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 3600.0
-_MOST = 1000  # desks, before those at rest are put away
+_MOST = 1000  # channels, before those at rest are put away
 
 
 def pause_s(failures: int) -> float:
@@ -30,14 +30,14 @@ def paused_until(since: float, tries: int) -> float:
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Channel:
-    """The cards of one chat and their common budget.
+    """The messages of one chat and their common budget.
 
-    A chat that cannot be reached is tried with one card at a time, at growing pauses. `line` is for
+    A chat that cannot be reached is tried with one message at a time, at growing pauses. `line` is for
     everybody who wants to send there, first come, first served.
     """
 
     pace: RateLimit
-    cards: dict[int, StatusMessage] = field(default_factory=dict)
+    messages: dict[int, StatusMessage] = field(default_factory=dict)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     line: asyncio.Lock = field(default_factory=asyncio.Lock)
     answered: asyncio.Event = field(default_factory=asyncio.Event)
@@ -45,25 +45,25 @@ class Channel:
     failures: int = 0
     paused_until: float = 0.0
 
-    def next_card(self, now: float, crowd: int) -> tuple[StatusMessage, float] | None:
-        """Return the card to serve next and when; None when every message is up to date.
+    def next_message(self, now: float, crowd: int) -> tuple[StatusMessage, float] | None:
+        """Return the message to serve next and when; None when every message is up to date.
 
         `crowd` is the number of open jobs in all chats.
         """
-        turn_s = self.pace.turn_s(len(self.cards))
+        turn_s = self.pace.turn_s(len(self.messages))
         waiting = [
-            (card, max(self.paused_until, card.due(now, self.pace, turn_s, crowd)))
-            for card in self._stale()
+            (message, max(self.paused_until, message.due(now, self.pace, turn_s, crowd)))
+            for message in self._stale()
         ]
         if not waiting:
             return None
-        due_now = [card for card, at in waiting if at <= now]
+        due_now = [message for message, at in waiting if at <= now]
         if due_now:
-            return min(due_now, key=lambda card: card.urgency(self.pace, crowd)), now
+            return min(due_now, key=lambda message: message.urgency(self.pace, crowd)), now
         return min(waiting, key=lambda each: each[1])
 
     def _stale(self) -> Iterable[StatusMessage]:
-        return (card for card in self.cards.values() if card.out_of_date)
+        return (message for message in self.messages.values() if message.out_of_date)
 
     def unreachable(self, now: float, longest_s: float) -> float:
         """Note one more failure and return how long to leave the chat alone, in seconds."""
@@ -77,11 +77,11 @@ class Channel:
         self.failures, self.paused_until = 0, 0.0
 
     def at_rest(self, now: float) -> bool:
-        """Return whether a new desk would be as good: nothing to say, nothing to wait out."""
-        busy = self.cards or self.served or self.failures or self.line.locked()
+        """Return whether a new channel would be as good: nothing to say, nothing to wait out."""
+        busy = self.messages or self.served or self.failures or self.line.locked()
         return not busy and self.pace.at_rest(now)
 
-    def knocked(self) -> None:
+    def retry_now(self) -> None:
         """Note that somebody called from this chat: it is worth another try at once."""
         self.paused_until = 0.0
         self.wake.set()
@@ -110,7 +110,7 @@ class Channels:
     def __init__(self, platforms: Mapping[str, ChatPlatform], clock: Clock) -> None:
         self._platforms = platforms
         self._clock = clock
-        self._desks: dict[tuple[str, str], Channel] = {}
+        self._channels: dict[tuple[str, str], Channel] = {}
         self._most = _MOST
         self._wholes = {
             name: Whole(Overall(platform.limits.overall_per_s))
@@ -122,33 +122,37 @@ class Channels:
         return self._clock.now()
 
     def find(self, platform: str, chat: str) -> Channel | None:
-        """Return a chat's desk where there is one."""
-        return self._desks.get((platform, chat))
+        """Return a chat's channel where there is one."""
+        return self._channels.get((platform, chat))
 
     def at(self, platform: str, chat: str) -> Channel:
-        """Return a chat's desk, made at its first use."""
+        """Return a chat's channel, made at its first use."""
         place = (platform, chat)
-        if place not in self._desks:
+        if place not in self._channels:
             self._put_away()
             chats = self._platforms[platform]
-            self._desks[place] = Channel(pace=RateLimit(chats.limits, group=chats.is_group(chat)))
-        return self._desks[place]
+            self._channels[place] = Channel(
+                pace=RateLimit(chats.limits, group=chats.is_group(chat))
+            )
+        return self._channels[place]
 
-    def of(self, card: StatusMessage) -> Channel:
-        """Return the desk of a card's chat."""
-        return self.at(card.origin.platform, card.origin.chat)
+    def of(self, message: StatusMessage) -> Channel:
+        """Return the channel of a message's chat."""
+        return self.at(message.origin.platform, message.origin.chat)
 
     def remove(self, platform: str, chat: str) -> None:
         """Forget a chat: it has a new notation."""
-        self._desks.pop((platform, chat), None)
+        self._channels.pop((platform, chat), None)
 
     def _put_away(self) -> None:
         """Forget the chats at rest once there are many: people come and go for months."""
-        if len(self._desks) < self._most:
+        if len(self._channels) < self._most:
             return
         now = self._clock.now()
-        self._desks = {at: desk for at, desk in self._desks.items() if not desk.at_rest(now)}
-        self._most = max(_MOST, 2 * len(self._desks))
+        self._channels = {
+            at: channel for at, channel in self._channels.items() if not channel.at_rest(now)
+        }
+        self._most = max(_MOST, 2 * len(self._channels))
 
     @asynccontextmanager
     async def turn(
@@ -160,23 +164,23 @@ class Channels:
         marked as not used is on nobody's account. With `burst` it follows others at once, as far as
         the chat bears it; an `upload` is not waited for by the next turn. Turns do not nest.
         """
-        desk, whole = self.at(platform, chat), self._wholes[platform]
-        waited = desk.line.locked()
-        async with desk.line:
-            began_at, held = await self._begin(desk, whole, burst=burst, upload=upload)
+        channel, whole = self.at(platform, chat), self._wholes[platform]
+        waited = channel.line.locked()
+        async with channel.line:
+            began_at, held = await self._begin(channel, whole, burst=burst, upload=upload)
         taken = Taken(waited=waited or held)
         try:
             yield taken
         finally:
             now, upload_from = self.now(), began_at if upload else None
-            desk.pace.end(now, upload_from=upload_from, sent=taken.used)
+            channel.pace.end(now, upload_from=upload_from, sent=taken.used)
             whole.budget.end(now, upload_from=upload_from, sent=taken.used)
-            desk.answered.set()
+            channel.answered.set()
             whole.answered.set()
-            desk.wake.set()
+            channel.wake.set()
 
     async def _begin(
-        self, desk: Channel, whole: Whole, *, burst: bool, upload: bool
+        self, channel: Channel, whole: Whole, *, burst: bool, upload: bool
     ) -> tuple[float, bool]:
         """Take a request's place in both budgets at the moment it is sent.
 
@@ -184,16 +188,16 @@ class Channels:
         """
 
         def earliest(now: float) -> float:
-            return desk.pace.earliest(now, urgent=True, burst=burst)
+            return channel.pace.earliest(now, urgent=True, burst=burst)
 
         waited = False
         while True:
-            waited |= await self._until(earliest, desk.answered) or whole.line.locked()
+            waited |= await self._until(earliest, channel.answered) or whole.line.locked()
             async with whole.line:
                 waited |= await self._until(whole.budget.earliest, whole.answered)
                 now = self.now()
                 if earliest(now) <= now:  # no penalty came meanwhile
-                    desk.pace.begin(now, upload=upload)
+                    channel.pace.begin(now, upload=upload)
                     whole.budget.begin(now, upload=upload)
                     return now, waited
 

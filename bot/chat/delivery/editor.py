@@ -20,8 +20,7 @@ from bot.chat.api.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.chat.delivery import busy_line as busy
-from bot.chat.delivery.busy_line import BUSY_AFTER_S
+from bot.chat.delivery.busy_line import BUSY_AFTER_S, busy_line
 from bot.chat.delivery.channels import Channels, Taken
 from bot.chat.delivery.extra_messages import Below, ExtraMessages
 from bot.chat.delivery.inquiry import Inquiry
@@ -49,10 +48,10 @@ class Editor:
         people: People,
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
-        desks: Channels,
+        channels: Channels,
         inquiry: Inquiry,
-        packer: ResultRenderer,
-        courier: ExtraMessages,
+        renderer: ResultRenderer,
+        extra_messages: ExtraMessages,
         busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
         self._busy_after_s = busy_after_s
@@ -61,212 +60,228 @@ class Editor:
         self._people = people
         self._platforms = platforms
         self._clock = clock
-        self._desks = desks
+        self._channels = channels
         self._inquiry = inquiry
-        self._packer = packer
-        self._courier = courier
+        self._renderer = renderer
+        self._extra_messages = extra_messages
 
-    def draw(self, card: StatusMessage, standing: Standing) -> Content:
+    def draw(self, message: StatusMessage, standing: Standing) -> Content:
         """Return what the message of an open job should show."""
-        of = (standing, card.progress, bool(card.written), card.origin)
-        if card.drawn is None or card.drawn[0] != of:  # most looks find that nothing changed
-            card.drawn = of, self._draw(card, standing)
-        return card.drawn[1]
+        of = (standing, message.progress, bool(message.written), message.origin)
+        if message.drawn is None or message.drawn[0] != of:  # most looks find that nothing changed
+            message.drawn = of, self._draw(message, standing)
+        return message.drawn[1]
 
-    def _draw(self, card: StatusMessage, standing: Standing) -> Content:
-        limits = self._platform(card).limits
+    def _draw(self, message: StatusMessage, standing: Standing) -> Content:
+        limits = self._platform(message).limits
         content = status.open_message(
-            standing, card.progress, card.origin.language, previews=limits.previews
+            standing, message.progress, message.origin.language, previews=limits.previews
         )
-        if not card.written:
-            hint = status.near_model(card.origin.near, card.origin.language)
+        if not message.written:
+            hint = status.near_model(message.origin.near, message.origin.language)
             content = replace(content, body=join((*content.body, *hint)))
-        return self._packer.hidden(card.job, card.origin, last_page(content, limits))
+        return self._renderer.hidden(message.job, message.origin, last_page(content, limits))
 
-    async def refresh(self, card: StatusMessage) -> bool:
-        """Make a card's message show its job as it is now; return whether all has been shown.
+    async def refresh(self, message: StatusMessage) -> bool:
+        """Make a message's message show its job as it is now; return whether all has been shown.
 
         Raises `ChatError`, `StoreError`.
         """
-        if card.job.state.final:
-            return await self._finish(card)
-        if not card.muted:
-            await self._update(card)
+        if message.job.state.final:
+            return await self._finish(message)
+        if not message.muted:
+            await self._update(message)
         return False
 
-    async def look_up(self, card: StatusMessage) -> None:
+    async def look_up(self, message: StatusMessage) -> None:
         """Find the message an earlier run may have sent. Idempotent."""
-        if card.looked_up:
+        if message.looked_up:
             return
-        sent = await self._records.message(card.job.id)
+        sent = await self._records.message(message.job.id)
         if sent is not None:
-            card.ref, card.sent_at = sent.ref, sent.sent_at
-        card.looked_up = True
+            message.ref, message.sent_at = sent.ref, sent.sent_at
+        message.looked_up = True
 
-    def _platform(self, card: StatusMessage) -> ChatPlatform:
-        return self._platforms[card.origin.platform]
+    def _platform(self, message: StatusMessage) -> ChatPlatform:
+        return self._platforms[message.origin.platform]
 
     # ------------------------------------------------------------ open jobs
 
-    async def _update(self, card: StatusMessage) -> None:
-        content = await self._drawn(card)
+    async def _update(self, message: StatusMessage) -> None:
+        content = await self._drawn(message)
         if content is None:
             return
         try:
-            await self._show(card, content, again=partial(self._drawn, card))
+            await self._show(message, content, again=partial(self._drawn, message))
         except (ContentRefused, TooLarge) as refusal:
-            log.warning("job %s: a passing state was refused: %s", card.job.id, refusal)
-            card.show(content, card.kind, self._clock.now())  # not again; the next state may do
+            log.warning("job %s: a passing state was refused: %s", message.job.id, refusal)
+            message.show(
+                content, message.kind, self._clock.now()
+            )  # not again; the next state may do
 
-    async def _drawn(self, card: StatusMessage) -> Content | None:
+    async def _drawn(self, message: StatusMessage) -> Content | None:
         """Return what the message should show now; None where the job ended just now."""
-        standing = await self._inquiry.of(card.job)
+        standing = await self._inquiry.of(message.job)
         if standing is None or standing.job.state.final:
-            return None  # that event serves this card again
-        card.stand(standing)
-        content = self.draw(card, standing)
-        if card.ref is None and card.sent_at is None:
-            content = replace(content, body=join((*self._busy(card, standing), *content.body)))
+            return None  # that event serves this message again
+        message.stand(standing)
+        content = self.draw(message, standing)
+        if message.ref is None and message.sent_at is None:
+            content = replace(content, body=join((*self._busy(message, standing), *content.body)))
         return content
 
-    def _busy(self, card: StatusMessage, standing: Standing) -> Body:
+    def _busy(self, message: StatusMessage, standing: Standing) -> Body:
         """Return what comes first in the answer to a request whose line is long."""
         wait_s = 0.0 if standing.done_at is None else standing.done_at - self._clock.now()
         if wait_s <= self._busy_after_s:
             return ()
         models, catalog = self._queue.models(), self._queue.catalog
-        language = card.origin.language
-        return busy.notice(card.job.model, wait_s, models, catalog, language)
+        language = message.origin.language
+        return busy_line(message.job.model, wait_s, models, catalog, language)
 
     async def _show(
         self,
-        card: StatusMessage,
+        message: StatusMessage,
         content: Content,
         *,
         again: Callable[[], Awaitable[Content | None]] | None = None,
     ) -> None:
-        """Make the card's message show this; the first time, send it.
+        """Make the message's message show this; the first time, send it.
 
         What had to wait for its turn is drawn `again`, so that nothing outdated is sent.
         """
-        if content == card.shown and card.ref is not None:
+        if content == message.shown and message.ref is not None:
             return
-        async with self._turn(card, content) as turn:
+        async with self._turn(message, content) as turn:
             drawn = await again() if turn.waited and again is not None else content
-            if drawn is None or card.dropped or (drawn == card.shown and card.ref is not None):
+            if (
+                drawn is None
+                or message.dropped
+                or (drawn == message.shown and message.ref is not None)
+            ):
                 turn.used = False
                 return  # it ended, was forgotten, or became true again, while its turn came
-            if card.ref is not None and not (card.telling or card.job.state.final):
-                self._desks.of(card).pace.updated(self._clock.now())
-            kind = card.kind
-            put = await self._put(card, drawn)
-        if card.ref is None:
-            await self._show(card, drawn, again=again)  # as a message, as no call can be answered
+            if message.ref is not None and not (message.telling or message.job.state.final):
+                self._channels.of(message).pace.updated(self._clock.now())
+            kind = message.kind
+            put = await self._put(message, drawn)
+        if message.ref is None:
+            await self._show(
+                message, drawn, again=again
+            )  # as a message, as no call can be answered
             return
         if put != drawn:
-            async with self._turn(card, drawn):
-                await self._platform(card).edit(card.ref, drawn)
-        card.show(drawn, kind, self._clock.now())
+            async with self._turn(message, drawn):
+                await self._platform(message).edit(message.ref, drawn)
+        message.show(drawn, kind, self._clock.now())
 
-    def _turn(self, card: StatusMessage, content: Content) -> AbstractAsyncContextManager[Taken]:
-        """Return the turn of the card's next request, which may need none."""
-        if card.free(self._desks.of(card).pace):
+    def _turn(self, message: StatusMessage, content: Content) -> AbstractAsyncContextManager[Taken]:
+        """Return the turn of the message's next request, which may need none."""
+        if message.free(self._channels.of(message).pace):
             return nullcontext(Taken(waited=False))
         upload = bool(content.files)
-        return self._desks.turn(card.origin.platform, card.origin.chat, upload=upload)
+        return self._channels.turn(message.origin.platform, message.origin.chat, upload=upload)
 
-    async def _put(self, card: StatusMessage, content: Content) -> Content:
+    async def _put(self, message: StatusMessage, content: Content) -> Content:
         """Make one request that shows a content or its beginning, and return what it showed."""
-        if card.ref is not None:
-            await self._platform(card).edit(card.ref, content)
+        if message.ref is not None:
+            await self._platform(message).edit(message.ref, content)
             return content
-        first = _beginning(card, content)
-        ref = await (self._answer(card, first) if card.respond else self._send(card, first))
+        first = _beginning(message, content)
+        ref = await (
+            self._answer(message, first) if message.respond else self._send(message, first)
+        )
         if ref is not None:
             now = self._clock.now()
             try:
-                await self._records.note_message(card.job.id, ref, now)
+                await self._records.note_message(message.job.id, ref, now)
             finally:
-                if card.forgotten:
-                    card.ref = ref  # the job is gone, and nothing can be noted of it
-            card.ref, card.sent_at = ref, now
+                if message.forgotten:
+                    message.ref = ref  # the job is gone, and nothing can be noted of it
+            message.ref, message.sent_at = ref, now
         return first
 
-    async def _send(self, card: StatusMessage, content: Content) -> MessageRef:
-        return await self._platform(card).send(
-            card.origin.chat,
+    async def _send(self, message: StatusMessage, content: Content) -> MessageRef:
+        return await self._platform(message).send(
+            message.origin.chat,
             content,
-            reply_to=card.origin.request_ref(),
-            nonce=card.origin.key + ("" if card.sent_at is None else " afresh"),
+            reply_to=message.origin.request_ref(),
+            nonce=message.origin.key + ("" if message.sent_at is None else " afresh"),
         )
 
-    async def _answer(self, card: StatusMessage, content: Content) -> MessageRef | None:
+    async def _answer(self, message: StatusMessage, content: Content) -> MessageRef | None:
         """Answer the call; None where that cannot be done, or not any more.
 
         What was surely not answered can still be: then the call is kept for the next try.
         """
-        respond, card.respond = card.respond, None
+        respond, message.respond = message.respond, None
         if respond is None:
             return None
         try:
             return await respond(content, False)
         except (SlowDown, ContentRefused, TooLarge):
-            card.respond = respond
+            message.respond = respond
             raise
         except (ChatUnavailable, MessageGone) as error:
             if isinstance(error, ChatUnavailable) and not error.unclear:
-                card.respond = respond
+                message.respond = respond
                 raise
-            log.info("job %s: the call could not be answered (%s)", card.job.id, error)
+            log.info("job %s: the call could not be answered (%s)", message.job.id, error)
             return None
 
     # ------------------------------------------------------------ ended jobs
 
-    async def _finish(self, card: StatusMessage) -> bool:
+    async def _finish(self, message: StatusMessage) -> bool:
         """Turn the message into the job's end, send what does not fit in it, acknowledge."""
-        if card.job.state is JobState.FAILED:
-            await self._people.give_back(card.job.id)
-        parcel = await self._show_end(card)
-        if card.ref is None:
+        if message.job.state is JobState.FAILED:
+            await self._people.give_back(message.job.id)
+        rendered = await self._show_end(message)
+        if message.ref is None:
             return False
-        platform, chat = card.origin.platform, card.origin.chat
-        turn = partial(self._desks.turn, platform, chat)
-        place = Below(platform=self._platform(card), ref=card.ref, turn=turn)
-        if not await self._courier.send_rest(place, card.job, parcel):
-            await self._show(card, _with_send_again(card, parcel.content))
-        await self._queue.acknowledge(card.job)
-        if self._platform(card).limits.pings:
-            await self._courier.ping(place, card.job, card.origin)
+        platform, chat = message.origin.platform, message.origin.chat
+        turn = partial(self._channels.turn, platform, chat)
+        place = Below(platform=self._platform(message), ref=message.ref, turn=turn)
+        if not await self._extra_messages.send_rest(place, message.job, rendered):
+            await self._show(message, _with_send_again(message, rendered.content))
+        await self._queue.acknowledge(message.job)
+        if self._platform(message).limits.pings:
+            await self._extra_messages.ping(place, message.job, message.origin)
         return True
 
-    async def _show_end(self, card: StatusMessage) -> RenderedResult:
+    async def _show_end(self, message: StatusMessage) -> RenderedResult:
         """Show the result, or as much of it as the chat takes."""
-        limits = self._platform(card).limits.in_chat(card.origin.chat)
+        limits = self._platform(message).limits.in_chat(message.origin.chat)
         while True:
-            parcel = await self._packer.pack(
-                card.job, card.origin, limits, written=card.written, rung=card.rung
+            rendered = await self._renderer.render(
+                message.job,
+                message.origin,
+                limits,
+                written=message.written,
+                fallback=message.fallback,
             )
             try:
-                await self._show(card, parcel.content)
+                await self._show(message, rendered.content)
             except (ContentRefused, TooLarge) as refusal:
-                below = card.rung.below(too_large=isinstance(refusal, TooLarge))
-                if below is card.rung:
+                below = message.fallback.below(too_large=isinstance(refusal, TooLarge))
+                if below is message.fallback:
                     raise
-                log.warning("job %s: %s was refused: %s", card.job.id, card.rung.name, refusal)
-                card.rung = below
+                log.warning(
+                    "job %s: %s was refused: %s", message.job.id, message.fallback.name, refusal
+                )
+                message.fallback = below
             except ChatGone:
-                if not parcel.content.files:
-                    card.rung = Fallback.WHOLE
+                if not rendered.content.files:
+                    message.fallback = Fallback.WHOLE
                     raise
                 # Where we may write but send no pictures, the refusal looks the same.
-                card.rung = Fallback.WORDS
+                message.fallback = Fallback.WORDS
             else:
-                return parcel
+                return rendered
 
 
-def _beginning(card: StatusMessage, content: Content) -> Content:
+def _beginning(message: StatusMessage, content: Content) -> Content:
     """Return what a message begins with; a result then comes as an edit, which may be repeated."""
-    first = _announced(content) if card.job.state is JobState.COMPLETED else content
+    first = _announced(content) if message.job.state is JobState.COMPLETED else content
     return replace(first, files=())
 
 
@@ -282,7 +297,7 @@ def _announced(content: Content) -> Content:
     return replace(content, body=facts) if plain(facts).strip() else content
 
 
-def _with_send_again(card: StatusMessage, content: Content) -> Content:
-    label = word(card.origin.language, "button.send_again")
-    button = Button(command="show", job_id=card.job.id, label=label)
+def _with_send_again(message: StatusMessage, content: Content) -> Content:
+    label = word(message.origin.language, "button.send_again")
+    button = Button(command="show", job_id=message.job.id, label=label)
     return replace(content, buttons=(*content.buttons, (button,)))

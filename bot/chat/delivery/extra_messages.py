@@ -73,29 +73,29 @@ class ExtraMessages:
         self._records = records
         self._clock = clock
 
-    async def send_rest(self, place: Below, job: Job, parcel: RenderedResult) -> bool:
+    async def send_rest(self, place: Below, job: Job, rendered: RenderedResult) -> bool:
         """Send the further parts; return whether each is known to be there.
 
         False when a part may or may not have been sent, now or before a crash. Raises `ChatError`
         when one surely was not sent: all may then be tried again.
         """
-        for number, content in enumerate(parcel.rest, start=2):
+        for number, content in enumerate(rendered.rest, start=2):
             await self._send_once(place, job, f"part-{number}", content)
         return not (await self._records.unclear_parts(job.id) - {_PING})
 
-    async def send_again(self, place: Again, parcel: RenderedResult, job: Job) -> None:
+    async def send_again(self, place: Again, rendered: RenderedResult, job: Job) -> None:
         """Answer a call with an ended job: fresh messages with its result and buttons.
 
         Raises `ChatError`; what has been sent by then stays.
         """
-        first = replace(parcel.content, files=())
+        first = replace(rendered.content, files=())
         ref = await place.respond(first)
         if ref is None:
             ref = await place.send(first)
         await self._records.note_again(job.id, ref, self._clock.now())
-        if parcel.content.files:
-            await place.edit(ref, parcel.content)
-        for content in parcel.rest:
+        if rendered.content.files:
+            await place.edit(ref, rendered.content)
+        for content in rendered.rest:
             await place.send(content, ref)
 
     async def ping(self, place: Below, job: Job, origin: Origin) -> None:

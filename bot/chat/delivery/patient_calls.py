@@ -22,7 +22,7 @@ _LONGEST_PAUSE_S = 300.0
 class Terms:
     """How a request is made.
 
-    `burst` and `upload` are passed to the desk; a `free` one is on no chat's account. Without
+    `burst` and `upload` are passed to the channel; a `free` one is on no chat's account. Without
     `repeat`, one that may have been carried out is not made again. `patience_s` is for how long it
     is tried.
     """
@@ -37,9 +37,9 @@ class Terms:
 class Patience:
     """One for all platforms."""
 
-    def __init__(self, platforms: Mapping[str, ChatPlatform], desks: Channels) -> None:
+    def __init__(self, platforms: Mapping[str, ChatPlatform], channels: Channels) -> None:
         self._platforms = platforms
-        self._desks = desks
+        self._channels = channels
 
     async def ask(
         self, platform: str, chat: str, request: Callable[[], Awaitable[T]], terms: Terms
@@ -48,35 +48,37 @@ class Patience:
 
         Raises `ChatError`: one that no repetition helps against, or the last when time is up.
         """
-        until = self._desks.now() + terms.patience_s
+        until = self._channels.now() + terms.patience_s
         failures = 0
         while True:
             try:
                 return await self._once(platform, chat, request, terms)
             except SlowDown as slow:
-                if slow.old_message or self._desks.now() + slow.retry_after_s > until:
+                if slow.old_message or self._channels.now() + slow.retry_after_s > until:
                     raise
                 log.info("%s:%s: %s", platform, chat, slow)
                 await self._wait_out(platform, chat, slow, terms)
             except ChatUnavailable as error:
                 failures += 1
                 pause = min(pause_s(failures), _LONGEST_PAUSE_S)
-                if (error.unclear and not terms.repeat) or self._desks.now() + pause > until:
+                if (error.unclear and not terms.repeat) or self._channels.now() + pause > until:
                     raise
                 log.info("%s:%s: again in %.0f s: %s", platform, chat, pause, error)
                 await asyncio.sleep(pause)
-                await wait(self._platforms[platform].connected, until - self._desks.now())
+                await wait(self._platforms[platform].connected, until - self._channels.now())
 
     async def _once(
         self, platform: str, chat: str, request: Callable[[], Awaitable[T]], terms: Terms
     ) -> T:
         if terms.free:
             return await request()
-        async with self._desks.turn(platform, chat, burst=terms.burst, upload=terms.upload):
+        async with self._channels.turn(platform, chat, burst=terms.burst, upload=terms.upload):
             return await request()
 
     async def _wait_out(self, platform: str, chat: str, slow: SlowDown, terms: Terms) -> None:
         """Wait out a penalty; that of a chat holds back everybody's turn there."""
         if not terms.free:
-            self._desks.at(platform, chat).pace.slow_down(self._desks.now(), slow.retry_after_s)
+            self._channels.at(platform, chat).pace.slow_down(
+                self._channels.now(), slow.retry_after_s
+            )
         await asyncio.sleep(slow.retry_after_s)

@@ -1,6 +1,6 @@
 """Keeps every job's status message true and sees that every result is shown.
 
-Events only mark cards; one task per chat with something to say lets the editor show the newest state
+Events only mark messages; one task per chat with something to say lets the editor show the newest state
 when the chat's budget allows, so a stale text is never sent and nobody waits for a chat but the
 chat itself. All that is needed after a restart comes from the database.
 """
@@ -40,7 +40,7 @@ from queueing.service.jobqueue import JobQueue
 
 log = logging.getLogger(__name__)
 
-MOST_TAKEN_UP = 2000  # waiting jobs of an earlier run that are shown at once
+MOST_RESUMED = 2000  # waiting jobs of an earlier run that are shown at once
 
 
 class Presenter:
@@ -63,9 +63,9 @@ class Presenter:
         self._records = records
         self._platforms = platforms
         self._clock = clock
-        self._desks = Channels(platforms, clock)
-        packer = ResultRenderer(queue, rooms or ChatSettingsTable(), originals or OriginalHints())
-        courier = ExtraMessages(records, clock)
+        self._channels = Channels(platforms, clock)
+        renderer = ResultRenderer(queue, rooms or ChatSettingsTable(), originals or OriginalHints())
+        extra_messages = ExtraMessages(records, clock)
         self._inquiry = Inquiry(queue)
         self._editor = Editor(
             queue=queue,
@@ -73,31 +73,31 @@ class Presenter:
             people=people,
             platforms=platforms,
             clock=clock,
-            desks=self._desks,
+            channels=self._channels,
             inquiry=self._inquiry,
-            packer=packer,
-            courier=courier,
+            renderer=renderer,
+            extra_messages=extra_messages,
             busy_after_s=busy_after_s,
         )
-        patience = Patience(platforms, self._desks)
+        patience = Patience(platforms, self._channels)
         self._owed = Owed(
             platforms=platforms, debts=records.debts, patience=patience, work=work, clock=clock
         )
-        self._answers = Replies(
+        self._replies = Replies(
             platforms=platforms,
             records=records,
             patience=patience,
-            packer=packer,
-            courier=courier,
+            renderer=renderer,
+            extra_messages=extra_messages,
             owed=self._owed,
         )
-        self._setbacks = DeliveryFailures(
-            queue=queue, records=records, clock=clock, desks=self._desks, drop=self._drop
+        self._failures = DeliveryFailures(
+            queue=queue, records=records, clock=clock, channels=self._channels, drop=self._drop
         )
-        self._cards: dict[int, StatusMessage] = {}
-        self._lookout = StaleMessages(
+        self._messages: dict[int, StatusMessage] = {}
+        self._stale_messages = StaleMessages(
             queue=queue,
-            cards=self._cards.values(),
+            messages=self._messages.values(),
             draw=self._editor.draw,
             stale=self._serve,
             clock=clock,
@@ -106,37 +106,37 @@ class Presenter:
         self._tasks: asyncio.TaskGroup | None = None
         self._early: list[tuple[Invocation, Answer]] = []
         self._all_told = asyncio.Event()
-        self._taken_up = 0  # the newest waiting job of an earlier run that has a card
+        self._resumed = 0  # the newest waiting job of an earlier run that has a message
         self._dropped = asyncio.Event()
 
     # ------------------------------------------------------------ what comes in
 
-    def notice(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Mark what an event made out of date. Called by the queue; never blocks or raises."""
         match event:
             case JobChanged(job=job):
                 self._job_changed(job)
             case Progressed(job_id=job_id, progress=progress):
-                if (card := self._cards.get(job_id)) is not None:
-                    card.advance(progress)
-                    self._serve(card)
+                if (message := self._messages.get(job_id)) is not None:
+                    message.advance(progress)
+                    self._serve(message)
             case Forgotten(job_ids=job_ids):
                 self._forget(job_ids)
             case Erased() if self._tasks is not None:
-                self._tasks.create_task(self._take_up_debts(self._tasks))
+                self._tasks.create_task(self._resume_debts(self._tasks))
             case LinesMoved():
-                self._lookout.moved(event)
+                self._stale_messages.moved(event)
 
-    def expect(self, invocation: Invocation) -> None:
+    def remember_call(self, invocation: Invocation) -> None:
         """Remember how a call is answered, should it become a job."""
         self._expected[invocation.key] = invocation
-        desk = self._desks.find(invocation.platform, invocation.chat)
-        if desk is not None:
-            desk.knocked()
+        channel = self._channels.find(invocation.platform, invocation.chat)
+        if channel is not None:
+            channel.retry_now()
 
     async def asked(self, platform: str, chat: str) -> None:
         """Wait until a prompt on its way into that chat is noted, so that a reply finds it."""
-        await self._answers.asked(platform, chat)
+        await self._replies.asked(platform, chat)
 
     def answer(self, invocation: Invocation, answer: Answer) -> None:
         """Send a call's answer; a placed job's status message is already on its way."""
@@ -146,11 +146,11 @@ class Presenter:
         if self._tasks is None:
             self._early.append((invocation, answer))
             return
-        self._tasks.create_task(self._answers.give(invocation, answer))
+        self._tasks.create_task(self._replies.give(invocation, answer))
 
     def open_jobs_of(self, user: str) -> Sequence[str]:
         """Return the numbers of a person's open jobs, newest first, for completion."""
-        own = [card.job for card in self._cards.values() if card.job.owner == user]
+        own = [message.job for message in self._messages.values() if message.job.owner == user]
         return [str(job.id) for job in reversed(own) if not job.state.final]
 
     # ------------------------------------------------------------ running
@@ -163,45 +163,45 @@ class Presenter:
                 self.answer(*self._early.pop(0))
             tasks.create_task(self._inquiry.run())
             try:
-                await self._take_up()
-                await self._take_up_debts(tasks)
-                tasks.create_task(self._take_up_more())
-                tasks.create_task(self._lookout.run())
+                await self._resume()
+                await self._resume_debts(tasks)
+                tasks.create_task(self._resume_more())
+                tasks.create_task(self._stale_messages.run())
                 await asyncio.Event().wait()
             finally:
                 self._tasks = None
 
-    async def _take_up(self) -> None:
+    async def _resume(self) -> None:
         """Begin with what an earlier run left unsaid."""
         unreachable = await self._records.unreachable()
-        await self._take_up_some()
-        self._setbacks.remember(self._cards, unreachable)
-        for card in list(self._cards.values()):
-            self._serve(card)
+        await self._resume_some()
+        self._failures.remember(self._messages, unreachable)
+        for message in list(self._messages.values()):
+            self._serve(message)
 
-    async def _take_up_some(self) -> bool:
-        """Make cards for some jobs of an earlier run; return whether more of them may wait.
+    async def _resume_some(self) -> bool:
+        """Make messages for some jobs of an earlier run; return whether more of them may wait.
 
-        A job far back in a long line gets its card when others have gone, or when something
+        A job far back in a long line gets its message when others have gone, or when something
         happens to it: until then its message shows what it showed before.
         """
-        jobs = await self._queue.to_tell(self._taken_up, MOST_TAKEN_UP)
+        jobs = await self._queue.to_tell(self._resumed, MOST_RESUMED)
         for job in jobs:
             self._job_changed(job)
         waiting = [job.id for job in jobs if job.state is JobState.PENDING]
-        self._taken_up = max(waiting, default=self._taken_up)
-        return len(waiting) >= MOST_TAKEN_UP
+        self._resumed = max(waiting, default=self._resumed)
+        return len(waiting) >= MOST_RESUMED
 
-    async def _take_up_more(self) -> None:
-        """Go on as cards are done with, until every job of an earlier run had one."""
+    async def _resume_more(self) -> None:
+        """Go on as messages are done with, until every job of an earlier run had one."""
         more = True
         while more:
-            if len(self._cards) > MOST_TAKEN_UP // 2:
+            if len(self._messages) > MOST_RESUMED // 2:
                 self._dropped.clear()
                 await self._dropped.wait()
                 continue
             try:
-                more = await self._take_up_some()
+                more = await self._resume_some()
             except StoreError as error:
                 log.warning("waiting jobs of an earlier run cannot be read: %s", error)
                 self._dropped.clear()
@@ -214,10 +214,11 @@ class Presenter:
         """
 
         def untold() -> bool:
-            ended = (card for card in self._cards.values() if card.job.state.final)
+            ended = (message for message in self._messages.values() if message.job.state.final)
             return any(
-                card.job.owner.startswith(owner) and self._connected(card.origin.platform).is_set()
-                for card in ended
+                message.job.owner.startswith(owner)
+                and self._connected(message.origin.platform).is_set()
+                for message in ended
             )
 
         try:
@@ -229,23 +230,23 @@ class Presenter:
             log.info("stopping with results not yet delivered; they are kept")
 
     def _job_changed(self, job: Job) -> None:
-        card = self._cards.get(job.id)
-        if card is None:
-            card = self._new_card(job)
-            if card is None:
+        message = self._messages.get(job.id)
+        if message is None:
+            message = self._new_message(job)
+            if message is None:
                 return
-        elif job.version < card.job.version:
+        elif job.version < message.job.version:
             return
-        if job.state is not card.job.state:
-            card.progress = None
+        if job.state is not message.job.state:
+            message.progress = None
             if job.state is JobState.PENDING:
-                card.written = ""  # it begins again
+                message.written = ""  # it begins again
             elif job.state.final:
-                card.hold_until = 0.0  # what a passing state met says nothing of the end
-        card.job, card.changed = job, True
-        self._serve(card)
+                message.delayed_until = 0.0  # what a passing state met says nothing of the end
+        message.job, message.changed = job, True
+        self._serve(message)
 
-    def _new_card(self, job: Job) -> StatusMessage | None:
+    def _new_message(self, job: Job) -> StatusMessage | None:
         if job.acknowledged:
             return None
         try:
@@ -254,111 +255,115 @@ class Presenter:
             return None  # a job nobody waits for in a chat, such as an enhancement
         if origin.platform not in self._platforms:
             return None  # its platform is switched off: it stays unacknowledged
-        card = StatusMessage(job=job, origin=origin)
+        message = StatusMessage(job=job, origin=origin)
         call = self._expected.pop(origin.key, None)
         if call is not None and not call.button:
-            card.respond = call.respond
-        self._cards[job.id] = card
-        self._desks.of(card).cards[job.id] = card
-        return card
+            message.respond = call.respond
+        self._messages[job.id] = message
+        self._channels.of(message).messages[job.id] = message
+        return message
 
     # ------------------------------------------------------------ serving chats
 
-    def _serve(self, card: StatusMessage) -> None:
-        desk = self._desks.of(card)
-        desk.wake.set()
-        if not desk.served and self._tasks is not None:
-            desk.served = True
-            self._tasks.create_task(self._serve_desk(desk, card.origin.platform))
+    def _serve(self, message: StatusMessage) -> None:
+        channel = self._channels.of(message)
+        channel.wake.set()
+        if not channel.served and self._tasks is not None:
+            channel.served = True
+            self._tasks.create_task(self._serve_channel(channel, message.origin.platform))
 
     def _connected(self, platform: str) -> asyncio.Event:
         return self._platforms[platform].connected
 
-    async def _serve_desk(self, desk: Channel, platform: str) -> None:
+    async def _serve_channel(self, channel: Channel, platform: str) -> None:
         connected = self._connected(platform)
         try:
-            while (following := desk.next_card(self._clock.now(), len(self._cards))) is not None:
+            while (
+                following := channel.next_message(self._clock.now(), len(self._messages))
+            ) is not None:
                 if not connected.is_set():
                     await connected.wait()
                     continue
-                card, due = following
-                desk.wake.clear()
+                message, due = following
+                channel.wake.clear()
                 wait_s = due - self._clock.now()
                 if wait_s > 0:
-                    await wait(desk.wake, wait_s)
+                    await wait(channel.wake, wait_s)
                     continue
-                await self._refresh(desk, card)
-                if card.forgotten and card.ref is not None:  # while it was being shown
-                    await self._owed.deleted(card.ref, card.origin.language)
+                await self._refresh(channel, message)
+                if message.forgotten and message.ref is not None:  # while it was being shown
+                    await self._owed.deleted(message.ref, message.origin.language)
         finally:
-            desk.served = False
+            channel.served = False
 
-    async def _refresh(self, desk: Channel, card: StatusMessage) -> None:
-        """Show a card's newest state, and react to what the chat says of it."""
-        asked = card.take_marks()
+    async def _refresh(self, channel: Channel, message: StatusMessage) -> None:
+        """Show a message's newest state, and react to what the chat says of it."""
+        asked = message.take_marks()
         try:
-            await self._editor.look_up(card)
-            if card.ref is not None and card.ref.chat != card.origin.chat:
-                self._rehome(card, card.ref.chat)  # the chat moved in an earlier run
-            if await self._editor.refresh(card):
-                self._drop(card)
+            await self._editor.look_up(message)
+            if message.ref is not None and message.ref.chat != message.origin.chat:
+                self._rehome(message, message.ref.chat)  # the chat moved in an earlier run
+            if await self._editor.refresh(message):
+                self._drop(message)
         except SlowDown as slow:
-            card.mark(asked)
-            self._setbacks.slow_down(desk, card, slow)
+            message.mark(asked)
+            self._failures.slow_down(channel, message, slow)
         except MessageGone:
-            card.ref, card.muted, card.changed = None, True, card.job.state.final
+            message.ref, message.muted, message.changed = None, True, message.job.state.final
         except ChatMoved as moved:
-            card.mark(asked)
-            await self._follow(card, moved.new_chat)
+            message.mark(asked)
+            await self._follow(message, moved.new_chat)
         except (ChatGone, ChatUnavailable) as error:
-            card.mark(asked)
-            await self._setbacks.leave_alone(desk, card, error)
+            message.mark(asked)
+            await self._failures.leave_alone(channel, message, error)
         except Exception as error:  # noqa: BLE001  it is logged there
-            if not card.dropped:  # else it was forgotten just now: nothing can be noted of it
-                card.mark(asked)
-                await self._setbacks.try_later(card, error)
+            if not message.dropped:  # else it was forgotten just now: nothing can be noted of it
+                message.mark(asked)
+                await self._failures.try_later(message, error)
         else:
-            desk.reached()
-            card.failures = 0
+            channel.reached()
+            message.failures = 0
 
-    def _drop(self, card: StatusMessage) -> None:
-        card.dropped = True
-        self._cards.pop(card.job.id, None)
-        self._desks.of(card).cards.pop(card.job.id, None)
+    def _drop(self, message: StatusMessage) -> None:
+        message.dropped = True
+        self._messages.pop(message.job.id, None)
+        self._channels.of(message).messages.pop(message.job.id, None)
         self._all_told.set()
         self._dropped.set()
 
     # ------------------------------------------------------------ chats that move
 
-    async def _follow(self, card: StatusMessage, new_chat: str) -> None:
-        """Go on in a chat's new place with all its cards."""
-        platform, old = card.origin.platform, card.origin.chat
+    async def _follow(self, message: StatusMessage, new_chat: str) -> None:
+        """Go on in a chat's new place with all its messages."""
+        platform, old = message.origin.platform, message.origin.chat
         await self._records.move_chat(platform, old, new_chat)
-        desk = self._desks.at(platform, old)
-        self._desks.remove(platform, old)
-        for each in list(desk.cards.values()):
+        channel = self._channels.at(platform, old)
+        self._channels.remove(platform, old)
+        for each in list(channel.messages.values()):
             self._rehome(each, new_chat)
 
-    def _rehome(self, card: StatusMessage, new_chat: str) -> None:
-        self._desks.of(card).cards.pop(card.job.id, None)
-        card.origin = card.origin.model_copy(update={"chat": new_chat, "request": None})
-        if card.ref is not None:
-            card.ref = replace(card.ref, chat=new_chat)
-        card.changed = True
-        self._desks.of(card).cards[card.job.id] = card
-        self._serve(card)
+    def _rehome(self, message: StatusMessage, new_chat: str) -> None:
+        self._channels.of(message).messages.pop(message.job.id, None)
+        message.origin = message.origin.model_copy(update={"chat": new_chat, "request": None})
+        if message.ref is not None:
+            message.ref = replace(message.ref, chat=new_chat)
+        message.changed = True
+        self._channels.of(message).messages[message.job.id] = message
+        self._serve(message)
 
     # ------------------------------------------------------------ forgetting
 
     def _forget(self, job_ids: Collection[int]) -> None:
         """Let go of jobs that are being deleted; what becomes of their messages is owed then."""
-        for card in [card for card in self._cards.values() if card.job.id in job_ids]:
-            card.forgotten = True
-            self._drop(card)
+        for message in [
+            message for message in self._messages.values() if message.job.id in job_ids
+        ]:
+            message.forgotten = True
+            self._drop(message)
 
-    async def _take_up_debts(self, tasks: asyncio.TaskGroup) -> None:
+    async def _resume_debts(self, tasks: asyncio.TaskGroup) -> None:
         """Make messages true that owe something, those of an earlier run among them."""
         try:
-            await self._owed.take_up(tasks)
+            await self._owed.resume(tasks)
         except StoreError as error:
             log.warning("what messages owe cannot be read: %s", error)

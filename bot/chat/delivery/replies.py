@@ -31,15 +31,15 @@ class Replies:
         platforms: Mapping[str, ChatPlatform],
         records: MessageRecords,
         patience: Patience,
-        packer: ResultRenderer,
-        courier: ExtraMessages,
+        renderer: ResultRenderer,
+        extra_messages: ExtraMessages,
         owed: Owed,
     ) -> None:
         self._platforms = platforms
         self._records = records
         self._patience = patience
-        self._packer = packer
-        self._courier = courier
+        self._renderer = renderer
+        self._extra_messages = extra_messages
         self._owed = owed
         self._asking: dict[tuple[str, str], asyncio.Event] = {}
 
@@ -97,10 +97,10 @@ class Replies:
 
     async def _show_again(self, call: Invocation, shown: ShownAgain) -> None:
         limits = self._platforms[call.platform].limits.in_chat(call.chat)
-        parcel = await self._packer.pack(shown.job, shown.origin, limits)
+        rendered = await self._renderer.render(shown.job, shown.origin, limits)
         respond = partial(self._respond, call, private=False)
         again = Again(respond=respond, send=partial(self._send, call), edit=self._edit)
-        await self._courier.send_again(again, parcel, shown.job)
+        await self._extra_messages.send_again(again, rendered, shown.job)
 
     async def _send(
         self, call: Invocation, content: Content, reply_to: MessageRef | None = None

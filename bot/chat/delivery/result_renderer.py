@@ -55,7 +55,7 @@ class RenderedResult:
 
 
 class ResultRenderer:
-    """Makes parcels."""
+    """Makes rendered results."""
 
     def __init__(
         self, queue: JobQueue, rooms: ChatSettingsTable, originals: OriginalHints | None = None
@@ -64,33 +64,33 @@ class ResultRenderer:
         self._rooms = rooms
         self._originals = originals or OriginalHints()
 
-    async def pack(
+    async def render(
         self,
         job: Job,
         origin: Origin,
         limits: ChatLimits,
         *,
         written: str = "",
-        rung: Fallback = Fallback.WHOLE,
+        fallback: Fallback = Fallback.WHOLE,
     ) -> RenderedResult:
         """Return what an ended job's owner is shown; `written` is as far as an answer had come."""
         language = origin.language
-        if rung is Fallback.NOTE:
+        if fallback is Fallback.NOTE:
             return RenderedResult(content=Content(body=say(language, "result.refused", job=job.id)))
-        limits = replace(limits, upload=int(limits.upload * _SHARE.get(rung, 1.0)))
+        limits = replace(limits, upload=int(limits.upload * _SHARE.get(fallback, 1.0)))
         hint = status.near_model(origin.near, language)
-        parcel = await self._whole(job, language, limits, written, hint)
-        if rung is Fallback.WORDS:
+        rendered = await self._whole(job, language, limits, written, hint)
+        if fallback is Fallback.WORDS:
             refused = say(language, "result.files_refused", job=job.id)
-            parcel = _in_words(parcel, refused + await self._links(job, parcel, language))
+            rendered = _in_words(rendered, refused + await self._links(job, rendered, language))
         return RenderedResult(
-            content=self.hidden(job, origin, parcel.content),
-            rest=tuple(self.hidden(job, origin, each) for each in parcel.rest),
+            content=self.hidden(job, origin, rendered.content),
+            rest=tuple(self.hidden(job, origin, each) for each in rendered.rest),
         )
 
-    async def _links(self, job: Job, parcel: RenderedResult, language: str) -> Body:
+    async def _links(self, job: Job, rendered: RenderedResult, language: str) -> Body:
         """Return where the files are that a chat does not take at all; a long text has none."""
-        files = sum(len(each.files) for each in (parcel.content, *parcel.rest))
+        files = sum(len(each.files) for each in (rendered.content, *rendered.rest))
         if not files or not isinstance(job.request, TextToImage):
             return ()
         links = await self._originals.links(job, files, language)
@@ -104,14 +104,14 @@ class ResultRenderer:
                 return RenderedResult(content=status.failed(job, language))
             case JobState.CANCELLED:
                 stopped = status.cancelled(job, language, written)
-                return self._pack_text(stopped, written, limits, language)
+                return self._render_text(stopped, written, limits, language)
         output = await self._queue.output(job)
         if output is None:
             body = say(language, "status.gone", job=job.id)
             return RenderedResult(content=Content(body=body))
-        return await self._pack_output(job, output, language, limits, hint)
+        return await self._render_output(job, output, language, limits, hint)
 
-    async def _pack_output(
+    async def _render_output(
         self, job: Job, output: Output, language: str, limits: ChatLimits, hint: Body
     ) -> RenderedResult:
         files, note = await self._fit_files(job, output.files, limits, language)
@@ -128,13 +128,13 @@ class ResultRenderer:
             note=note,
             hint=hint,
         )
-        parcel = self._pack_text(content, output.text, limits, language)
+        rendered = self._render_text(content, output.text, limits, language)
         if len(files) > limits.files_per_edit:
             further = Content(files=files[limits.files_per_edit :])
-            return replace(parcel, rest=(*parcel.rest, further))
-        return parcel
+            return replace(rendered, rest=(*rendered.rest, further))
+        return rendered
 
-    def _pack_text(
+    def _render_text(
         self, content: Content, text: str, limits: ChatLimits, language: str
     ) -> RenderedResult:
         room = limits.caption if content.files else limits.text
@@ -223,11 +223,11 @@ def in_words(content: Content) -> Content:
     return replace(content, body=join(tuple(words)), files=())
 
 
-def _in_words(parcel: RenderedResult, files_refused: Body) -> RenderedResult:
-    content = in_words(parcel.content)
-    if parcel.content.files or any(each.files for each in parcel.rest):
+def _in_words(rendered: RenderedResult, files_refused: Body) -> RenderedResult:
+    content = in_words(rendered.content)
+    if rendered.content.files or any(each.files for each in rendered.rest):
         content = replace(content, body=(*content.body, "\n", *files_refused))
-    rest = (in_words(each) for each in parcel.rest)
+    rest = (in_words(each) for each in rendered.rest)
     return RenderedResult(content=content, rest=tuple(each for each in rest if each.body))
 
 

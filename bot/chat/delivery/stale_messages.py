@@ -24,28 +24,28 @@ log = logging.getLogger(__name__)
 _REST_S = 1.0
 _HEADS_S = 2.0
 _WHOLE_S = 8.0
-_WHOLE_EACH_S = 0.004  # for each card there is: long lines are read less often
+_WHOLE_EACH_S = 0.004  # for each message there is: long lines are read less often
 _NEAR = 2 * HEAD  # who may have become one of the first since the last look
 
 
 class StaleMessages:
     """Compares what open jobs' messages show with what is true.
 
-    `cards` are all there are, `draw` returns what a card should show, and `stale` hears of every
-    card that shows something else.
+    `messages` are all there are, `draw` returns what a message should show, and `stale` hears of every
+    message that shows something else.
     """
 
     def __init__(
         self,
         *,
         queue: JobQueue,
-        cards: Collection[StatusMessage],
+        messages: Collection[StatusMessage],
         draw: Callable[[StatusMessage, Standing], Content],
         stale: Callable[[StatusMessage], None],
         clock: Clock,
     ) -> None:
         self._queue = queue
-        self._cards = cards
+        self._messages = messages
         self._draw = draw
         self._stale = stale
         self._clock = clock
@@ -59,9 +59,9 @@ class StaleMessages:
         self._moved.set()
 
     async def run(self) -> None:
-        """Look again and again while there are cards, until cancelled."""
+        """Look again and again while there are messages, until cancelled."""
         while True:
-            if not any(_watched(card) for card in self._cards):
+            if not any(_watched(message) for message in self._messages):
                 await self._moved.wait()
             try:
                 await self._look_around()
@@ -73,7 +73,7 @@ class StaleMessages:
 
     async def _look_around(self) -> None:
         now, turned = self._clock.now(), self._turned
-        whole_s = max(_WHOLE_S, _WHOLE_EACH_S * len(self._cards))
+        whole_s = max(_WHOLE_S, _WHOLE_EACH_S * len(self._messages))
         if whole := now - self._whole_at >= whole_s:
             self._whole_at = now
         if heads := self._moved.is_set() or now - self._heads_at >= _HEADS_S:
@@ -81,36 +81,40 @@ class StaleMessages:
         self._turned = set()
         self._moved.clear()
 
-        def asked(card: StatusMessage) -> bool:
-            line = whole or card.job.model in turned
-            return line or (heads and _near(card)) or card.expires <= now
+        def asked(message: StatusMessage) -> bool:
+            line = whole or message.job.model in turned
+            return line or (heads and _near(message)) or message.expires <= now
 
-        await self._look([card for card in self._cards if _watched(card) and asked(card)])
+        await self._look(
+            [message for message in self._messages if _watched(message) and asked(message)]
+        )
 
-    async def _look(self, cards: Collection[StatusMessage]) -> None:
-        standings = await self._queue.standings([card.job for card in cards]) if cards else {}
-        for card in cards:
-            standing = standings.get(card.job.id)
-            if standing is None or standing.job.version < card.job.version:
+    async def _look(self, messages: Collection[StatusMessage]) -> None:
+        standings = (
+            await self._queue.standings([message.job for message in messages]) if messages else {}
+        )
+        for message in messages:
+            standing = standings.get(message.job.id)
+            if standing is None or standing.job.version < message.job.version:
                 continue  # it went on while the places were read: another event tells
-            if standing.job.state is not card.job.state:
+            if standing.job.state is not message.job.state:
                 continue  # the same: its event is on its way
-            card.job = standing.job  # nothing else tells that it has left the back row
-            card.stand(standing)
-            if card.shown is not None and self._draw(card, standing) != card.shown:
-                card.moved = True
-                card.changed |= card.outdated(self._clock.now())
-                self._stale(card)
+            message.job = standing.job  # nothing else tells that it has left the back row
+            message.stand(standing)
+            if message.shown is not None and self._draw(message, standing) != message.shown:
+                message.moved = True
+                message.changed |= message.outdated(self._clock.now())
+                self._stale(message)
 
 
-def _watched(card: StatusMessage) -> bool:
-    return not (card.muted or card.changed or card.job.state.final)
+def _watched(message: StatusMessage) -> bool:
+    return not (message.muted or message.changed or message.job.state.final)
 
 
-def _near(card: StatusMessage) -> bool:
+def _near(message: StatusMessage) -> bool:
     """Whether it runs or is among the first of its line, as far as was seen."""
-    if card.job.state is JobState.PROCESSING or not card.stood:
+    if message.job.state is JobState.PROCESSING or not message.stood:
         return True
-    if card.position is None:  # its place is unknown just now, or it stands in a back row
-        return card.job.seq is not None
-    return card.position <= _NEAR
+    if message.position is None:  # its place is unknown just now, or it stands in a back row
+        return message.job.seq is not None
+    return message.position <= _NEAR

@@ -1,4 +1,4 @@
-"""A card is what the presenter knows of one job's status message, and when it is due.
+"""A message is what the presenter knows of one job's status message, and when it is due.
 
 Nothing here sends.
 """
@@ -57,7 +57,7 @@ class StatusMessage:
     (a place in line). `expires` is when the first moment its message names has passed.
     `drawn` is the last content that was made, after what it was made of.
     `written` is as far as an answer has come; a stopped one stays to be read. `muted`: its message
-    was deleted, only its end makes a new one. `rung` is how far a refused result was cut down.
+    was deleted, only its end makes a new one. `fallback` is how far a refused result was cut down.
     `telling`: the edit being made was asked for at once. `dropped`: nothing more is to be shown.
     """
 
@@ -84,8 +84,8 @@ class StatusMessage:
     dropped: bool = False
     forgotten: bool = False  # its job is deleted
     telling: bool = False
-    rung: Fallback = Fallback.WHOLE
-    hold_until: float = 0.0
+    fallback: Fallback = Fallback.WHOLE
+    delayed_until: float = 0.0
     failures: int = 0
 
     def take_marks(self) -> tuple[bool, bool, bool]:
@@ -108,19 +108,19 @@ class StatusMessage:
         return self.changed or ((self.advanced or self.moved) and not self.job.state.final)
 
     def free(self, pace: RateLimit) -> bool:
-        """Tell whether the next request for this card is on nobody's account."""
+        """Tell whether the next request for this message is on nobody's account."""
         answers = self.ref is None and self.respond is not None and pace.free_answers
         return answers and self.origin.request is None  # a message is answered by a message
 
     def due(self, now: float, pace: RateLimit, turn_s: float, crowd: int) -> float:
-        """Return when this card may be served next.
+        """Return when this message may be served next.
 
         `turn_s` is its share of the chat's budget, `crowd` how many jobs are open everywhere.
         """
         if self.free(pace):
-            return self.hold_until
+            return self.delayed_until
         urgent = self.job.state.final or (self.ref is None and self.shown is None)
-        at = max(self.hold_until, pace.earliest(now, urgent=urgent, soon=self.changed))
+        at = max(self.delayed_until, pace.earliest(now, urgent=urgent, soon=self.changed))
         if urgent:
             return at
         age = None if self.sent_at is None else now - self.sent_at
@@ -159,7 +159,7 @@ class StatusMessage:
         self.written = progress.text or self.written
 
     def urgency(self, pace: RateLimit, crowd: int) -> tuple[int, float]:
-        """Order cards of a chat: calls, ends, first messages, news, then the longest overdue.
+        """Order messages of a chat: calls, ends, first messages, news, then the longest overdue.
 
         A call that is not answered within seconds is lost on some platforms, so it comes first.
         """

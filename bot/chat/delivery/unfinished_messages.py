@@ -75,7 +75,7 @@ class Owed:
 
     # ------------------------------------------------------------ what an earlier run left
 
-    async def take_up(self, tasks: asyncio.TaskGroup) -> None:
+    async def resume(self, tasks: asyncio.TaskGroup) -> None:
         """Go on with every debt that nobody has in hand; those of a chat one after the other."""
         by_chat: dict[tuple[str, str], list[Debt]] = {}
         for debt in await self._debts.all():

@@ -93,7 +93,7 @@ class Dispatcher:
             answer: Answer = _words(language, "refused.not_accepting")
             self._presenter.answer(invocation, answer)
             return
-        self._presenter.expect(invocation)
+        self._presenter.remember_call(invocation)
         try:
             invocation = meant(await self._completed(invocation), self._typed)
             person = await self._context.people.get(invocation.user)

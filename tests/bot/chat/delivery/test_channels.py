@@ -18,20 +18,20 @@ class Clock:
 def test_chats_at_rest_are_put_away_and_others_stay() -> None:
     """Memory would grow with everybody who ever asked, or a penalty would be forgotten."""
     clock = Clock()
-    desks = Channels({"fake": FakeChat()}, clock)
-    punished, away, busy = (desks.at("fake", name) for name in ("punished", "away", "busy"))
+    channels = Channels({"fake": FakeChat()}, clock)
+    punished, away, busy = (channels.at("fake", name) for name in ("punished", "away", "busy"))
     punished.pace.slow_down(clock.now(), 1e9)
     away.unreachable(clock.now(), 1e9)
     busy.served = True
     for number in range(5000):
-        pace = desks.at("fake", f"g{number}").pace
+        pace = channels.at("fake", f"g{number}").pace
         pace.begin(clock.now())
         pace.end(clock.now())
         clock.at += 1.0
-    assert len(desks._desks) <= 1000
-    for name, desk in (("punished", punished), ("away", away), ("busy", busy)):
-        assert desks.find("fake", name) is desk
-    newest = desks.find("fake", "g4999")
+    assert len(channels._channels) <= 1000
+    for name, channel in (("punished", punished), ("away", away), ("busy", busy)):
+        assert channels.find("fake", name) is channel
+    newest = channels.find("fake", "g4999")
     assert newest is not None
     assert newest.pace.earliest(clock.now() - 1.0, urgent=False) > clock.now() - 1.0
 
@@ -41,13 +41,13 @@ def test_a_turn_that_was_not_used_leaves_its_room_to_others() -> None:
 
     async def scenario() -> None:
         clock = Clock()
-        desks = Channels({"fake": FakeChat()}, clock)
+        channels = Channels({"fake": FakeChat()}, clock)
         for used in (False, True):
             for upload in (False, True):
                 clock.at += 100.0
-                async with desks.turn("fake", "g1", upload=upload) as turn:
+                async with channels.turn("fake", "g1", upload=upload) as turn:
                     turn.used = used
-                pace = desks.at("fake", "g1").pace
+                pace = channels.at("fake", "g1").pace
                 assert (pace.earliest(clock.now(), urgent=True) > clock.now()) is used
 
     run(scenario())

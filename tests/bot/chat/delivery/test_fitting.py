@@ -111,7 +111,7 @@ async def test_a_film_has_no_buttons_for_pictures_and_is_hidden_as_they_are() ->
     """Upscale under a film would be refused, and an unwanted film be shown at once."""
     async with bot(Installation.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
         call, ended = await _ended(running)
-        packer = ResultRenderer(
+        renderer = ResultRenderer(
             running.queue, ChatSettingsTable(by_key={"fake:1": ChatSettings(spoiler=True)})
         )
         output = Output(files=(file(film("mp4")),))
@@ -120,10 +120,10 @@ async def test_a_film_has_no_buttons_for_pictures_and_is_hidden_as_they_are() ->
             return output
 
         running.queue.output = kept  # type: ignore[method-assign]
-        parcel = await packer.pack(ended, Origin.of(call, "en"), LIMITS)
-    assert parcel.content.files == output.files
-    assert parcel.content.spoiler
-    names = {button.command for row in parcel.content.buttons for button in row}
+        rendered = await renderer.render(ended, Origin.of(call, "en"), LIMITS)
+    assert rendered.content.files == output.files
+    assert rendered.content.spoiler
+    names = {button.command for row in rendered.content.buttons for button in row}
     assert names == {"again", "edit", "delete"}
     assert len(buttons.of_result(ended, "en", Abilities(vary=True, upscale=True), pictures=1)) == 2
 
@@ -140,10 +140,10 @@ async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
 
             running.queue.output = kept  # type: ignore[method-assign]
             limits = replace(LIMITS, upload=100)
-            parcel = await ResultRenderer(running.queue, ChatSettingsTable()).pack(
+            rendered = await ResultRenderer(running.queue, ChatSettingsTable()).render(
                 ended, Origin.of(call, "en"), limits
             )
-            assert said in plain(parcel.content.body)
+            assert said in plain(rendered.content.body)
     assert "1 Datei ist" in CATALOGUES["de"]["result.file_left_out"]
 
 
@@ -168,8 +168,8 @@ async def test_what_was_changed_is_said_as_it_is(made: str, limits: ChatLimits, 
         assert isinstance(call, Invocation)
         await running.gate.call(call)
         (job,) = await running.queue.open_jobs()
-        packer = ResultRenderer(running.queue, ChatSettingsTable())
-        fitting, note = await packer._fit_files(
+        renderer = ResultRenderer(running.queue, ChatSettingsTable())
+        fitting, note = await renderer._fit_files(
             job, tuple(file(data[each]) for each in made), limits, "en"
         )
     assert len(fitting) == len(made)

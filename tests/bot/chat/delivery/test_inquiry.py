@@ -101,15 +101,15 @@ def test_a_turn_that_was_free_was_not_waited_for() -> None:
     """Every message would be drawn twice before it is sent."""
 
     async def scenario() -> None:
-        desks = Channels({"fake": FakeChat()}, Ticking())
-        async with desks.turn("fake", "p1") as turn:
+        channels = Channels({"fake": FakeChat()}, Ticking())
+        async with channels.turn("fake", "p1") as turn:
             assert not turn.waited
-            second = asyncio.ensure_future(_waited(desks))
+            second = asyncio.ensure_future(_waited(channels))
             await asyncio.sleep(0.1)
         assert await second
 
-    async def _waited(desks: Channels) -> bool:
-        async with desks.turn("fake", "p1") as turn:
+    async def _waited(channels: Channels) -> bool:
+        async with channels.turn("fake", "p1") as turn:
             return turn.waited
 
     run(scenario())
@@ -123,9 +123,9 @@ def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyP
         editor = running.presenter._editor
         made = editor._draw
 
-        def counted(card: StatusMessage, standing: Standing) -> Content:
-            drawn.append(card.job.id)
-            return made(card, standing)
+        def counted(message: StatusMessage, standing: Standing) -> Content:
+            drawn.append(message.job.id)
+            return made(message, standing)
 
         monkeypatch.setattr(editor, "_draw", counted)
         for number in range(5):

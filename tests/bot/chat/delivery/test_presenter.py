@@ -109,7 +109,7 @@ def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A million waiting jobs would be read at once, and the bot answer nobody meanwhile."""
-    monkeypatch.setattr(presenter, "MOST_TAKEN_UP", 4)
+    monkeypatch.setattr(presenter, "MOST_RESUMED", 4)
     chat = FakeChat()
 
     async def play() -> None:
@@ -120,7 +120,7 @@ def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
             await until(lambda: len(chat.messages) == 9)
         async with bot(world, chat) as running:
             await asyncio.sleep(1)
-            assert len(running.presenter._cards) <= 6
+            assert len(running.presenter._messages) <= 6
             await quiet(running)
 
     run(play())

@@ -31,8 +31,8 @@ def packed(text: str) -> RenderedResult:
             (job,) = await running.queue.open_jobs()
             asked = Chat(messages=(ChatMessage(role="user", text="tell me all"),))
             stopped = replace(job, request=asked, state=JobState.CANCELLED, finished_at=9.0)
-            packer = ResultRenderer(running.queue, ChatSettingsTable())
-            return await packer.pack(stopped, Origin.of(call, "en"), TELEGRAM, written=text)
+            renderer = ResultRenderer(running.queue, ChatSettingsTable())
+            return await renderer.render(stopped, Origin.of(call, "en"), TELEGRAM, written=text)
 
     return run(scenario())
 
@@ -41,14 +41,14 @@ def packed(text: str) -> RenderedResult:
 def test_every_part_of_an_answer_fits_its_message(words: int) -> None:
     """The chat would refuse the message, and the person would be left without the answer."""
     text = " ".join(f"w{number % 1000:03d}" for number in range(words))
-    parcel = packed(text)
-    parts = (parcel.content, *parcel.rest)
+    rendered = packed(text)
+    parts = (rendered.content, *rendered.rest)
     for part in parts:
         room = TELEGRAM.caption if part.files else TELEGRAM.text
         assert utf16_length(plain(part.body)) <= room
-    if parcel.content.files:
-        assert parcel.content.files[0].data.decode() == text
-        assert plain(parcel.content.body).startswith(text[:500])
+    if rendered.content.files:
+        assert rendered.content.files[0].data.decode() == text
+        assert plain(rendered.content.body).startswith(text[:500])
     else:
         shown = " ".join(plain(part.body) for part in parts)
         assert [word for word in shown.split() if word.startswith("w")] == text.split()

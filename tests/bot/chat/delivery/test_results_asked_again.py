@@ -127,7 +127,7 @@ def test_an_answer_is_stopped_and_what_was_written_stays() -> None:
         assert job is not None
         await asyncio.sleep(30)
         progress = Progress(text="Because of")
-        running.presenter.notice(Progressed(job_id=job.id, progress=progress))
+        running.presenter.on_event(Progressed(job_id=job.id, progress=progress))
         await asyncio.sleep(5)
         assert [each.label for each in shown(running, await of(running, job))] == ["⏹ Stop"]
         await press(running, job, "cancel")

@@ -35,7 +35,7 @@ def test_the_trial_sees_messages_that_nobody_looks_after(
 ) -> None:
     """Its zeros would mean nothing."""
 
-    async def asleep(_lookout: StaleMessages) -> None:
+    async def asleep(_stale_messages: StaleMessages) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(StaleMessages, "run", asleep)

@@ -109,22 +109,22 @@ def test_turns_are_taken_in_the_order_they_were_asked_for(
     asked: list[str] = []
     served: list[str] = []
 
-    async def take(desks: Channels, name: str, *, burst: bool) -> None:
+    async def take(channels: Channels, name: str, *, burst: bool) -> None:
         asked.append(name)
-        async with desks.turn("fake", "g1", burst=burst):
+        async with channels.turn("fake", "g1", burst=burst):
             served.append(name)
             await asyncio.sleep(random.uniform(0.0, 2.0))
 
     async def scenario() -> None:
-        desks = Channels({"fake": chat}, VirtualClock())
+        channels = Channels({"fake": chat}, VirtualClock())
 
         async def update(name: str) -> None:
             while True:
-                await take(desks, name, burst=False)
+                await take(channels, name, burst=False)
 
         async def call(number: int, after_s: float, *, burst: bool) -> None:
             await asyncio.sleep(after_s)
-            await take(desks, f"call {number}", burst=burst)
+            await take(channels, f"call {number}", burst=burst)
 
         updating = [asyncio.create_task(update(f"update {n}")) for n in range(updaters)]
         await asyncio.gather(*(call(n, at, burst=burst) for n, (at, burst) in enumerate(calls)))
