@@ -41,7 +41,8 @@ from benchmarks.store_jobs import (
 )
 from benchmarks.store_lives import huey_lives_per_s, lives_per_s, raw_lives_per_s
 from queueing.core.jobs import JobEvent
-from queueing.store import SqliteStore, queries
+from queueing.store import SqliteStore
+from queueing.store.jobs import queries
 
 # ---------------------------------------------------------------- submits
 

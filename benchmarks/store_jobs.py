@@ -12,8 +12,8 @@ from queueing.core.jobs import NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import TextToImage
 from queueing.store import Database, open_database
-from queueing.store.database import WRITER_PRAGMAS
-from queueing.store.rows import Row, accepted, job_row
+from queueing.store.jobs.rows import Row, accepted, job_row
+from queueing.store.sqlite.database import WRITER_PRAGMAS
 
 MODELS = 50
 NOW = 1.0e9

@@ -25,8 +25,9 @@ from benchmarks.store_jobs import (
 )
 from queueing.core.jobs import JobEvent
 from queueing.core.requests import Output
-from queueing.store import Database, SqliteStore, queries
-from queueing.store.rows import Row, output_rows
+from queueing.store import Database, SqliteStore
+from queueing.store.jobs import queries
+from queueing.store.jobs.rows import Row, output_rows
 
 DONE = Output(text="done")
 Steps = list[tuple[str, list[Row]]]

@@ -14,8 +14,8 @@ from queueing.store import Connection, open_database
 from tests.test_house import MODULES, ROOT
 
 ENGINES = tuple(
-    f"queueing/store/{name}.py"
-    for name in ("database", "ownership", "pieces", "schema", "upkeep", "worker")
+    f"queueing/store/sqlite/{name}.py"
+    for name in ("database", "ownership", "connection", "schema", "upkeep", "worker")
 )
 """What belongs to one engine may use its words."""
 

@@ -27,7 +27,8 @@ from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.clock import SystemClock
 from queueing.core.errors import BackendError, StoreError, Unavailable
 from queueing.core.ports import Backend, ServerInfo
-from queueing.store import open_database, upkeep
+from queueing.store import open_database
+from queueing.store.sqlite import upkeep
 
 TRY_S = 20.0  # for one attempt; they all run at once
 

@@ -21,7 +21,7 @@ from bot.demo.options import DemoOptions
 from bot.runtime import heartbeat, logs
 from bot.runtime.signals import run_until_signal
 from queueing.core.errors import BadModel, StoreError
-from queueing.store import upkeep
+from queueing.store.sqlite import upkeep
 
 UNUSABLE = 1
 BROKEN = 2

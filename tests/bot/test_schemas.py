@@ -16,8 +16,9 @@ import pytest
 from bot.chat.api.content import Content
 from bot.chat.records.message_records import MIGRATIONS
 from queueing.core.jobs import JobState
-from queueing.store import open_database, upkeep
-from queueing.store.database import QUEUE_MIGRATIONS
+from queueing.store import open_database
+from queueing.store.sqlite import upkeep
+from queueing.store.sqlite.database import QUEUE_MIGRATIONS
 from tests.fakes.chat import FakeChat, Message
 from tests.simulation.bot_installation import bot
 from tests.simulation.installation import Installation, host, image_model

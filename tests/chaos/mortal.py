@@ -40,7 +40,8 @@ from bot.runtime import app
 from bot.runtime.enhancer import Enhancer
 from queueing.core.jobs import JobEvent
 from queueing.engine.attempts import Sending
-from queueing.store import SqliteStore, worker
+from queueing.store import SqliteStore
+from queueing.store.sqlite import worker
 
 DISCORD = "USHER_DISCORD_AT"
 IN_ORDER = "in order"

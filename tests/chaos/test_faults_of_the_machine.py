@@ -18,7 +18,8 @@ from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError, Unavailable
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.requests import Work
-from queueing.store import SqliteStore, open_database, upkeep
+from queueing.store import SqliteStore, open_database
+from queueing.store.sqlite import upkeep
 from tests.chaos.scenarios import quiet, told, village
 from tests.fakes.backend import Fate, prompt_of
 from tests.fakes.chat import FakeChat

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from queueing.core.jobs import JobState
-from queueing.store import SqliteStore, open_database, upkeep
+from queueing.store import SqliteStore, open_database
+from queueing.store.sqlite import upkeep
 
 KILLS = int(os.environ.get("USHER_STORE_KILLS", "6"))  # more in a nightly run
 

@@ -14,8 +14,9 @@ from queueing.core.errors import NotAccepting, StoreError
 from queueing.core.jobs import JobEvent, NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import File, Output, TextToImage
-from queueing.store import Database, MigrationSet, SqliteStore, disk, open_database, upkeep
-from queueing.store import database as database_module
+from queueing.store import Database, MigrationSet, SqliteStore, open_database
+from queueing.store.sqlite import database as database_module
+from queueing.store.sqlite import disk, upkeep
 
 LIMITS = Admission()
 

@@ -13,14 +13,14 @@ from queueing.core.jobs import NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import TextToImage
 from queueing.store import SqliteStore, is_owned, open_database
-from queueing.store.ownership import own
+from queueing.store.sqlite.ownership import own
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other links and modes")
 
 OWN = """
 import sys
 from pathlib import Path
-from queueing.store.ownership import own
+from queueing.store.sqlite.ownership import own
 held = own(Path(sys.argv[1]))
 print("ours", flush=True)
 sys.stdin.read()

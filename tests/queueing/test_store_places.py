@@ -5,7 +5,7 @@ from bisect import insort
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.store.position_index import Move, PositionIndex
+from queueing.store.jobs.position_index import Move, PositionIndex
 
 LINE = ("flux", "normal")
 

@@ -17,7 +17,7 @@ from bot.demo import demo
 from bot.demo.database import database_of, kept_path
 from bot.demo.options import DemoOptions
 from queueing.core.errors import StoreError
-from queueing.store.ownership import own
+from queueing.store.sqlite.ownership import own
 from tests.bot.platforms.web.web_client import opened
 
 ROOT = Path(__file__).parents[3]

@@ -18,7 +18,7 @@ from queueing.core.errors import (
 )
 from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import Output
-from queueing.store.rows import output_from, output_rows
+from queueing.store.jobs.rows import output_from, output_rows
 from tests.bot.results import done, in_bot
 from tests.fakes.backend import Fate
 from tests.simulation.bot_installation import ADMIN, Bot

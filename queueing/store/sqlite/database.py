@@ -16,17 +16,19 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from queueing.core.errors import StoreError
-from queueing.store.disk import is_short
-from queueing.store.failures import Damaged, explain
-from queueing.store.ownership import Ownership, own
-from queueing.store.pieces import SqliteConnection
-from queueing.store.schema import MigrationSet, migrate
-from queueing.store.worker import ChangeKind, Item, Result, Worker
+from queueing.store.sqlite.connection import SqliteConnection
+from queueing.store.sqlite.disk import is_short
+from queueing.store.sqlite.failures import Damaged, explain
+from queueing.store.sqlite.ownership import Ownership, own
+from queueing.store.sqlite.schema import MigrationSet, migrate
+from queueing.store.sqlite.worker import ChangeKind, Item, Result, Worker
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-QUEUE_MIGRATIONS = MigrationSet(name="queue", directory=files("queueing.store") / "migrations")
+QUEUE_MIGRATIONS = MigrationSet(
+    name="queue", directory=files("queueing.store.sqlite") / "migrations"
+)
 WRITER_PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged jobs in half of the power cuts tried

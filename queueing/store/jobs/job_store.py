@@ -13,24 +13,30 @@ from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.paused import Paused
 from queueing.core.ports import Admission, Learned, Line, StartOrder
 from queueing.core.requests import Chat, File, Output, TextToImage
-from queueing.store import queries
-from queueing.store import runtime_state as notes
-from queueing.store.changes import AdmissionCounters, Amendment, Change, Submission, load_places
 from queueing.store.connection import Connection
-from queueing.store.database import Database
-from queueing.store.failures import DiskFull
-from queueing.store.head_cache import HeadCache
-from queueing.store.position_index import PositionIndex
-from queueing.store.positions import turns
-from queueing.store.retention import drop_some_bytes, erase, portions, purge_some
-from queueing.store.rows import (
+from queueing.store.jobs import queries
+from queueing.store.jobs import runtime_state as notes
+from queueing.store.jobs.changes import (
+    AdmissionCounters,
+    Amendment,
+    Change,
+    Submission,
+    load_places,
+)
+from queueing.store.jobs.head_cache import HeadCache
+from queueing.store.jobs.position_index import PositionIndex
+from queueing.store.jobs.positions import turns
+from queueing.store.jobs.retention import drop_some_bytes, erase, portions, purge_some
+from queueing.store.jobs.rows import (
     changed,
     files_from,
     job_from,
     jobs_of,
     output_from,
 )
-from queueing.store.worker import ChangeKind
+from queueing.store.sqlite.database import Database
+from queueing.store.sqlite.failures import DiskFull
+from queueing.store.sqlite.worker import ChangeKind
 
 _LOOKS = 3  # a line may change while it is read; under a flood, one look behind is good enough
 

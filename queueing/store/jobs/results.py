@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from queueing.store import queries
 from queueing.store.connection import Connection
-from queueing.store.database import Database
+from queueing.store.jobs import queries
+from queueing.store.sqlite.database import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

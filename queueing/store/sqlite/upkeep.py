@@ -10,9 +10,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from queueing.core.errors import StoreError
-from queueing.store.database import QUEUE_MIGRATIONS
-from queueing.store.failures import explain
-from queueing.store.schema import MigrationSet, migrate
+from queueing.store.sqlite.database import QUEUE_MIGRATIONS
+from queueing.store.sqlite.failures import explain
+from queueing.store.sqlite.schema import MigrationSet, migrate
 
 _READER = (
     "PRAGMA query_only = ON",

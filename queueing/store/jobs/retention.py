@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 
-from queueing.store import queries
 from queueing.store.connection import Connection
+from queueing.store.jobs import queries
 
 _MB = 1024 * 1024
 

@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 
 from queueing.core.ports import StartOrder
-from queueing.store.head_cache import HeadCache
-from queueing.store.position_index import LineKey, PositionIndex
+from queueing.store.jobs.head_cache import HeadCache
+from queueing.store.jobs.position_index import LineKey, PositionIndex
 
 
 def turns(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from queueing.core.paused import Paused
 from queueing.core.ports import Learned
-from queueing.store import queries
 from queueing.store.connection import Connection
+from queueing.store.jobs import queries
 
 
 def paused(connection: Connection) -> Paused:

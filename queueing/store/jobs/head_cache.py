@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from queueing.core.jobs import Job
 from queueing.core.ports import Line
-from queueing.store import queries
 from queueing.store.connection import Connection
-from queueing.store.position_index import LineKey, PositionIndex
-from queueing.store.rows import job_from
+from queueing.store.jobs import queries
+from queueing.store.jobs.position_index import LineKey, PositionIndex
+from queueing.store.jobs.rows import job_from
 
 # Nobody holds a job longer: a later moment was written by a clock that has been set back since.
 _LONGEST_HOLD_S = 3600.0

@@ -13,8 +13,8 @@ from typing import Any, Generic, Self, TypeVar
 import aiosqlite
 
 from queueing.core.errors import StoreError
-from queueing.store.failures import explain
-from queueing.store.pieces import SqliteConnection
+from queueing.store.sqlite.connection import SqliteConnection
+from queueing.store.sqlite.failures import explain
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

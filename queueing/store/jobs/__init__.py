@@ -1,0 +1,1 @@
+"""Jobs and all that belongs to them: what each change means, in SQL that every engine understands."""
