@@ -1,19 +1,17 @@
 """The job queue of Usher: accepts jobs durably, decides what runs where, and runs it.
 
-Knows no chat and no HTTP; the packages above it import it, never the other way round. Where to
-look, in reading order:
+It knows no chat and no HTTP; the packages above import it, never the other way round. In reading
+order:
 
-- what there is: `requests`, `jobs`, `catalog`, `errors`; `ports`, which it needs from others, and
-  `events`, which it tells whoever listens
-- deciding, pure: a `world` goes into `planning` and a plan comes out; `forecast` runs the planner
-  forward (`future`, `future_line`) and goes on behind that (`forecast_tail`); `retry`, `estimates`,
-  `pace`, `reasons`
-- doing: `jobqueue` is the front door, `assembly` makes what stands behind it; `router` carries out
-  plans with `loader` and `processor`, which uses `sending`, `watch` and `outcomes`; `recovery` takes
-  up what an earlier run left; `preloads`, `control` (with the value `paused`) and `erasure` do what
-  admins and owners wish
-- knowing: `fleet` with `budget`, `vitals` and `setbacks` (memory, servers, failed loads), kept
-  true by `health`; `times` and `outlook` (how long things take); `at_hand`; `snapshots` shows all
-  of it to the planner, `reports` to people
-- remembering: `store`, and `ledger`, which writes down what the fleet and the times know
+- `core`: the values (jobs, requests, catalog, events, errors) and the ports others implement
+- `planning`, pure: a `World` goes in, a `Plan` comes out; `forecast` runs the planner forward
+  (`simulation`, `simulated_queue`) and continues beyond that (`extrapolation`); `retry`,
+  `estimates`, `progress_eta` and `reasons`
+- `engine`: `scheduler` carries out plans with `loader` and `job_runner`, which uses `attempts`,
+  `attempt_timeouts` and `outcomes`. `fleet` knows memory, servers and failed loads, and
+  `health_checker` keeps it true; `durations` learns how long things take; `snapshots` shows all of
+  it to the planner; `checkpoint` stores what a restart has to know
+- `service`: what callers may ask: `jobqueue`, `status`, `eta`, `admin` and `erasure`; `assembly`
+  builds the queue, and `recovery` resumes what an earlier run left
+- `store`: jobs in SQLite
 """

@@ -65,7 +65,7 @@ class Sending:
             try:
                 fetch = await server.resume(spec, self._work(job, files), report)
             except Unavailable as error:
-                self._fleet.vitals.down(backend, str(error))
+                self._fleet.health.down(backend, str(error))
                 if self._clock.now() >= give_up_at:
                     raise
                 await asyncio.sleep(2.0)

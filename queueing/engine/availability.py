@@ -34,7 +34,7 @@ def is_at_hand(
     copies = [copy for copy in fleet.copies_of(spec.name) if copy.backend in up]
     if any(copy.residency is not Residency.UNLOADING for copy in copies):
         return True
-    if copies or fleet.setbacks.of(spec.name).until > now:
+    if copies or fleet.load_failures.of(spec.name).until > now:
         return False  # it is leaving, or pauses after a failed load
     awaited = [fleet.catalog.models[name] for name in {*wanted, beside.name} - {spec.name}]
     awaited = [model for model in awaited if not fleet.copies_of(model.name)]
@@ -46,7 +46,7 @@ def is_at_hand(
 
 def _is_open(fleet: Fleet, backend: str) -> bool:
     host = fleet.catalog.host_of[backend]
-    return fleet.vitals.of(backend).up and not fleet.paused.stops_host(host)
+    return fleet.health.of(backend).up and not fleet.paused.stops_host(host)
 
 
 def _fits(

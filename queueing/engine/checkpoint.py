@@ -1,4 +1,4 @@
-"""Ledger: writes down what a restart should know of memory and times, when it has changed."""
+"""Checkpoint: writes down what a restart should know of memory and times, when it has changed."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
 
 
-class Ledger:
+class Checkpoint:
     """Keeps the store's tables of copies, learned times and sizes up to date."""
 
     def __init__(self, *, store: Store, fleet: Fleet, times: Times) -> None:

@@ -39,8 +39,8 @@ class Fleet:
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.catalog = catalog
-        self.vitals = BackendHealth(catalog.backends.values(), clock, changed)
-        self.setbacks = LoadFailures(clock, changed)
+        self.health = BackendHealth(catalog.backends.values(), clock, changed)
+        self.load_failures = LoadFailures(clock, changed)
         self.paused = Paused()
         self.pins: set[tuple[str, str]] = set()  # (model, backend) an admin wants kept loaded
         self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change
@@ -133,7 +133,7 @@ class Fleet:
 
     def ready(self, spec: ModelSpec, backend: str) -> None:
         """Note that a copy is usable: loaded now."""
-        self.setbacks.worked(spec.name)
+        self.load_failures.worked(spec.name)
         self._put(spec, backend, Residency.READY, ready_at=self._clock.now())
 
     def found(self, spec: ModelSpec, backend: str) -> None:
@@ -266,7 +266,7 @@ class Fleet:
         if copy is not None and copy.residency is Residency.READY:
             self.drain(model, backend)
             if (model, backend) not in self._found:  # else no load of this run has failed
-                self.setbacks.lost(model, copy.ready_at)
+                self.load_failures.lost(model, copy.ready_at)
 
     def unmet_pins(self) -> list[tuple[str, str]]:
         """Return the pins (model, backend) of which there is no copy, in order."""
@@ -274,7 +274,7 @@ class Fleet:
 
     def serving(self, spec: ModelSpec) -> tuple[str, ...]:
         """Return the backends that can serve a model, in the configuration's order."""
-        is_able = self.setbacks.is_able
+        is_able = self.load_failures.is_able
         known = self._backends
         return tuple([b for b in spec.backends if b in known and is_able(spec.name, b)])
 

@@ -37,7 +37,7 @@ class Health:
         self._noted: dict[str, frozenset[str]] = {}
         self._attended: dict[str, asyncio.Task[None]] = {}  # wedged servers' ends
         self._again = {name: asyncio.Event() for name in backends}
-        fleet.vitals.went_down = lambda name: self._again[name].set()
+        fleet.health.went_down = lambda name: self._again[name].set()
 
     async def first_look(self, noted: Mapping[str, frozenset[str]]) -> None:
         """Look at every server once, all at the same time, before anything is planned.
@@ -61,7 +61,7 @@ class Health:
                     await asyncio.sleep(pause_s)
                 await self.look(name)
                 await self._attend(name)
-                health = self._fleet.vitals.of(name)
+                health = self._fleet.health.of(name)
                 pause_s = EVERY_S if health.up else min(pause_s * 2, LONGEST_DOWN_S)
                 if health.wedged_until is not None:
                     pause_s = FIRST_DOWN_S  # a proxy may hide all of a restart but a moment
@@ -82,7 +82,7 @@ class Health:
 
     async def _attend(self, name: str) -> None:
         """Have a task wait for the end of a server's process while it is wedged, and only then."""
-        if self._fleet.vitals.of(name).wedged_until is None:
+        if self._fleet.health.of(name).wedged_until is None:
             await self._leave(name)
         elif name not in self._attended:
             self._attended[name] = asyncio.create_task(self._until_gone(name))
@@ -100,7 +100,7 @@ class Health:
             log.exception("waiting for the end of %s failed; its pause goes on", name)
             return
         log.info("%s has gone away", name)
-        self._fleet.vitals.down(name, "it has gone away")
+        self._fleet.health.down(name, "it has gone away")
         self._again[name].set()
 
     # ------------------------------------------------------------ looks
@@ -114,7 +114,7 @@ class Health:
             # Before it counts as up: a server that died and is back holds none of its models, and a
             # job started there would seem to have lost its model to somebody else.
             await self._compare(name, server)
-            self._fleet.vitals.up(name, info)
+            self._fleet.health.up(name, info)
         except (BackendError, TimeoutError) as error:
             cause = str(error) or "it does not answer in time"
             self._missed(name, cause)
@@ -125,8 +125,8 @@ class Health:
             await self._weigh(name, info)
 
     def _missed(self, name: str, cause: str) -> None:
-        self._fleet.vitals.down(name, cause)
-        if self._clock.now() - self._fleet.vitals.of(name).since >= FORGET_S:
+        self._fleet.health.down(name, cause)
+        if self._clock.now() - self._fleet.health.of(name).since >= FORGET_S:
             # A server that is gone holds nothing: its card's other servers may have the memory.
             self._fleet.forget_idle(name)
 

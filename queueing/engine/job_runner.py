@@ -231,7 +231,7 @@ class Processor:
             # The server is done with it: the slot is free, and fetching overlaps the next job.
             self._fleet.vacate(job.id)
             self._attempts[job.id].finished = True
-            self._fleet.vitals.worked(backend)
+            self._fleet.health.worked(backend)
             self._ended(job, backend)
             await self._give_way()
             output = await self._sending.fetch(fetch, job)
@@ -275,7 +275,7 @@ class Processor:
             spec,
             self._clock.now(),
             alone=alone,
-            lost_in_a_row=self._fleet.setbacks.of(job.model).count,
+            lost_in_a_row=self._fleet.load_failures.of(job.model).count,
         )
         self._fleet.vacate(job.id)
         if isinstance(error, OutOfMemory):
@@ -300,12 +300,12 @@ class Processor:
                 # Who was finished there, and loses the result with the server, did not end it.
                 for other in (*others, *self._fetching_from(backend, but=job.id)):
                     self._attempts[other].crowded = True
-                self._fleet.vitals.down(backend, str(error))
+                self._fleet.health.down(backend, str(error))
                 return alone
             case NotLoaded():
                 self._fleet.lost(job.model, backend)
             case NeverBegan():
-                self._fleet.vitals.wedged(backend, str(error))
+                self._fleet.health.wedged(backend, str(error))
         return True
 
     def _fetching_from(self, backend: str, *, but: int) -> list[int]:

@@ -37,14 +37,14 @@ class Loader:
         measure: Measure,
         fail_waiting: Callable[[str, Problem], Awaitable[None]],
         loaded: Callable[[str, str, float], None],
-        write_down: Callable[[], Awaitable[None]],
+        write_checkpoint: Callable[[], Awaitable[None]],
     ) -> None:
         self._fleet = fleet
         self._backends = backends
         self._measure = measure
         self._fail_waiting = fail_waiting
         self._loaded = loaded
-        self._write_down = write_down
+        self._write_down = write_checkpoint
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self._waiters: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
@@ -156,10 +156,10 @@ class Loader:
             log.error("loading %s on %s failed", spec.name, backend, exc_info=error)
         await self._clear(spec, backend)
         if isinstance(error, Unavailable):
-            self._fleet.vitals.down(backend, str(error))
+            self._fleet.health.down(backend, str(error))
         if isinstance(error, BackendError) and not error.retryable:
-            self._fleet.setbacks.unable(spec.name, backend, str(error))
-        failures = self._fleet.setbacks.failed(spec.name)
+            self._fleet.load_failures.unable(spec.name, backend, str(error))
+        failures = self._fleet.load_failures.failed(spec.name)
         self._settle(spec.name, backend, error)
         hopeless = not self._fleet.serving(spec)
         if hopeless or (failures >= spec.max_attempts and not self._fleet.copies_of(spec.name)):
@@ -238,7 +238,7 @@ class Loader:
                 await server.unload(self._fleet.catalog.models[victim.model])
         except (BackendError, TimeoutError) as error:
             log.warning("unloading %s on %s failed: %s", victim.model, victim.backend, error)
-            self._fleet.vitals.down(victim.backend, str(error) or "it does not unload in time")
+            self._fleet.health.down(victim.backend, str(error) or "it does not unload in time")
         except Exception:
             log.exception("unloading %s on %s failed", victim.model, victim.backend)
         else:

@@ -65,7 +65,7 @@ class Preloads:
         spec = self._fleet.catalog.named(model)
         await self._looked.wait()
         backend = self._place_for(spec, host)
-        if not self._fleet.vitals.of(backend).up:
+        if not self._fleet.health.of(backend).up:
             why = problem(What.NO_ANSWER, backend=backend)
             raise Unavailable(f"{backend} does not answer", problem=why)
         self._fleet.pin(spec.name, backend)
@@ -116,7 +116,7 @@ class Preloads:
         """Return where to preload: where it is already, else the first backend that is up."""
         places = self._running(spec, self._places(spec, host))
         here = {copy.backend for copy in self._fleet.copies_of(spec.name)}
-        up = [name for name in places if self._fleet.vitals.of(name).up]
+        up = [name for name in places if self._fleet.health.of(name).up]
         return next((name for name in places if name in here), (up or places)[0])
 
     def _running(self, spec: ModelSpec, places: list[str]) -> list[str]:

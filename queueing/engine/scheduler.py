@@ -16,7 +16,7 @@ from queueing.core.events import LinesMoved
 from queueing.core.ports import Clock, Store
 from queueing.core.reasons import sentence
 from queueing.core.world import Blocked, Evict, Plan, Reason, Waiting, World
-from queueing.engine.checkpoint import Ledger
+from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
 from queueing.engine.job_runner import Processor
@@ -42,7 +42,7 @@ class Router:
         loader: Loader,
         processor: Processor,
         times: Times,
-        ledger: Ledger,
+        checkpoint: Checkpoint,
         snapshots: Snapshots,
         clock: Clock,
         publish: Callable[[LinesMoved], None],
@@ -52,7 +52,7 @@ class Router:
         self._loader = loader
         self._processor = processor
         self._times = times
-        self._ledger = ledger
+        self._checkpoint = checkpoint
         self._snapshots = snapshots
         self._clock = clock
         self._publish = publish
@@ -141,7 +141,7 @@ class Router:
             if isinstance(outcome, BaseException):
                 raise outcome
         self._note_starts(world)
-        await self._ledger.write()
+        await self._checkpoint.write()
         self._tell(before.reasons, seen, world)
 
     def _carry_out_moves(self, work: asyncio.TaskGroup) -> None:

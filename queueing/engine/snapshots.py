@@ -115,7 +115,7 @@ class Snapshots:
             rate_per_s=sum(flow.per_s for flow in flows.values()),
             flows=flows,
             left_at=self._fleet.left_at(name),
-            load_after=self._fleet.setbacks.of(name).until,
+            load_after=self._fleet.load_failures.of(name).until,
             paused=paused,
             waiting=waiting,
             wanted_by_admin=() if paused else tuple([b for m, b in unmet if m == name]),
@@ -174,7 +174,7 @@ class Snapshots:
         catalog, adapter = self._fleet.catalog, self._backends[name]
         spec, health, host = (
             catalog.backends[name],
-            self._fleet.vitals.of(name),
+            self._fleet.health.of(name),
             catalog.host_of[name],
         )
         moving = spec.serial and any(

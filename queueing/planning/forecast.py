@@ -14,7 +14,7 @@ from queueing.core.world import World
 from queueing.planning.extrapolation import Key, Share, shares
 from queueing.planning.precedence import Precedence, precedence
 from queueing.planning.simulated_queue import SimulatedQueue, Started
-from queueing.planning.simulation import Future, Service, typical_s
+from queueing.planning.simulation import Service, Simulation, typical_s
 
 MOST_STARTS = 3000
 MORE_SHARE = 0.1  # of a line: how many more may have come to it than such a forecast expected
@@ -41,16 +41,16 @@ class Forecast:
     def __init__(self, world: World, service: Service, *, most_starts: int = MOST_STARTS) -> None:
         self._origin = world
         self._service = service
-        self._future = Future(world, service, most_starts=most_starts)
+        self._simulation = Simulation(world, service, most_starts=most_starts)
 
     @property
     def far(self) -> bool:
         """Whether it has looked so far ahead that another such look would cost much."""
-        return self._future.far
+        return self._simulation.far
 
     def knows(self, job: Job) -> bool:
         """Tell whether it has seen the job's line."""
-        return (job.model, job.lane) in self._future.lines
+        return (job.model, job.lane) in self._simulation.lines
 
     def still_tells(self, job: Job, position: int, now: float, *, news: bool) -> bool:
         """Tell whether it is young enough for a job at that position now.
@@ -59,7 +59,7 @@ class Forecast:
         or many more have come to the line than was expected, only a forecast that looks far
         ahead tells still, for a hundredth of the way.
         """
-        line = self._future.lines.get((job.model, job.lane))
+        line = self._simulation.lines.get((job.model, job.lane))
         if line is None:
             return False
         news = news or line.begun(now) + position > line.count(now) * (1 + MORE_SHARE)
@@ -79,7 +79,7 @@ class Forecast:
         have come by `now` follow at the line's pace: perhaps nobody else is expected. What independent
         jobs ahead add to the spread grows with their root.
         """
-        line = self._future.lines.get((job.model, job.lane))
+        line = self._simulation.lines.get((job.model, job.lane))
         if line is None or self._stands(line):
             return None
         unexpected = 0
@@ -87,8 +87,8 @@ class Forecast:
             position += line.begun(now)
             unexpected = max(0, position - max(1, line.count(now)))
             position -= unexpected
-        while len(line.starts) < position and not self._future.over:
-            self._future.step()
+        while len(line.starts) < position and not self._simulation.over:
+            self._simulation.step()
         started = self._start_of(line, position)
         if started is None:
             return None
@@ -107,13 +107,13 @@ class Forecast:
 
     def precedence(self, model: str, now: float) -> Precedence | None:
         """Return what comes before a model's next start; None where that cannot be said."""
-        if any(self._stands(line) for line in self._future.of_model(model)):
+        if any(self._stands(line) for line in self._simulation.of_model(model)):
             return None
-        return precedence(self._future, self._origin, model, now)
+        return precedence(self._simulation, self._origin, model, now)
 
     def stands(self, job: Job) -> bool:
         """Tell whether it was made in the moment in which a job of this one's line started."""
-        line = self._future.lines.get((job.model, job.lane))
+        line = self._simulation.lines.get((job.model, job.lane))
         return line is not None and self._stands(line)
 
     @staticmethod
@@ -129,7 +129,7 @@ class Forecast:
         known = line.starts
         if position <= len(known):
             return known[position - 1]
-        if not self._future.cut_short:
+        if not self._simulation.cut_short:
             return None  # nothing that is known will ever start it
         backend = known[-1].backend if known else self._origin.models[line.model].backends[0]
         share = self._tail.get((line.model, line.view.lane))
@@ -142,11 +142,11 @@ class Forecast:
         return shares(
             {
                 key: line
-                for key, line in self._future.lines.items()
+                for key, line in self._simulation.lines.items()
                 if not self._origin.models[line.model].paused
             },
             since=self._origin.now,
-            now=self._future.now,
+            now=self._simulation.now,
             service_s=self._usual_s,
             most_slots=self._most_slots,
         )
@@ -166,4 +166,4 @@ class Forecast:
             half = len(starts) // 2
             return (starts[-1].at - starts[half].at) / max(1, len(starts) - 1 - half)
         usual_s = typical_s(self._origin.models[line.model], starts[-1].backend)
-        return usual_s / max(1, self._future.slots(line.model))
+        return usual_s / max(1, self._simulation.slots(line.model))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from queueing.core.world import World
 from queueing.planning.simulated_queue import SimulatedQueue, Started
-from queueing.planning.simulation import Future
+from queueing.planning.simulation import Simulation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,13 +22,13 @@ class Precedence:
     ahead: int | None = 0
 
 
-def precedence(future: Future, world: World, model: str, now: float) -> Precedence | None:
+def precedence(simulation: Simulation, world: World, model: str, now: float) -> Precedence | None:
     """Return what comes before the model's next start after `now`; None where there is no telling."""
-    turn = _turn(future, model, now)
+    turn = _turn(simulation, model, now)
     if turn is None:
         return None
     host = world.backends[turn.backend].host
-    lines = [line for line in future.lines.values() if line.model != model]
+    lines = [line for line in simulation.lines.values() if line.model != model]
     known = [(at, line.model) for line in lines for at in _before(line, world, turn, now)]
     if known:
         _, first = min(known)
@@ -42,12 +42,12 @@ def precedence(future: Future, world: World, model: str, now: float) -> Preceden
     return Precedence(turn_at=turn.at, host=host, ahead=None if perhaps else 0)
 
 
-def _turn(future: Future, model: str, now: float) -> Started | None:
-    lines = [line for line in future.of_model(model) if line.view.count]
+def _turn(simulation: Simulation, model: str, now: float) -> Started | None:
+    lines = [line for line in simulation.of_model(model) if line.view.count]
     while not (found := [start for line in lines if (start := _next(line, now)) is not None]):
-        if future.over:
+        if simulation.over:
             return None
-        future.step()
+        simulation.step()
     return min(found, key=lambda start: start.at)
 
 

@@ -32,7 +32,7 @@ class Started:
 
 @dataclass(slots=True)
 class SimulatedQueue:
-    """The future of one line: its jobs before they start, and the starts that are known.
+    """The simulation of one line: its jobs before they start, and the starts that are known.
 
     Further jobs come at the rate of the present, less and less of them the further ahead: who asks
     does so in a rush more often than in a lull, and no rush lasts. Only where the line has long been

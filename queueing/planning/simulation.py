@@ -1,4 +1,4 @@
-"""The future: one world run forward, step by step, by asking the planner.
+"""The simulation: one world run forward, step by step, by asking the planner.
 
 Pure. Assumes that requests go on coming at their present rates and that nothing fails.
 """
@@ -41,7 +41,7 @@ Service = Callable[[Job, str], Usual]
 _LOADED, _LEFT, _ENDED, _CAME = range(4)
 
 
-class Future:
+class Simulation:
     """What will probably happen, as far as `step` has been called.
 
     `over` tells that no further step will change anything; `cut_short` that this is only because

@@ -118,7 +118,7 @@ class Control:
         silent = [
             spec.name
             for spec in self._fleet.catalog.hosts[host].backends
-            if not self._fleet.vitals.of(spec.name).up
+            if not self._fleet.health.of(spec.name).up
         ]
         if silent:
             raise Unavailable(f"{', '.join(silent)} does not answer and may still hold memory")

@@ -8,7 +8,7 @@ from queueing.core.events import Event
 from queueing.core.ports import Backend, Clock, MemoryProbe, Store
 from queueing.core.world import Rules
 from queueing.engine.attempts import Sending
-from queueing.engine.checkpoint import Ledger
+from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
 from queueing.engine.health_checker import Health
@@ -19,7 +19,7 @@ from queueing.engine.preloads import Preloads
 from queueing.engine.scheduler import Router
 from queueing.engine.snapshots import Snapshots
 from queueing.service.admin import Control
-from queueing.service.eta import Outlook
+from queueing.service.eta import Eta
 from queueing.service.status import Reports
 
 
@@ -57,7 +57,7 @@ def assemble(
     """
     fleet = Fleet(catalog, backends, clock, changed=changed)
     times = Times(fleet, clock)
-    ledger = Ledger(store=store, fleet=fleet, times=times)
+    checkpoint = Checkpoint(store=store, fleet=fleet, times=times)
     health = Health(fleet=fleet, backends=backends, memory=memory, clock=clock)
     outcomes = Outcomes(store=store, clock=clock, publish=publish)
     sending = Sending(store=store, fleet=fleet, backends=backends, clock=clock)
@@ -67,7 +67,7 @@ def assemble(
         measure=health.free_mb,
         fail_waiting=outcomes.fail_waiting,
         loaded=times.loaded,
-        write_down=ledger.write,
+        write_checkpoint=checkpoint.write,
     )
     processor = Processor(
         store=store,
@@ -96,7 +96,7 @@ def assemble(
         loader=loader,
         processor=processor,
         times=times,
-        ledger=ledger,
+        checkpoint=checkpoint,
         snapshots=snapshots,
         clock=clock,
         publish=publish,
@@ -129,7 +129,7 @@ def assemble(
             store=store,
             fleet=fleet,
             router=router,
-            outlook=Outlook(router=router, fleet=fleet, times=times, clock=clock),
+            eta=Eta(router=router, fleet=fleet, times=times, clock=clock),
             times=times,
             clock=clock,
             weights=rules.lane_weights,

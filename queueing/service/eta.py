@@ -1,4 +1,4 @@
-"""Outlook: when waiting and running jobs will probably be done.
+"""Eta: when waiting and running jobs will probably be done.
 
 Keeps one forecast of the router's newest snapshot; asks, and never changes anything.
 """
@@ -26,7 +26,7 @@ FRESH_LONG_S = 3.0  # newer ones as well from one cut short: it costs most, and 
 FRESH_FAR_S = 10.0  # the same, for who goes first on a host
 
 
-class Outlook:
+class Eta:
     """Answers "when" for people."""
 
     def __init__(self, *, router: Router, fleet: Fleet, times: Times, clock: Clock) -> None:
@@ -140,7 +140,7 @@ class Outlook:
         None when the server is done with it already, or has not begun, or does not answer.
         """
         slot = self._fleet.slots.get(job.id)
-        if slot is None or slot.held or not self._fleet.vitals.of(slot.backend).up:
+        if slot is None or slot.held or not self._fleet.health.of(slot.backend).up:
             return None
         usual, now = self._service(job, slot.backend), self._clock.now()
         done_at = slot.ends_at if slot.ends_at > now else now + OVERDUE_SHARE * usual.mean_s
@@ -182,7 +182,7 @@ class Outlook:
         """Return when a model nobody waits for could start a job: now, or after work or a load."""
         now = self._clock.now()
         copies = [
-            c for c in self._fleet.copies_of(spec.name) if self._fleet.vitals.of(c.backend).up
+            c for c in self._fleet.copies_of(spec.name) if self._fleet.health.of(c.backend).up
         ]
         moments = [
             max(now, min(copy.ends_at, default=now) if copy.running else copy.ready_at)
@@ -195,7 +195,7 @@ class Outlook:
         moments += [
             now + self._times.load_s(spec.name, name)
             for name in self._fleet.serving(spec)
-            if self._fleet.vitals.of(name).up and not copies and self._fleet.quiet(host_of[name])
+            if self._fleet.health.of(name).up and not copies and self._fleet.quiet(host_of[name])
         ]
         return min(moments, default=None)
 

@@ -93,7 +93,7 @@ class JobQueue:
     def _able(self, new: NewJob) -> ModelSpec:
         spec = self.catalog.require(new.model, new.needs)
         if not self._fleet.can_ever_serve(spec):
-            troubles = self._fleet.setbacks.troubles(spec.name)
+            troubles = self._fleet.load_failures.troubles(spec.name)
             raise NoServer(spec.name, min((each.again_at for each in troubles), default=None))
         return spec
 

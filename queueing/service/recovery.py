@@ -51,7 +51,7 @@ def _clear_half_loads(fleet: Fleet, noted: Mapping[str, frozenset[str]]) -> None
     """Have everything unloaded that was on its way: its memory may be taken unseen."""
     for backend in sorted(noted):
         for model in sorted(noted[backend]):
-            if fleet.vitals.of(backend).up and fleet.copy(model, backend) is None:
+            if fleet.health.of(backend).up and fleet.copy(model, backend) is None:
                 fleet.loading(fleet.catalog.models[model], backend, expected_s=0.0)
                 fleet.drain(model, backend)
 

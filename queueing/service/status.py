@@ -16,7 +16,7 @@ from queueing.engine.scheduler import Router
 from queueing.planning.forecast import Expected
 from queueing.planning.lanes import Lane, competing, place
 from queueing.service.calm_eta import Calm, Counts, Expectation
-from queueing.service.eta import Outlook
+from queueing.service.eta import Eta
 
 WAITS_FOR_MEMORY = frozenset(
     {
@@ -67,7 +67,7 @@ class Reports:
         store: Store,
         fleet: Fleet,
         router: Router,
-        outlook: Outlook,
+        eta: Eta,
         times: Times,
         clock: Clock,
         weights: Mapping[str, int],
@@ -75,7 +75,7 @@ class Reports:
         self._store = store
         self._fleet = fleet
         self._router = router
-        self._outlook = outlook
+        self._eta = eta
         self._times = times
         self._clock = clock
         self._weights = weights
@@ -93,7 +93,7 @@ class Reports:
         ids = [job.id for job in waiting]
         positions = await self._store.positions(ids)
         in_line = [(job, positions[job.id]) for job in waiting if job.id in positions]
-        await self._outlook.refresh(in_line)
+        await self._eta.refresh(in_line)
         # From here on nothing is waited for: places, reasons and times are of one moment.
         positions = await self._store.positions(ids)
         turns = await self._store.turns(ids, begun=self._fleet.slots.keys())
@@ -116,7 +116,7 @@ class Reports:
 
     def _standing(self, job: Job) -> Standing:
         running = job.state is JobState.PROCESSING
-        expected = self._outlook.of_running(job) if running else None
+        expected = self._eta.of_running(job) if running else None
         done = self._told_of(job, "done", None if expected is None else _end(expected))
         return Standing(job=job, shown=job.state.value, **_moments(None, done, self._clock.now()))
 
@@ -138,7 +138,7 @@ class Reports:
         reason, now = line.reason, self._clock.now()
         if job.id in self._fleet.slots:  # its start is being written down
             reason = Reason(why=Blocked.STARTING, model=job.model)
-        expected = None if in_lane is None else self._outlook.of_waiting(job, in_lane)
+        expected = None if in_lane is None else self._eta.of_waiting(job, in_lane)
         start = self._told_of(job, "start", None if expected is None else _start(expected))
         done = self._told_of(job, "done", None if expected is None else _end(expected))
         number = None if turn is None else turn.number
@@ -177,7 +177,7 @@ class Reports:
         reason = self._router.plan.reasons.get(model)
         if reason is None or reason.why is not Blocked.ROOM_BUSY:
             return reason
-        turn = self._outlook.precedence(model)
+        turn = self._eta.precedence(model)
         if turn is None:
             return reason
         if turn.other is None:
@@ -205,7 +205,7 @@ class Reports:
 
     def models(self) -> Sequence[ModelStatus]:
         """Return every model's status, in the configuration's order."""
-        self._outlook.look()
+        self._eta.look()
         running = Counter(slot.job.model for slot in self._fleet.slots.values())
         return [self._model(spec, running) for spec in self._fleet.catalog.models.values()]
 
@@ -226,15 +226,15 @@ class Reports:
             ),
             reason=self._current(spec.name),
             service_s=self._times.durations.typical_service(spec, "").median_s,
-            next_done_at=self._outlook.of_next(spec),
+            next_done_at=self._eta.of_next(spec),
             vram_mb=self._fleet.known_vram_mb(spec),
             paused=self._fleet.paused.stops_model(spec.name),
-            troubles=self._fleet.setbacks.troubles(spec.name),
+            troubles=self._fleet.load_failures.troubles(spec.name),
         )
 
     def backend(self, name: str) -> BackendStatus:
         """Return a backend's status."""
-        health, catalog = self._fleet.vitals.of(name), self._fleet.catalog
+        health, catalog = self._fleet.health.of(name), self._fleet.catalog
         return BackendStatus(
             name=name,
             host=catalog.host_of[name],

@@ -141,19 +141,19 @@ def test_failed_loads_in_a_row_pause_ever_longer(fleet: Fleet, clock: HandClock)
     """If this fails a broken model is loaded in a tight loop."""
     pauses = []
     for count in (1, 2, 3):
-        assert fleet.setbacks.failed("flux") == count
-        pauses.append(fleet.setbacks.of("flux").until - clock.moment)
+        assert fleet.load_failures.failed("flux") == count
+        pauses.append(fleet.load_failures.of("flux").until - clock.moment)
     assert pauses == sorted(set(pauses))
 
 
 def test_a_copy_that_lasts_ends_the_row_of_failures(fleet: Fleet, clock: HandClock) -> None:
     """If this fails one failure a month adds up to jobs that fail at once."""
-    fleet.setbacks.failed("flux")
+    fleet.load_failures.failed("flux")
     fleet.ready(FLUX, "comfy")
-    assert fleet.setbacks.failed("flux") == 2, "it did not last"
+    assert fleet.load_failures.failed("flux") == 2, "it did not last"
     fleet.ready(FLUX, "comfy")
     clock.moment += LASTING_S
-    assert fleet.setbacks.failed("flux") == 1
+    assert fleet.load_failures.failed("flux") == 1
 
 
 def test_a_copy_lost_right_after_its_load_counts_as_a_failed_load(
@@ -162,44 +162,44 @@ def test_a_copy_lost_right_after_its_load_counts_as_a_failed_load(
     """If this fails two owners of one card load in turns for ever."""
     fleet.ready(FLUX, "comfy")
     fleet.lost("flux", "comfy")
-    assert fleet.setbacks.of("flux").count == 1
+    assert fleet.load_failures.of("flux").count == 1
     fleet.gone("flux", "comfy")
     fleet.ready(FLUX, "comfy")
     clock.moment += LASTING_S
     fleet.lost("flux", "comfy")
-    assert fleet.setbacks.of("flux").count == 1
+    assert fleet.load_failures.of("flux").count == 1
 
 
 def test_answers_do_not_heal_a_wedged_server_before_its_pause(
     fleet: Fleet, clock: HandClock
 ) -> None:
     """If this fails a server that never runs anything is given job after job."""
-    fleet.vitals.up("comfy", ANSWER)
-    fleet.vitals.wedged("comfy", "nothing ran")
-    fleet.vitals.up("comfy", ANSWER)
-    assert not fleet.vitals.of("comfy").up
+    fleet.health.up("comfy", ANSWER)
+    fleet.health.wedged("comfy", "nothing ran")
+    fleet.health.up("comfy", ANSWER)
+    assert not fleet.health.of("comfy").up
     clock.moment += WEDGE_PAUSE_S
-    fleet.vitals.up("comfy", ANSWER)
-    assert fleet.vitals.of("comfy").up
-    fleet.vitals.wedged("comfy", "nothing ran")
+    fleet.health.up("comfy", ANSWER)
+    assert fleet.health.of("comfy").up
+    fleet.health.wedged("comfy", "nothing ran")
     clock.moment += WEDGE_PAUSE_S
-    fleet.vitals.up("comfy", ANSWER)
-    assert not fleet.vitals.of("comfy").up, "the pause grows"
-    fleet.vitals.down("comfy", "connection refused")
-    fleet.vitals.up("comfy", ANSWER)
-    assert fleet.vitals.of("comfy").up, "a restart heals it"
+    fleet.health.up("comfy", ANSWER)
+    assert not fleet.health.of("comfy").up, "the pause grows"
+    fleet.health.down("comfy", "connection refused")
+    fleet.health.up("comfy", ANSWER)
+    assert fleet.health.of("comfy").up, "a restart heals it"
 
 
 def test_since_tells_when_a_server_went_not_when_it_was_last_asked(
     fleet: Fleet, clock: HandClock
 ) -> None:
     """If this fails people read that a server went offline a moment ago, for hours."""
-    fleet.vitals.up("comfy", ANSWER)
+    fleet.health.up("comfy", ANSWER)
     clock.moment = 2000.0
-    fleet.vitals.down("comfy", "refused")
+    fleet.health.down("comfy", "refused")
     clock.moment = 3000.0
-    fleet.vitals.down("comfy", "refused")
-    assert fleet.vitals.of("comfy").since == 2000.0
+    fleet.health.down("comfy", "refused")
+    assert fleet.health.of("comfy").since == 2000.0
 
 
 def test_every_change_wakes_the_router(clock: HandClock) -> None:
@@ -208,15 +208,15 @@ def test_every_change_wakes_the_router(clock: HandClock) -> None:
     server = FakeServer("comfy", Card(total_mb=24000, budget_mb=19200))
     fleet = Fleet(Catalog([FLUX], [CARD]), {"comfy": FakeBackend(server)}, clock, woken.set)
     changes: list[Callable[[], object]] = [
-        lambda: fleet.vitals.up("comfy", ANSWER),
+        lambda: fleet.health.up("comfy", ANSWER),
         lambda: fleet.loading(FLUX, "comfy", expected_s=1.0),
         lambda: fleet.ready(FLUX, "comfy"),
         lambda: fleet.pin("flux", "comfy"),
         lambda: fleet.leaving("flux", "comfy"),
         lambda: fleet.gone("flux", "comfy"),
-        lambda: fleet.setbacks.failed("flux"),
+        lambda: fleet.load_failures.failed("flux"),
         lambda: fleet.measured("gpu", 24000, 1000),
-        lambda: fleet.vitals.down("comfy", "refused"),
+        lambda: fleet.health.down("comfy", "refused"),
     ]
     for change in changes:
         woken.clear()

@@ -8,14 +8,14 @@ import pytest
 from queueing.core.jobs import Job
 from queueing.core.world import BackendView, Reservation, Rules, World
 from queueing.planning.estimates import Usual
-from queueing.planning.simulation import Future
+from queueing.planning.simulation import Simulation
 from tests.queueing.worlds import GB, NOW, copy, host, jobs, line, model, world
 
 NAMES = ("b0", "b1", "b2")
 
 
-class Asking(Future):
-    """A future that asks the planner about a copy with a slot to spare, and about an empty line."""
+class Asking(Simulation):
+    """A simulation that asks the planner about a copy with a slot to spare, and about an empty line."""
 
     def _works_on(self, _now: float, _model: str, _backend: str) -> bool:
         return False
@@ -60,15 +60,15 @@ def drawn(rng: random.Random) -> World:
     )
 
 
-def run(future: Future) -> tuple[Mapping[tuple[str, str], list[tuple[float, str]]], int]:
+def run(simulation: Simulation) -> tuple[Mapping[tuple[str, str], list[tuple[float, str]]], int]:
     """Return the starts of each line, as far as is looked, and how many decisions that took."""
     decisions = 0
-    while not future.over:
-        future.step()
+    while not simulation.over:
+        simulation.step()
         decisions += 1
     return {
         key: [(round(start.at, 3), start.backend) for start in line.starts]
-        for key, line in future.lines.items()
+        for key, line in simulation.lines.items()
     }, decisions
 
 
@@ -76,7 +76,7 @@ def run(future: Future) -> tuple[Mapping[tuple[str, str], list[tuple[float, str]
 def test_what_is_plain_needs_no_decision(seed: int) -> None:
     """Forecasts would save decisions and promise something else than the planner will do."""
     snapshot = drawn(random.Random(seed))
-    starts, decisions = run(Future(snapshot, ten_seconds, most_starts=150))
+    starts, decisions = run(Simulation(snapshot, ten_seconds, most_starts=150))
     all_starts, all_decisions = run(Asking(snapshot, ten_seconds, most_starts=150))
     for key, others in all_starts.items():
         both = min(len(starts[key]), len(others))
@@ -91,5 +91,5 @@ def test_those_who_came_during_a_load_begin_with_it() -> None:
         model("flux", line(waiting), parallel=4, load_s=100.0, rate_per_s=0.05),
         rules=Rules(replicate=False),
     )
-    starts, _ = run(Future(snapshot, ten_seconds, most_starts=10))
+    starts, _ = run(Simulation(snapshot, ten_seconds, most_starts=10))
     assert [round(at - NOW) for at, _ in starts["flux", "normal"][:3]] == [100, 100, 100]

@@ -36,7 +36,7 @@ class Scene:
         }
         self.fleet = Fleet(catalog, backends, VirtualClock())
         for name in backends:
-            self.fleet.vitals.up(name, ServerInfo(description="fake"))
+            self.fleet.health.up(name, ServerInfo(description="fake"))
 
     def holds(self, *models: ModelSpec) -> "Scene":
         for model in models:
@@ -100,10 +100,10 @@ def test_what_leaves_pauses_or_is_away_is_not_at_hand() -> None:
         leaving.fleet.leaving("qwen", "studio")
         assert not leaving.answers()
         failed = Scene()
-        failed.fleet.setbacks.failed("qwen")
+        failed.fleet.load_failures.failed("qwen")
         assert not failed.answers()
         away = Scene().holds(QWEN)
-        away.fleet.vitals.down("studio", "gone")
+        away.fleet.health.down("studio", "gone")
         assert not away.answers()
         for paused in ({"model": "qwen", "host": None}, {"model": None, "host": "gpu"}):
             stopped = Scene().holds(QWEN)
