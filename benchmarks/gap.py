@@ -38,7 +38,7 @@ from queueing.core.jobs import NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import Capability, TextToImage, Work
 from queueing.service.jobqueue import JobQueue
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from tests.fakes.process import serving
 
 SHIPPED = "sdxl.json"
@@ -58,11 +58,11 @@ def noise() -> bytes:
 @asynccontextmanager
 async def queue_on(
     url: str, model: ModelSpec, folder: Path
-) -> AsyncIterator[tuple[JobQueue, SqliteStore]]:
+) -> AsyncIterator[tuple[JobQueue, JobStore]]:
     """Run a real queue for one server until the block ends."""
     spec = BackendSpec(name="comfy", kind="comfyui", url=url, serial=True, max_models=1, parallel=1)
     catalog = Catalog([model], [HostSpec(name="gpu", vram_mb=24_000, backends=(spec,))])
-    store = SqliteStore(await open_database(f"sqlite:///{folder}/gap.sqlite"))
+    store = JobStore(await open_database(f"sqlite:///{folder}/gap.sqlite"))
     backend = connect(spec)
     queue = JobQueue(
         store=store,
@@ -127,7 +127,7 @@ async def told(url: str) -> list[float]:
     return [float(gap) for gap in answer["gaps_s"]]
 
 
-async def in_history(url: str, store: SqliteStore, jobs: int) -> list[float]:
+async def in_history(url: str, store: JobStore, jobs: int) -> list[float]:
     """Return the gaps by a real server's own moments, which are whole milliseconds."""
     spans = []
     async with httpx.AsyncClient(trust_env=False, timeout=60) as client:

@@ -34,7 +34,7 @@ from queueing.core.world import Plan, Rules, World
 from queueing.engine import scheduler as router
 from queueing.planning import plan
 from queueing.service.jobqueue import JobQueue
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from tests.simulation import loop as virtual
 
 RULES = {
@@ -101,7 +101,7 @@ class Replay:
 
     @asynccontextmanager
     async def _queue(self) -> AsyncIterator[JobQueue]:
-        store = SqliteStore(await open_database("sqlite://", inline=True))
+        store = JobStore(await open_database("sqlite://", inline=True))
         queue = JobQueue(
             store=store,
             catalog=self.trace.catalog(),

@@ -41,7 +41,7 @@ from benchmarks.store_jobs import (
 )
 from benchmarks.store_lives import huey_lives_per_s, lives_per_s, raw_lives_per_s
 from queueing.core.jobs import JobEvent
-from queueing.store import SqliteStore
+from queueing.store import JobStore
 from queueing.store.jobs import queries
 
 # ---------------------------------------------------------------- submits
@@ -50,7 +50,7 @@ from queueing.store.jobs import queries
 async def submits_per_s(folder: Path, callers: int, amount: int) -> float:
     """Measure acknowledged acceptances through the store."""
     async with database_in(folder) as database:
-        store = SqliteStore(database)
+        store = JobStore(database)
         await store.positions([])  # reads the places, once per start
         jobs = iter([new_job(number) for number in range(amount)])
 
@@ -125,7 +125,7 @@ async def measure_lives(
 async def measure_submit_to_start(folder: Path, amount: int) -> dict[str, float]:
     """Time one job at a time from calling `add` to its start being stored."""
     async with database_in(folder) as database:
-        store = SqliteStore(database)
+        store = JobStore(database)
         accepted: asyncio.Queue[object] = asyncio.Queue()
         started: asyncio.Queue[float] = asyncio.Queue()
 
@@ -161,13 +161,13 @@ async def measure_depth(folder: Path, depth: int, seed: int) -> tuple[float, flo
             connection.executemany(queries.INSERT_JOB, job_rows(depth))
             connection.execute("COMMIT")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        store = SqliteStore(database)
+        store = JobStore(database)
         await store.positions([])
         position = await position_us(store, depth, random.Random(seed))
         return await claim_us(store, rounds=min(depth // MODELS, 100)), position
 
 
-async def claim_us(store: SqliteStore, rounds: int) -> float:
+async def claim_us(store: JobStore, rounds: int) -> float:
     """Find the heads of all models and start them together, again and again."""
     costs = []
     for _ in range(rounds):
@@ -180,7 +180,7 @@ async def claim_us(store: SqliteStore, rounds: int) -> float:
     return round(statistics.median(costs), 2)
 
 
-async def position_us(store: SqliteStore, depth: int, dice: random.Random) -> float:
+async def position_us(store: JobStore, depth: int, dice: random.Random) -> float:
     """Ask for one job at a time, after one in a hundred has left from the middle of its line."""
     for job_id in dice.sample(range(1, depth + 1), min(1_000, depth // 100)):
         job = await store.get(job_id)

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from queueing.core.jobs import NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import TextToImage
-from queueing.store import Database, open_database
+from queueing.store import open_database
 from queueing.store.jobs.rows import Row, accepted, job_row
-from queueing.store.sqlite.database import WRITER_PRAGMAS
+from queueing.store.sqlite.database import WRITER_PRAGMAS, SqliteDatabase
 
 MODELS = 50
 NOW = 1.0e9
@@ -44,7 +44,7 @@ def job_rows(amount: int) -> list[Row]:
 
 
 @asynccontextmanager
-async def database_in(folder: Path) -> AsyncIterator[Database]:
+async def database_in(folder: Path) -> AsyncIterator[SqliteDatabase]:
     """Open a new database in a folder of its own."""
     with TemporaryDirectory(dir=folder) as own:
         database = await open_database(f"sqlite:///{own}/usher.db")
@@ -54,7 +54,7 @@ async def database_in(folder: Path) -> AsyncIterator[Database]:
             await database.aclose()
 
 
-def plain_connection(database: Database) -> sqlite3.Connection:
+def plain_connection(database: SqliteDatabase) -> sqlite3.Connection:
     """Return a connection with every setting of the store's writer."""
     connection = sqlite3.connect(str(database.path), isolation_level=None)
     for pragma in WRITER_PRAGMAS:

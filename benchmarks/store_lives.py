@@ -25,9 +25,10 @@ from benchmarks.store_jobs import (
 )
 from queueing.core.jobs import JobEvent
 from queueing.core.requests import Output
-from queueing.store import Database, SqliteStore
+from queueing.store import JobStore
 from queueing.store.jobs import queries
 from queueing.store.jobs.rows import Row, output_rows
+from queueing.store.sqlite.database import SqliteDatabase
 
 DONE = Output(text="done")
 Steps = list[tuple[str, list[Row]]]
@@ -39,9 +40,9 @@ async def lives_per_s(folder: Path, workers: int, amount: int) -> float:
         return await live(database, workers, amount)
 
 
-async def live(database: Database, workers: int, amount: int) -> float:
+async def live(database: SqliteDatabase, workers: int, amount: int) -> float:
     """Let the first jobs live through the store; return how many did so in a second."""
-    store = SqliteStore(database)
+    store = JobStore(database)
     await store.prepare()
     jobs = iter([new_job(number) for number in range(amount)])
 
@@ -60,7 +61,7 @@ async def raw_lives_per_s(folder: Path, workers: int, amount: int) -> float:
         return live_raw(database, workers, amount)
 
 
-def live_raw(database: Database, workers: int, amount: int) -> float:
+def live_raw(database: SqliteDatabase, workers: int, amount: int) -> float:
     """Write what the first jobs' lives leave; return how many were written in a second."""
     transactions = list(raw_transactions(workers, amount))
     with closing(plain_connection(database)) as connection:

@@ -13,11 +13,8 @@ from bot.chat.records.message_records import MIGRATIONS
 from queueing.store import Connection, open_database
 from tests.test_house import MODULES, ROOT
 
-ENGINES = tuple(
-    f"queueing/store/sqlite/{name}.py"
-    for name in ("database", "ownership", "connection", "schema", "upkeep", "worker")
-)
-"""What belongs to one engine may use its words."""
+ENGINES = ("queueing/store/sqlite/",)
+"""What stands in an engine's folder may use its words."""
 
 NAMES = ("sql.py", "queries.py")
 SQL = re.compile(

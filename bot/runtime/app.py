@@ -42,7 +42,7 @@ from queueing.core.catalog import Catalog
 from queueing.core.clock import SystemClock
 from queueing.core.ports import Backend, Clock
 from queueing.service.jobqueue import JobQueue
-from queueing.store import Database, SqliteStore, open_database
+from queueing.store import Database, JobStore, open_database
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class BotParts:
 
     queue: JobQueue
     database: Database
-    store: SqliteStore
+    store: JobStore
     gate: Dispatcher
     presenter: Presenter
     enhancer: Enhancer
@@ -145,7 +145,7 @@ class App:
             most_mb=most_mb(self._config.retention),
         )
         stack.push_async_callback(database.aclose)
-        store, books = SqliteStore(database), await self._read_books(database)
+        store, books = JobStore(database), await self._read_books(database)
         await store.prepare()
         catalog = self._config.catalog()
         backends = self._connect(catalog, stack)
@@ -214,7 +214,7 @@ class App:
 
     def _make_queue(
         self,
-        store: SqliteStore,
+        store: JobStore,
         catalog: Catalog,
         backends: Mapping[str, Backend],
         stack: AsyncExitStack,

@@ -16,7 +16,7 @@ from bot.runtime.retention import let_go
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend, Clock
 from queueing.service.jobqueue import JobQueue
-from queueing.store import Database, SqliteStore
+from queueing.store import Database, JobStore
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> str:
 
 async def tidy(
     database: Database,
-    store: SqliteStore,
+    store: JobStore,
     chat_log: SqliteLog,
     clock: Clock,
     retention: RetentionConfig,

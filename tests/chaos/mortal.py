@@ -40,7 +40,7 @@ from bot.runtime import app
 from bot.runtime.enhancer import Enhancer
 from queueing.core.jobs import JobEvent
 from queueing.engine.attempts import Sending
-from queueing.store import SqliteStore
+from queueing.store import JobStore
 from queueing.store.sqlite import worker
 
 DISCORD = "USHER_DISCORD_AT"
@@ -61,12 +61,12 @@ class Point:
 
 
 def _change(event: JobEvent) -> Point:
-    return Point(owner=SqliteStore, name="apply", event=event)
+    return Point(owner=JobStore, name="apply", event=event)
 
 
 POINTS: Mapping[str, Point] = {
     "transaction": Point(owner=worker, name="_transaction"),
-    "accept": Point(owner=SqliteStore, name="add"),
+    "accept": Point(owner=JobStore, name="add"),
     "start": _change(JobEvent.START),
     "complete": _change(JobEvent.COMPLETE),
     "retry": _change(JobEvent.RETRY),
@@ -85,10 +85,10 @@ POINTS: Mapping[str, Point] = {
     "edit-on-page": Point(owner=Web, name="edit"),
     "to-page": Point(owner=Tab, name="_send"),
     "ask-for-prompt": Point(owner=Enhancer, name="_see_through"),
-    "better-prompt": Point(owner=SqliteStore, name="amend"),
+    "better-prompt": Point(owner=JobStore, name="amend"),
     "begin-part": Point(owner=MessageRecords, name="begin_part"),
     "end-part": Point(owner=MessageRecords, name="end_part"),
-    "acknowledge": Point(owner=SqliteStore, name="acknowledge"),
+    "acknowledge": Point(owner=JobStore, name="acknowledge"),
     "confirm": Point(owner=Updates, name="_look"),
     "prompt": Point(owner=ComfyUIServer, name="send"),
     "download": Point(owner=ComfyUIServer, name="download"),
@@ -96,7 +96,7 @@ POINTS: Mapping[str, Point] = {
     "text": Point(owner=LMStudio, name="run"),
     "load-picture-model": Point(owner=ComfyUI, name="load"),
     "load-text-model": Point(owner=LMStudio, name="load"),
-    "note-residency": Point(owner=SqliteStore, name="note_residency"),
+    "note-residency": Point(owner=JobStore, name="note_residency"),
 }
 """Every point at which a promise is made or kept, by its label."""
 

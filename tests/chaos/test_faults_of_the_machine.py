@@ -18,8 +18,9 @@ from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError, Unavailable
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.requests import Work
-from queueing.store import SqliteStore, open_database
+from queueing.store import Connection, JobStore, open_database
 from queueing.store.sqlite import upkeep
+from queueing.store.sqlite.database import SqliteDatabase
 from tests.chaos.scenarios import quiet, told, village
 from tests.fakes.backend import Fate, prompt_of
 from tests.fakes.chat import FakeChat
@@ -82,12 +83,12 @@ def test_a_full_disk_is_told_and_what_was_accepted_goes_on_afterwards() -> None:
     assert any("no room left on this server" in text for _, text in chat.private), chat.private
 
 
-def _no_more_room(connection: sqlite3.Connection) -> None:
+def _no_more_room(connection: Connection) -> None:
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
-def _room_again(connection: sqlite3.Connection) -> None:
+def _room_again(connection: Connection) -> None:
     connection.execute("PRAGMA max_page_count = 1000000")
 
 
@@ -101,7 +102,9 @@ def _held_by_another(_: Bot, path: Path) -> Callable[[], None]:
 
 
 def _read_only(running: Bot, _: Path) -> Callable[[], None]:
-    connection = running.records._database._writer._inline
+    database = running.records._database
+    assert isinstance(database, SqliteDatabase)
+    connection = database._writer._inline
     assert connection is not None
     connection.execute(
         "PRAGMA query_only = ON"
@@ -143,7 +146,7 @@ def test_a_database_that_takes_nothing_for_a_while_loses_nothing(
     assert advice in caplog.text
 
 
-def _no_patience(connection: sqlite3.Connection) -> None:
+def _no_patience(connection: Connection) -> None:
     """Wait for another program's lock for a moment only, as if the whole time had passed."""
     connection.execute("PRAGMA busy_timeout = 1")
 
@@ -193,14 +196,14 @@ def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
 
 async def _a_past(installation: Installation) -> None:
     """Make the table of jobs too large for one page."""
-    store = SqliteStore(await open_database(installation.url, inline=True))
+    store = JobStore(await open_database(installation.url, inline=True))
     for number in range(100):
         job = await store.add(installation.new("flux", f"{number}" * 99), START, limits=NO_LIMITS)
         await store.acknowledge(await store.apply(job, JobEvent.CANCEL, START), START)
     await store.aclose()
 
 
-def _note(connection: sqlite3.Connection) -> None:
+def _note(connection: Connection) -> None:
     connection.execute("INSERT INTO notes VALUES ('a', 'note')")
 
 

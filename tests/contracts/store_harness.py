@@ -6,7 +6,7 @@ from pathlib import Path
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.ports import Admission, Store
 from queueing.core.requests import File, Output, TextToImage
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 
 NOW = 1_000.0
 NO_LIMITS = Admission()
@@ -17,7 +17,7 @@ Open = Callable[[], Awaitable[Store]]
 def _sqlite(*, inline: bool) -> Callable[[Path], Open]:
     def engine(folder: Path) -> Open:
         async def open_store() -> Store:
-            return SqliteStore(await open_database(f"sqlite:///{folder}/usher.db", inline=inline))
+            return JobStore(await open_database(f"sqlite:///{folder}/usher.db", inline=inline))
 
         return open_store
 

@@ -18,7 +18,7 @@ from queueing.core.jobs import Job, NewJob
 from queueing.core.ports import Admission, MemoryProbe
 from queueing.core.requests import Capability, Chat, ChatMessage, TextToImage
 from queueing.service.jobqueue import JobQueue
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 
 CHECKPOINT = "sd_xl_base_1.0.safetensors"
 NO_LIMITS = Admission()
@@ -120,7 +120,7 @@ async def installation(
     """Run a queue until the block ends."""
     catalog = Catalog(models, hosts)
     backends = {name: connect(spec) for name, spec in catalog.backends.items()}
-    store = SqliteStore(await open_database(f"sqlite:///{folder}/usher.sqlite"))
+    store = JobStore(await open_database(f"sqlite:///{folder}/usher.sqlite"))
     queue = JobQueue(
         store=store,
         catalog=catalog,

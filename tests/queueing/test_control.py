@@ -15,7 +15,7 @@ from queueing.core.problems import What
 from queueing.core.requests import Chat, ChatMessage
 from queueing.core.world import Blocked, Rules
 from queueing.service.jobqueue import JobQueue
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from tests.simulation.installation import (
     NO_LIMITS,
     FlakyStore,
@@ -115,7 +115,7 @@ def test_a_pause_before_the_queue_runs_adds_to_those_of_the_last_run(tmp_path: P
         installation = two_hosts(url=f"sqlite:///{tmp_path}/usher.db")
         async with installation.queue() as queue:
             await queue.pause(model="flux")
-        store = SqliteStore(await open_database(installation.url, inline=True))
+        store = JobStore(await open_database(installation.url, inline=True))
         early = installation.build(store, installation.connect())
         both = Paused(models=frozenset({"flux"}), hosts=frozenset({"gpu-2"}))
         assert await early.pause(host="gpu-2") == both
@@ -132,7 +132,7 @@ def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
 
     async def scenario() -> None:
         installation = two_hosts()
-        store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
+        store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
         async with installation.queue(store) as queue:
             store.failing.add("note_paused")
             with pytest.raises(StoreError):
@@ -231,7 +231,7 @@ def test_a_drain_names_what_must_be_unloaded_by_hand() -> None:
 
     async def scenario() -> None:
         installation = two_hosts()
-        store = SqliteStore(await open_database("sqlite://", inline=True))
+        store = JobStore(await open_database("sqlite://", inline=True))
         backends = installation.connect()
         backends["comfy"].can_unload = False
         queue = installation.build(store, backends)
@@ -469,7 +469,7 @@ def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
 
     async def scenario() -> None:
         installation = two_hosts()
-        store = SqliteStore(await open_database("sqlite://", inline=True))
+        store = JobStore(await open_database("sqlite://", inline=True))
         async with installation.queue(store) as queue:
             (first, second) = await ask(queue, installation, "flux", "a", "b")
             improve = Chat(messages=(ChatMessage(role="user", text="improve a"),))

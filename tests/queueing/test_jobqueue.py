@@ -11,7 +11,7 @@ from queueing.core.events import LinesMoved, Progressed
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.requests import Capability, Chat, ChatMessage, File
 from queueing.core.world import Blocked
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from tests.fakes.clock import VirtualClock
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
 from tests.simulation.loop import run
@@ -449,7 +449,7 @@ async def test_the_same_works_with_threads_and_a_real_clock(tmp_path: Path) -> N
     installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
     server = installation.servers["comfy"]
     server.load_s = server.service_s = 0.01
-    store = SqliteStore(await open_database(f"sqlite:///{tmp_path / 'usher.db'}"))
+    store = JobStore(await open_database(f"sqlite:///{tmp_path / 'usher.db'}"))
     async with installation.queue(store) as queue:
         jobs = [
             await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS) for n in range(3)

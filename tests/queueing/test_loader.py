@@ -12,7 +12,7 @@ from queueing.core.errors import BadModel, OutOfMemory, Refused, Unavailable, Un
 from queueing.core.jobs import JobState
 from queueing.core.problems import Problem
 from queueing.core.world import Blocked, Residency
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from tests.fakes.backend import FakeProbe
 from tests.simulation.installation import (
     NO_LIMITS,
@@ -207,7 +207,7 @@ def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
 
     async def scenario() -> None:
         installation = two_models()
-        store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
+        store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
         async with installation.queue(store) as queue:
             await asyncio.sleep(1)
             store.failing = {"note_residency"}

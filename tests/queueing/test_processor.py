@@ -11,7 +11,7 @@ from queueing.core.errors import NotLoaded, OutOfMemory, Rejected, Unavailable
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import Work
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from tests.fakes.backend import Fate, prompt_of
 from tests.simulation.installation import (
     NO_LIMITS,
@@ -284,7 +284,7 @@ def test_finished_work_waits_for_a_full_disk(caplog: pytest.LogCaptureFixture) -
 
     async def scenario() -> None:
         installation = one_model()
-        store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
+        store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
         async with installation.queue(store) as queue:
             job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             await until(lambda: installation.servers["comfy"].running)
@@ -305,7 +305,7 @@ def test_a_stop_is_not_held_up_by_a_broken_database() -> None:
 
     async def scenario() -> None:
         installation = one_model()
-        store = FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
+        store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
         async with installation.queue(store) as queue:
             await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             await until(lambda: installation.servers["comfy"].running)

@@ -10,7 +10,7 @@ from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.world import Blocked, Reason
 from queueing.engine.job_runner import LOST_MOST
 from queueing.service.jobqueue import JobQueue
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from tests.fakes.backend import FakeProbe
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
 from tests.simulation.loop import run
@@ -28,7 +28,7 @@ def installation_in(folder: Path, **fields: object) -> Installation:
 
 async def killed_while(installation: Installation, condition: object) -> None:
     """Run a queue on the installation's database and kill it as soon as the condition holds."""
-    store = SqliteStore(await open_database(installation.url, inline=True))
+    store = JobStore(await open_database(installation.url, inline=True))
     backends = installation.connect()
     task = asyncio.create_task(installation.build(store, backends).run())
     await until(condition)
@@ -42,7 +42,7 @@ async def killed_while(installation: Installation, condition: object) -> None:
 
 async def submitted(installation: Installation, *prompts: str, model: str = "flux") -> list[int]:
     """Accept jobs without a queue running, as before a crash."""
-    store = SqliteStore(await open_database(installation.url, inline=True))
+    store = JobStore(await open_database(installation.url, inline=True))
     queue = installation.build(store, installation.connect())
     jobs = [await queue.submit(installation.new(model, p), limits=NO_LIMITS) for p in prompts]
     await store.aclose()
@@ -334,7 +334,7 @@ def test_a_job_cancelled_as_we_died_does_not_run_on(tmp_path: Path) -> None:
     async def scenario() -> None:
         installation, job_id = await left_running(tmp_path, service_s=500.0)
         server = installation.servers["comfy"]
-        store = SqliteStore(await open_database(installation.url, inline=True))
+        store = JobStore(await open_database(installation.url, inline=True))
         running = await store.get(job_id)
         assert running is not None
         await store.apply(running, JobEvent.CANCEL, 1.0)
@@ -498,7 +498,7 @@ def test_what_is_asked_during_a_stop_waits_for_the_next_start(tmp_path: Path) ->
         installation = installation_in(tmp_path)
         server = installation.servers["comfy"]
         server.service_s = 100.0
-        store = SqliteStore(await open_database(installation.url, inline=True))
+        store = JobStore(await open_database(installation.url, inline=True))
         queue = installation.build(store, installation.connect())
         task = asyncio.create_task(queue.run())
         await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)

@@ -10,7 +10,7 @@ from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Line
 from queueing.core.world import Plan, World
 from queueing.planning import plan
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from tests.simulation.installation import (
     NO_LIMITS,
     FlakyStore,
@@ -27,7 +27,7 @@ def one_model() -> Installation:
 
 
 async def flaky_store() -> FlakyStore:
-    return FlakyStore(SqliteStore(await open_database("sqlite://", inline=True)))
+    return FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_an_old_answer_of_the_store_starts_nothing_twice(
     class Forgetful(FlakyStore):
         """Shows a line once more as it was before its last start."""
 
-        def __init__(self, store: SqliteStore) -> None:
+        def __init__(self, store: JobStore) -> None:
             super().__init__(store)
             self.answer: list[Line] = []
             self.late = False
@@ -205,7 +205,7 @@ def test_an_old_answer_of_the_store_starts_nothing_twice(
         )
         server = installation.servers["comfy"]
         server.slots = 4
-        store = Forgetful(SqliteStore(await open_database("sqlite://", inline=True)))
+        store = Forgetful(JobStore(await open_database("sqlite://", inline=True)))
         async with installation.queue(store) as queue:
             for number in range(12):
                 await queue.submit(installation.new("llm", str(number)), limits=NO_LIMITS)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from queueing.core.jobs import JobState
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from queueing.store.sqlite import upkeep
 
 KILLS = int(os.environ.get("USHER_STORE_KILLS", "6"))  # more in a nightly run
@@ -19,7 +19,7 @@ import asyncio, os, sys
 from queueing.core.jobs import JobEvent, NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import Output, TextToImage
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 
 async def caller(store, number):
     for turn in range(10**9):
@@ -35,7 +35,7 @@ async def caller(store, number):
             os.write(1, f"completed {job.id}\\n".encode())
 
 async def main():
-    store = SqliteStore(await open_database(sys.argv[1]))
+    store = JobStore(await open_database(sys.argv[1]))
     async with asyncio.TaskGroup() as group:
         for number in range(20):
             group.create_task(caller(store, number))
@@ -78,7 +78,7 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path)
 
 async def _compare(url: str, acknowledged: dict[int, JobState]) -> None:
     database = await open_database(url)
-    store = SqliteStore(database)
+    store = JobStore(database)
     for job_id, state in acknowledged.items():
         job = await store.get(job_id)
         assert job is not None, f"job {job_id} is lost"

@@ -14,9 +14,10 @@ from queueing.core.errors import NotAccepting, StoreError
 from queueing.core.jobs import JobEvent, NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import File, Output, TextToImage
-from queueing.store import Database, MigrationSet, SqliteStore, open_database
+from queueing.store import JobStore, MigrationSet, open_database
 from queueing.store.sqlite import database as database_module
 from queueing.store.sqlite import disk, upkeep
+from queueing.store.sqlite.database import SqliteDatabase
 
 LIMITS = Admission()
 
@@ -33,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=[False, True], ids=["threads", "inline"])
-async def database(request: pytest.FixtureRequest, path: Path) -> AsyncIterator[Database]:
+async def database(request: pytest.FixtureRequest, path: Path) -> AsyncIterator[SqliteDatabase]:
     database = await open_database(f"sqlite:///{path}", inline=request.param)
     yield database
     await database.aclose()
@@ -74,7 +75,7 @@ async def test_the_id_is_made_once(path: Path) -> None:
     await other.aclose()
 
 
-async def test_the_file_is_durable_and_fast_by_its_settings(database: Database) -> None:
+async def test_the_file_is_durable_and_fast_by_its_settings(database: SqliteDatabase) -> None:
     """A power cut would lose acknowledged jobs, or a reader would checkpoint."""
 
     def settings(connection: sqlite3.Connection) -> list[object]:
@@ -134,7 +135,7 @@ async def test_a_file_that_is_no_database_is_refused_and_kept(path: Path) -> Non
 
 async def fill_and_damage(path: Path, table: str) -> None:
     database = await open_database(f"sqlite:///{path}")
-    store = SqliteStore(database)
+    store = JobStore(database)
     await asyncio.gather(*(store.add(new(n), 1.0, limits=LIMITS) for n in range(500)))
     root = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
     page = await database.read(lambda connection: connection.execute(root, (table,)).fetchone()[0])
@@ -183,10 +184,10 @@ async def test_a_read_only_file_is_refused_with_what_to_do(
     assert "is read-only: let the user that runs Usher write" in await refusal(path)
 
 
-async def test_a_refused_write_says_what_to_do(database: Database) -> None:
+async def test_a_refused_write_says_what_to_do(database: SqliteDatabase) -> None:
     """A disk remounted read-only while running would give the operator a riddle."""
     await database.write(lambda connection: connection.execute("PRAGMA query_only = ON").close())
-    store = SqliteStore(database)
+    store = JobStore(database)
     with pytest.raises(StoreError, match="cannot be written: give the file"):
         await store.add(new(1), 1.0, limits=LIMITS)
 
@@ -264,7 +265,7 @@ def count(connection: sqlite3.Connection) -> int:
     return found
 
 
-async def test_a_failing_change_is_undone_alone(database: Database) -> None:
+async def test_a_failing_change_is_undone_alone(database: SqliteDatabase) -> None:
     """One caller's mistake would undo, or be committed with, the changes of others."""
 
     def half(connection: sqlite3.Connection) -> None:
@@ -283,7 +284,7 @@ async def test_a_failing_change_is_undone_alone(database: Database) -> None:
     assert await database.read(count) == 2
 
 
-async def test_readers_see_what_was_written_and_cannot_write(database: Database) -> None:
+async def test_readers_see_what_was_written_and_cannot_write(database: SqliteDatabase) -> None:
     """A reader would answer from the past, or change what only the writer may."""
     await database.write(insert("a"))
     assert await database.read(count) == 1
@@ -292,7 +293,7 @@ async def test_readers_see_what_was_written_and_cannot_write(database: Database)
     assert await database.read(count) == 1
 
 
-async def test_many_callers_share_one_commit(database: Database) -> None:
+async def test_many_callers_share_one_commit(database: SqliteDatabase) -> None:
     """Every caller would wait for a flush of its own."""
     commits: list[str] = []
 
@@ -308,7 +309,7 @@ async def test_many_callers_share_one_commit(database: Database) -> None:
 
 
 async def test_a_file_held_by_another_program_is_waited_for_once(
-    database: Database, path: Path
+    database: SqliteDatabase, path: Path
 ) -> None:
     """Twenty who ask would wait the engine's five seconds one after the other."""
     begun: list[str] = []
@@ -330,7 +331,7 @@ async def test_a_file_held_by_another_program_is_waited_for_once(
     await database.write(insert("afterwards"))
 
 
-async def test_a_closed_database_says_so(database: Database) -> None:
+async def test_a_closed_database_says_so(database: SqliteDatabase) -> None:
     """A late write would hang for ever."""
     await database.aclose()
     await database.aclose()
@@ -368,9 +369,11 @@ def disk_of(total: int, free: int) -> object:
     return SimpleNamespace(total=total, used=total - free, free=free)
 
 
-async def test_a_full_disk_stops_accepting_and_nothing_else(database: Database, path: Path) -> None:
+async def test_a_full_disk_stops_accepting_and_nothing_else(
+    database: SqliteDatabase, path: Path
+) -> None:
     """A full disk would lose accepted jobs, or the queue would need a restart afterwards."""
-    store = SqliteStore(database)
+    store = JobStore(database)
     first = await store.add(new(0), 1.0, limits=LIMITS)
     await database.write(no_more_room)
     answers = await asyncio.gather(
@@ -410,7 +413,7 @@ async def test_the_last_of_a_disk_is_kept_for_what_was_accepted(
         disk, "disk_usage", lambda there: disk_of(160 * MB, free if there == folder else 0)
     )
     database = await open_database(f"sqlite:///{link}")
-    store = SqliteStore(database)
+    store = JobStore(database)
     first = await store.add(new(0), 1.0, limits=LIMITS)
     second = await store.add(new(1, size=8 * MB), 1.0, limits=LIMITS)
     with pytest.raises(NotAccepting) as refusal:
@@ -426,7 +429,7 @@ async def test_the_last_of_a_disk_is_kept_for_what_was_accepted(
 
 
 async def test_a_disk_that_cannot_be_asked_stops_nothing(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file system that keeps its size to itself would take no job at all."""
 
@@ -434,15 +437,15 @@ async def test_a_disk_that_cannot_be_asked_stops_nothing(
         raise OSError("not told")
 
     monkeypatch.setattr(disk, "disk_usage", refuse)
-    assert await SqliteStore(database).add(new(0), 1.0, limits=LIMITS)
+    assert await JobStore(database).add(new(0), 1.0, limits=LIMITS)
 
 
 # ---------------------------------------------------------------- erasing
 
 
-async def test_erased_bytes_are_in_none_of_the_files(database: Database, path: Path) -> None:
+async def test_erased_bytes_are_in_none_of_the_files(database: SqliteDatabase, path: Path) -> None:
     """A forgotten person's words and pictures could still be read from the disk."""
-    store = SqliteStore(database)
+    store = JobStore(database)
     words = [f"a secret of ada {number} " * 40 for number in range(30)]
     kept = await store.add(new(0), 1.0, limits=LIMITS)
     jobs = []
@@ -472,9 +475,9 @@ async def test_erased_bytes_are_in_none_of_the_files(database: Database, path: P
 # ---------------------------------------------------------------- what people read
 
 
-async def test_the_view_shows_what_a_waiting_job_waits_for(database: Database) -> None:
+async def test_the_view_shows_what_a_waiting_job_waits_for(database: SqliteDatabase) -> None:
     """Whoever reads the database would see other states than the chat shows."""
-    store = SqliteStore(database)
+    store = JobStore(database)
     for number in range(2):
         await store.add(new(number), 1.0, limits=LIMITS)
     first = await store.get(1)

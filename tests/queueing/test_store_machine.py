@@ -21,7 +21,7 @@ from queueing.core.errors import LimitReached, StaleJob
 from queueing.core.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import Output, TextToImage
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 
 T = TypeVar("T")
 OWNERS = st.sampled_from(["ada", "bob"])
@@ -134,9 +134,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.numbers = iter(range(10**9))
         self.store = self.opened()
 
-    def opened(self) -> SqliteStore:
+    def opened(self) -> JobStore:
         url = f"sqlite:///{Path(self.folder.name)}/usher.db"
-        return SqliteStore(self.run(open_database(url, inline=True)))
+        return JobStore(self.run(open_database(url, inline=True)))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)

@@ -12,7 +12,7 @@ from queueing.core.errors import NotAccepting, StoreError
 from queueing.core.jobs import NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import TextToImage
-from queueing.store import SqliteStore, is_owned, open_database
+from queueing.store import JobStore, is_owned, open_database
 from queueing.store.sqlite.ownership import own
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other links and modes")
@@ -127,7 +127,7 @@ async def test_a_file_that_is_gone_takes_nothing_more(
     path.parent.joinpath("data").mkdir()
     path = path.parent / "data" / path.name
     database = await open_database(f"sqlite:///{path}")
-    store = SqliteStore(database)
+    store = JobStore(database)
     new = NewJob(model="flux", request=TextToImage(prompt="cat"), owner="ada", key="k")
     assert database.look_at_file() is None
     if how == "deleted":

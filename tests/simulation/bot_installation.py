@@ -26,7 +26,7 @@ from bot.requests.styles import Style
 from bot.runtime.enhancer import Enhancer
 from queueing.core.ports import Clock
 from queueing.service.jobqueue import JobQueue
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from tests.fakes.chat import FakeChat
 from tests.simulation.installation import Installation
 from tests.simulation.loop import run
@@ -69,7 +69,7 @@ async def bot(
     clock = installation.clock
     database = await open_database(installation.url, migrations=(MIGRATIONS,), inline=True)
     records, people = MessageRecords(database), People(database)
-    async with installation.queue(SqliteStore(database)) as queue:
+    async with installation.queue(JobStore(database)) as queue:
         access = Access(admins, limits or PersonLimits())
         context = Context(
             queue=queue,

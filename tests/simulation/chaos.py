@@ -24,7 +24,7 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.requests import Work
 from queueing.service.jobqueue import JobQueue
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from tests.fakes.backend import FakeServer, Fate
 from tests.simulation.installation import NO_LIMITS, Installation, image_model
 
@@ -40,7 +40,7 @@ class Killed(BaseException):
 class MortalStore:
     """A store that dies at its n-th call, before or after that call took effect."""
 
-    def __init__(self, store: SqliteStore, dies_at: int | None, *, after: bool, died: Any) -> None:
+    def __init__(self, store: JobStore, dies_at: int | None, *, after: bool, died: Any) -> None:
         self._store = store
         self._dies_at = dies_at
         self._after = after
@@ -224,7 +224,7 @@ class Chaos:
     ) -> bool:
         """Run a queue until it dies, is stopped, or everything has ended; tell whether it has."""
         loop = asyncio.get_running_loop()
-        real = SqliteStore(await open_database(self.installation.url, inline=True))
+        real = JobStore(await open_database(self.installation.url, inline=True))
         backends = self.installation.connect()
         over: asyncio.Future[bool] = loop.create_future()
 
@@ -257,7 +257,7 @@ class Chaos:
         await real.aclose()
         return quiet
 
-    async def _quiet(self, store: SqliteStore, over: asyncio.Future[bool]) -> None:
+    async def _quiet(self, store: JobStore, over: asyncio.Future[bool]) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(QUIET_WITHIN_S):
                 # Looking every few seconds costs nothing in virtual time.
@@ -362,7 +362,7 @@ class Chaos:
 
     # ------------------------------------------------------------ what must hold
 
-    async def _check(self, store: SqliteStore) -> None:
+    async def _check(self, store: JobStore) -> None:
         assert not self.installation.violations, self.installation.violations
         assert not self.witness.faults, self.witness.faults
         assert len(set(self.accepted.values())) == self.jobs
@@ -377,7 +377,7 @@ class Chaos:
             await self._check_result(store, job)
         assert self.calls < 1000 * (self.jobs + 10), "the queue went round in circles"
 
-    async def _check_result(self, store: SqliteStore, job: Job) -> None:
+    async def _check_result(self, store: JobStore, job: Job) -> None:
         output = await store.output(job)
         if job.state is JobState.COMPLETED:
             assert output is not None

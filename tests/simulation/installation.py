@@ -15,7 +15,7 @@ from queueing.core.ports import Admission, Clock, MemoryProbe
 from queueing.core.requests import Capability, TextToImage
 from queueing.core.world import Rules
 from queueing.service.jobqueue import JobQueue
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.clock import VirtualClock
 
@@ -85,7 +85,7 @@ class Installation:
         Without a store it opens its own on the installation's database.
         """
         if store is None:
-            store = SqliteStore(await open_database(self.url, inline=True))
+            store = JobStore(await open_database(self.url, inline=True))
         queue = self.build(store, self.connect())
         task = asyncio.create_task(queue.run())
         try:
@@ -144,7 +144,7 @@ async def until(condition: Any, *, within_s: float = 3600.0) -> None:
 class FlakyStore:
     """A real store that fails the calls named in `failing`, as a full or broken disk would."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: JobStore) -> None:
         self._store = store
         self.failing: set[str] = set()
         self.calls: Counter[str] = Counter()

@@ -15,11 +15,10 @@ from queueing.core.errors import LimitReached, StaleJob
 from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import Chat, File, Output, TextToImage
-from queueing.store.connection import Connection
+from queueing.store.database import DISK_FULL, Connection, DiskFull
 from queueing.store.jobs import queries
 from queueing.store.jobs.position_index import LineKey, Move, PositionIndex
 from queueing.store.jobs.rows import Row, accepted, file_rows, job_from, job_row, output_rows
-from queueing.store.sqlite.failures import DISK_FULL, DiskFull
 
 
 class Submission(NamedTuple):

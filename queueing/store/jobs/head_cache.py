@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from queueing.core.jobs import Job
 from queueing.core.ports import Line
-from queueing.store.connection import Connection
+from queueing.store.database import Connection
 from queueing.store.jobs import queries
 from queueing.store.jobs.position_index import LineKey, PositionIndex
 from queueing.store.jobs.rows import job_from

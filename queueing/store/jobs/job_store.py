@@ -1,4 +1,4 @@
-"""SqliteStore: the store of jobs on SQLite.
+"""JobStore: the store of jobs in a database.
 
 Decides which statement runs when; the transactions are the database's, the counting is `AdmissionCounters`',
 the positions are `PositionIndex`'.
@@ -13,7 +13,7 @@ from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.paused import Paused
 from queueing.core.ports import Admission, Learned, Line, StartOrder
 from queueing.core.requests import Chat, File, Output, TextToImage
-from queueing.store.connection import Connection
+from queueing.store.database import ChangeKind, Connection, Database, DiskFull
 from queueing.store.jobs import queries
 from queueing.store.jobs import runtime_state as notes
 from queueing.store.jobs.changes import (
@@ -34,15 +34,12 @@ from queueing.store.jobs.rows import (
     jobs_of,
     output_from,
 )
-from queueing.store.sqlite.database import Database
-from queueing.store.sqlite.failures import DiskFull
-from queueing.store.sqlite.worker import ChangeKind
 
 _LOOKS = 3  # a line may change while it is read; under a flood, one look behind is good enough
 
 
-class SqliteStore:
-    """`ports.Store` on one SQLite database; at most one per database."""
+class JobStore:
+    """`ports.Store` on a database; at most one for each."""
 
     def __init__(self, database: Database) -> None:
         self.database_id = database.id

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from queueing.store.connection import Connection
+from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
-from queueing.store.sqlite.database import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

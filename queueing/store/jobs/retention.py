@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 
-from queueing.store.connection import Connection
+from queueing.store.database import Connection
 from queueing.store.jobs import queries
 
 _MB = 1024 * 1024

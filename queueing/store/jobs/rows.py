@@ -5,7 +5,7 @@ from typing import Any
 
 from queueing.core.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob, make_job
 from queueing.core.requests import REQUESTS, File, Output
-from queueing.store.connection import Connection
+from queueing.store.database import Connection
 
 Row = Sequence[Any]
 _STATES = {str(state): state for state in JobState}

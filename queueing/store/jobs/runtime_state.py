@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from queueing.core.paused import Paused
 from queueing.core.ports import Learned
-from queueing.store.connection import Connection
+from queueing.store.database import Connection
 from queueing.store.jobs import queries
 
 

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Mapping
 
-from queueing.store.connection import EngineStatements, Value
+from queueing.store.database import EngineStatements, Value
 
 _OPEN = "FROM jobs INDEXED BY jobs_open WHERE finished_at IS NULL"  # else all that ended are read
 STATEMENTS = EngineStatements(

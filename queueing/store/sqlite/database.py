@@ -1,4 +1,4 @@
-"""Database: the one SQLite file of an installation, shared by the queue and the bot.
+"""SqliteDatabase: the one SQLite file of an installation, shared by the queue and the bot.
 
 Owns opening and closing; knows no tables but `meta`.
 """
@@ -12,18 +12,18 @@ from contextlib import AsyncExitStack
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from queueing.core.errors import StoreError
+from queueing.store.database import ChangeKind, Connection, Damaged, Item, MigrationSet, Result, T
 from queueing.store.sqlite.connection import SqliteConnection
 from queueing.store.sqlite.disk import is_short
-from queueing.store.sqlite.failures import Damaged, explain
+from queueing.store.sqlite.failures import explain
 from queueing.store.sqlite.ownership import Ownership, own
-from queueing.store.sqlite.schema import MigrationSet, migrate
-from queueing.store.sqlite.worker import ChangeKind, Item, Result, Worker
+from queueing.store.sqlite.schema import migrate
+from queueing.store.sqlite.worker import Worker
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 QUEUE_MIGRATIONS = MigrationSet(
@@ -83,7 +83,7 @@ def _each(
     return results
 
 
-def _empty_log(connection: SqliteConnection) -> None:
+def _empty_log(connection: Connection) -> None:
     """Write the log's pages into the file and cut it: older versions of pages stand in it."""
     try:
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -118,8 +118,8 @@ _LAST_CHANGES: ChangeKind[Callable[[SqliteConnection], Any], Any] = ChangeKind(
 _QUERIES: ChangeKind[Callable[[SqliteConnection], Any], Any] = ChangeKind(run=_each)
 
 
-class Database:
-    """A database that is open and ours alone; get one from `open_database`.
+class SqliteDatabase:
+    """`Database` on a file that is open and ours alone; get one from `open_database`.
 
     `path` is None in memory. All methods may be called concurrently and cancelled.
     """
@@ -237,7 +237,7 @@ async def open_database(
     migrations: Sequence[MigrationSet] = (),
     inline: bool = False,
     most_mb: int | None = None,
-) -> Database:
+) -> SqliteDatabase:
     """Open or make the database and bring it to this version's schema.
 
     `sqlite:///relative/path`, `sqlite:////absolute/path`, or `sqlite://` for one in memory.
@@ -259,7 +259,7 @@ async def open_database(
 
 async def _opened(
     path: Path | None, sets: Sequence[MigrationSet], opened: AsyncExitStack, *, inline: bool
-) -> Database:
+) -> SqliteDatabase:
     """Open a database; what has been opened of it when something fails, `opened` closes."""
     ownership, damage = None, _Damage()
     if path is not None:
@@ -281,7 +281,7 @@ async def _opened(
         reader = await Worker.open(
             path, begin="BEGIN", pragmas=_READER, inline=inline, failed=damage.look
         )
-    return Database(
+    return SqliteDatabase(
         database_id=database_id,
         path=path,
         writer=writer,

@@ -3,15 +3,7 @@
 import sqlite3
 
 from queueing.core.errors import StoreError
-
-
-class DiskFull(StoreError):
-    """There is no room for the change; it can succeed later."""
-
-
-class Damaged(StoreError):
-    """The file holds something that SQLite never wrote; no later try can succeed."""
-
+from queueing.store.database import DISK_FULL, Damaged, DiskFull
 
 _TEXTS = {
     sqlite3.SQLITE_READONLY: "the database cannot be written: give the file and its folder to the user that runs Usher",
@@ -23,10 +15,6 @@ _TEXTS = {
     sqlite3.SQLITE_NOTADB: "the file is no database: name another file, or restore the newest backup",
     sqlite3.SQLITE_IOERR: "the disk does not work: look at the system's log, then restore the newest backup if needed",
 }
-DISK_FULL = (
-    "the disk is full, or the database as large as `retention.size` lets it become: make room;"
-    " nothing is lost meanwhile"
-)
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 

@@ -6,31 +6,15 @@ queue's without either knowing the other's numbers.
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from uuid import UUID, uuid4
 
 from queueing.core.errors import StoreError
+from queueing.store.database import MigrationSet
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MigrationSet:
-    """Numbered SQL files (`0001_jobs.sql`, `0002_…`) under a name of their own."""
-
-    name: str
-    directory: Traversable | Path
-
-    def files(self) -> list[tuple[int, str]]:
-        """Return (number, SQL) in order; raises `ValueError` unless they count from 1."""
-        names = sorted(f.name for f in self.directory.iterdir() if f.name.endswith(".sql"))
-        numbers = [int(name.split("_", 1)[0]) for name in names]
-        if numbers != list(range(1, len(names) + 1)):
-            raise ValueError(f"migrations of {self.name!r} must count from 0001: {names}")
-        return [
-            (number, (self.directory / name).read_text(encoding="utf-8"))
-            for number, name in zip(numbers, names, strict=True)
-        ]
+_NOTE_VERSION = (
+    "INSERT INTO meta (key, value) VALUES (?, ?)"
+    " ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+)
 
 
 def migrate(connection: sqlite3.Connection, sets: Sequence[MigrationSet]) -> UUID:
@@ -43,7 +27,10 @@ def migrate(connection: sqlite3.Connection, sets: Sequence[MigrationSet]) -> UUI
     )
     for migrations in sets:
         _bring_forward(connection, migrations)
-    connection.execute("INSERT OR IGNORE INTO meta VALUES ('database_id', ?)", (str(uuid4()),))
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES ('database_id', ?) ON CONFLICT (key) DO NOTHING",
+        (str(uuid4()),),
+    )
     (database_id,) = connection.execute(
         "SELECT value FROM meta WHERE key = 'database_id'"
     ).fetchone()
@@ -64,7 +51,7 @@ def _bring_forward(connection: sqlite3.Connection, migrations: MigrationSet) -> 
     for number, script in files[version:]:
         for statement in _statements(script):
             connection.execute(statement)
-        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(number)))
+        connection.execute(_NOTE_VERSION, (key, str(number)))
 
 
 def _statements(script: str) -> Iterator[str]:

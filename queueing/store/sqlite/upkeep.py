@@ -10,9 +10,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from queueing.core.errors import StoreError
+from queueing.store.database import MigrationSet
 from queueing.store.sqlite.database import QUEUE_MIGRATIONS
 from queueing.store.sqlite.failures import explain
-from queueing.store.sqlite.schema import MigrationSet, migrate
+from queueing.store.sqlite.schema import migrate
 
 _READER = (
     "PRAGMA query_only = ON",

@@ -6,47 +6,19 @@ Owns the only road to a connection, so nobody can leave a transaction open. Know
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 import aiosqlite
 
 from queueing.core.errors import StoreError
+from queueing.store.database import ChangeKind, Item, Result
 from queueing.store.sqlite.connection import SqliteConnection
 from queueing.store.sqlite.failures import explain
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-
-def _nothing() -> None:
-    pass
-
-
-def _nothing_after(_connection: SqliteConnection) -> None:
-    pass
 
 
 def _unwatched(_failure: Exception) -> None:
     pass
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class ChangeKind(Generic[Item, Result]):
-    """A kind of change; all waiting items of one kind are handed over together.
-
-    `run` works inside the open transaction, in the connection's thread, and answers item by item
-    with a result or an exception; an item answered with an exception must have written nothing.
-    `after` works in that thread once the transaction is committed, before anybody is answered,
-    and must not raise. `committed` is called in the event loop after the commit, before anybody is answered;
-    `undone` in the connection's thread after a rollback.
-    """
-
-    run: Callable[[SqliteConnection, Sequence[Item]], Sequence[Result | Exception]]
-    after: Callable[[SqliteConnection], None] = _nothing_after
-    committed: Callable[[], None] = _nothing
-    undone: Callable[[], None] = _nothing
 
 
 AnyKind = ChangeKind[Any, Any]

@@ -22,7 +22,7 @@ from queueing.core.errors import NotAccepting
 from queueing.core.jobs import NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import File, TextToImage
-from queueing.store import Database, SqliteStore, open_database
+from queueing.store import Database, JobStore, open_database
 from tests.bot.platforms.web.web_client import picture, running, tab
 from tests.fakes.command_handler import ScriptedHandler
 from tests.simulation.loop import run
@@ -110,7 +110,7 @@ async def _put(log: SqliteLog, number: int) -> None:
 
 async def test_a_database_of_its_largest_size_is_a_full_disk(database: Database) -> None:
     """Everything would be written until the machine's disk is full."""
-    log, store = SqliteLog(database), SqliteStore(database)
+    log, store = SqliteLog(database), JobStore(database)
     new = NewJob(
         model="flux",
         request=TextToImage(prompt="cat"),
@@ -132,9 +132,7 @@ def test_much_that_comes_is_tidied_before_the_hour_is_over(monkeypatch: pytest.M
     async def scenario() -> int:
         database = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
         log, clock = SqliteLog(database), SetClock()
-        tidying = asyncio.create_task(
-            services.tidy(database, SqliteStore(database), log, clock, KEPT)
-        )
+        tidying = asyncio.create_task(services.tidy(database, JobStore(database), log, clock, KEPT))
         await asyncio.sleep(1)
         for number in range(8):
             await _put(log, number)

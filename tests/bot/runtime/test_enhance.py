@@ -12,7 +12,7 @@ from bot.requests import enhancement
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.requests import Capability, Output, TextToImage
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 from tests.fakes.backend import Fate
 from tests.simulation.bot_installation import Bot, bot
 from tests.simulation.installation import NO_LIMITS, Installation, host, image_model, until
@@ -246,7 +246,7 @@ CALL = NewJob(model="flux", request=REQUEST, owner="fake:1", key="k", hold_s=enh
 
 async def left_behind(gpu: Installation, *, state: JobState) -> None:
     """Make what a crash leaves between a picture's acceptance and its better prompt."""
-    store = SqliteStore(await open_database(gpu.url, inline=True))
+    store = JobStore(await open_database(gpu.url, inline=True))
     queue = gpu.build(store, gpu.connect())
     picture = await queue.submit(CALL, limits=NO_LIMITS)
     question = enhancement.question(picture, REQUEST, "qwen")

@@ -13,7 +13,7 @@ from bot.runtime.retention import let_go
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import File, Output, TextToImage
-from queueing.store import Database, SqliteStore, open_database
+from queueing.store import Database, JobStore, open_database
 
 MB = 1024 * 1024
 NOW = 1_000_000.0
@@ -31,7 +31,7 @@ def _picture(number: int) -> File:
     return File(name=f"{number}.png", mime="image/png", data=bytes([number]) * (MB - 1000))
 
 
-async def _drawn(store: SqliteStore, number: int) -> Job:
+async def _drawn(store: JobStore, number: int) -> Job:
     """Have a picture drawn and delivered."""
     request = TextToImage(prompt=f"cat {number}")
     new = NewJob(model="flux", request=request, owner="web:local", key=f"k{number}")
@@ -65,7 +65,7 @@ async def _on_the_page(log: SqliteLog) -> dict[str, int]:
 
 async def test_the_oldest_pictures_go_first_and_the_words_stay(database: Database) -> None:
     """The page's pictures would fill the disk beyond what the operator allows."""
-    log, store = SqliteLog(database), SqliteStore(database)
+    log, store = SqliteLog(database), JobStore(database)
     for number in range(5):
         await _put(log, number)
     seen = (await log.since("local", 0, 100))[-1].number
@@ -76,7 +76,7 @@ async def test_the_oldest_pictures_go_first_and_the_words_stay(database: Databas
 
 async def test_jobs_have_what_the_page_leaves(database: Database) -> None:
     """Without a web chat half of the room would stand empty; with one it would be taken twice."""
-    log, store = SqliteLog(database), SqliteStore(database)
+    log, store = SqliteLog(database), JobStore(database)
     jobs = [await _drawn(store, number) for number in range(5)]
     await let_go(store, log, KEPT, NOW + 60)
     assert [await store.output(job) is not None for job in jobs] == [False, True, True, True, True]

@@ -13,7 +13,7 @@ from bot.cli import main as cli
 from queueing.core.jobs import Job, NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import TextToImage
-from queueing.store import SqliteStore, open_database
+from queueing.store import JobStore, open_database
 
 ROOT = Path(__file__).parents[3]
 CONFIG = """\
@@ -46,7 +46,7 @@ def made(database: Path, jobs: int) -> None:
 
     async def fill() -> None:
         opened = await open_database(f"sqlite:///{database}")
-        store = SqliteStore(opened)
+        store = JobStore(opened)
         await asyncio.gather(*(store.add(new(n), 1.0, limits=LIMITS) for n in range(jobs)))
         await opened.aclose()
 
@@ -63,7 +63,7 @@ async def test_a_backup_while_the_bot_accepts_jobs_is_whole(
 ) -> None:
     """A backup of a running bot would miss acknowledged jobs, be torn, or stop the bot's work."""
     bot = await open_database(f"sqlite:///{database}")
-    store = SqliteStore(bot)
+    store = JobStore(bot)
     accepted: list[int] = []
 
     async def accept() -> None:
@@ -103,7 +103,7 @@ def test_a_backup_starts_as_a_database_of_its_own(
 
     async def restored() -> Job | None:
         opened = await open_database(f"sqlite:///{copy}")
-        job = await SqliteStore(opened).get(2)
+        job = await JobStore(opened).get(2)
         await opened.aclose()
         return job
 
@@ -185,7 +185,7 @@ async def test_check_says_that_all_is_well_beside_a_running_bot(
 ) -> None:
     """An operator would have to stop the bot to look."""
     bot = await open_database(f"sqlite:///{database}")
-    await SqliteStore(bot).add(new(1), 1.0, limits=LIMITS)
+    await JobStore(bot).add(new(1), 1.0, limits=LIMITS)
     assert cli.main(["db", "check", "-c", str(config)]) == 0
     assert capsys.readouterr().out == f"{database}: all is well\n"
     await bot.aclose()

@@ -1,0 +1,189 @@
+"""The port of a database engine: the little of one that the store and the bot use, and how it fails.
+
+SQL is written in the dialect that SQLite and PostgreSQL share, with `?` for a value.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+from uuid import UUID
+
+from queueing.core.errors import StoreError
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+Value = str | int | float | bytes | None
+"""What a parameter can be. Truth is stored as 0 or 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineStatements:
+    """The few statements that every engine has its own words for."""
+
+    last_id: str
+    """The highest number that any job ever had, 0 before the first."""
+
+    back_rows: str
+    """(id, model, lane, owner) of the jobs in back rows, by id, without reading those that ended."""
+
+    open_after: str
+    """Numbers of open jobs after a number, at most so many, by id; reads none that ended."""
+
+    places: str
+    """Ids and places in the line of a model and lane after a place, at most so many, in order.
+
+    One row of two JSON arrays: thousands of rows would each wait for the other threads' turn.
+    """
+
+
+class Cursor(Protocol):
+    """The rows of a statement, each a tuple."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows a change has touched."""
+
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that are left; none for a statement that returns no rows."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows that are left."""
+
+
+class Connection(Protocol):
+    """A connection inside the transaction of whoever lends it; a borrower neither commits nor keeps it."""
+
+    @property
+    def statements(self) -> EngineStatements:
+        """The statements in this engine's words."""
+
+    def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
+        """Run a statement."""
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Value]], /) -> Cursor:
+        """Run a statement that returns no rows, once for each."""
+
+    def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
+        """Return up to `length` bytes from `start` of the column `data` of the row with this key.
+
+        Large files need not be in memory to be sent. None where there is no such row.
+        """
+
+
+# ---------------------------------------------------------------- how it fails
+
+
+class DiskFull(StoreError):
+    """There is no room for the change; it can succeed later."""
+
+
+class Damaged(StoreError):
+    """The database holds something that its engine never wrote; no later try can succeed."""
+
+
+DISK_FULL = (
+    "the disk is full, or the database as large as `retention.size` lets it become: make room;"
+    " nothing is lost meanwhile"
+)
+
+# ---------------------------------------------------------------- the database
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MigrationSet:
+    """Numbered SQL files (`0001_jobs.sql`, `0002_…`) under a name of their own."""
+
+    name: str
+    directory: Traversable | Path
+
+    def files(self) -> list[tuple[int, str]]:
+        """Return (number, SQL) in order; raises `ValueError` unless they count from 1."""
+        names = sorted(f.name for f in self.directory.iterdir() if f.name.endswith(".sql"))
+        numbers = [int(name.split("_", 1)[0]) for name in names]
+        if numbers != list(range(1, len(names) + 1)):
+            raise ValueError(f"migrations of {self.name!r} must count from 0001: {names}")
+        return [
+            (number, (self.directory / name).read_text(encoding="utf-8"))
+            for number, name in zip(numbers, names, strict=True)
+        ]
+
+
+def _nothing() -> None:
+    pass
+
+
+def _nothing_after(_connection: Connection) -> None:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ChangeKind(Generic[Item, Result]):
+    """A kind of change; all waiting items of one kind are handed over together.
+
+    `run` works inside the open transaction, in the connection's thread, and answers item by item
+    with a result or an exception; an item answered with an exception must have written nothing.
+    `after` works in that thread once the transaction is committed, before anybody is answered,
+    and must not raise. `committed` is called in the event loop after the commit, before anybody is answered;
+    `undone` in the connection's thread after a rollback.
+    """
+
+    run: Callable[[Any, Sequence[Item]], Sequence[Result | Exception]]
+    after: Callable[[Connection], None] = _nothing_after
+    committed: Callable[[], None] = _nothing
+    undone: Callable[[], None] = _nothing
+
+
+class Database(Protocol):
+    """The database of an installation, shared by the queue and the bot.
+
+    All methods may be called concurrently and cancelled. Errors: `StoreError` when the database
+    fails, `DiskFull` and `Damaged` among them.
+    """
+
+    @property
+    def id(self) -> UUID:
+        """Made once for each database."""
+
+    @property
+    def damage(self) -> str | None:
+        """What to do about damage that was met since the database was opened, None without any."""
+
+    def look_at_file(self) -> str | None:
+        """Return `damage`, after a look at whether the database is still the one that was opened.
+
+        May block for a moment; call it now and then.
+        """
+
+    def is_short_of_disk(self) -> bool:
+        """Return whether the room left on the disk is kept for what was accepted before."""
+
+    async def write(self, change: Callable[[Connection], T]) -> T:
+        """Run a change in the writer's next transaction; return once it is durable.
+
+        The change must not block on anything but its connection, which it gets in another thread.
+        When it raises, it alone is undone and the caller gets the exception. It may run a second
+        time if the transaction around it fails.
+        """
+
+    async def write_and_scrub(self, change: Callable[[Connection], T]) -> T:
+        """Run a change as `write` does; what it deleted is overwritten, as far as the engine can."""
+
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        """Run a query that sees everything written before and cannot write."""
+
+    async def used_mb(self) -> int:
+        """Return how much of the database is in use, in MB, rounded up."""
+
+    def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
+        """Have a change of a known kind applied with the writer's next transaction."""
+
+    async def aclose(self) -> None:
+        """Finish what waits and close. Idempotent."""
