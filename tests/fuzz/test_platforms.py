@@ -114,6 +114,8 @@ async def _callers(payload: bytes) -> list[str]:
 @example({"update_id": None, "message": 1})
 @example({"update_id": 1, "message": {**MESSAGE, "chat": {**GROUP, "id": []}}})
 @example({"update_id": 1, "message": {**MESSAGE, "chat": None}})
+@example({"update_id": 1, "message": {**MESSAGE, "from": None}})
+@example({"update_id": 1, "callback_query": {"id": "9", "chat_instance": "1", "message": MESSAGE}})
 @example(7)
 def test_updates_of_telegram(update: Any) -> None:
     """One odd update would stop the whole platform, and come again for ever."""

@@ -104,8 +104,7 @@ class Updates:
         self._forget(offset)
         for update in updates:
             if update.update_id not in self._done:
-                self._done[update.update_id] = False
-                self._take(update)
+                self._done[update.update_id] = not self._took(update)
         self._looked_at = began_at
         self._looked.set()
         self._looked = asyncio.Event()
@@ -128,6 +127,15 @@ class Updates:
         if offset is not None:
             for number in [number for number in self._done if number < offset]:
                 del self._done[number]
+
+    def _took(self, update: Update) -> bool:
+        """Begin to serve an update; return False where nobody can say whose it is."""
+        try:
+            self._take(update)
+        except Exception:  # noqa: BLE001  it would come again for ever, and before all others
+            _log.exception("update %d cannot be read and is dropped", update.update_id)
+            return False
+        return True
 
     def _take(self, update: Update) -> None:
         came, name = _Came(update, self._arrived(update)), album_of(update)
