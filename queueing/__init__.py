@@ -3,10 +3,10 @@
 It knows no chat and no HTTP; the packages above import it, never the other way round. In reading
 order:
 
-- `core`: the values (jobs, requests, catalog, events, errors) and the ports others implement
+- `core`: the values (jobs, requests, catalog, events, errors, reasons) and the ports others implement
 - `planning`, pure: a `World` goes in, a `Plan` comes out; `forecast` runs the planner forward
   (`simulation`, `simulated_queue`) and continues beyond that (`extrapolation`); `retry`,
-  `estimates`, `progress_eta` and `reasons`
+  `estimates` and `progress_eta`
 - `engine`: `scheduler` carries out plans with `loader` and `job_runner`, which uses `attempts`,
   `attempt_timeouts` and `outcomes`. `fleet` knows memory, servers and failed loads, and
   `health_checker` keeps it true; `durations` learns how long things take; `snapshots` shows all of

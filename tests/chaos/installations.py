@@ -7,7 +7,7 @@ from random import Random
 from typing import Protocol, Self
 
 from tests.chaos.chats import Seen, Words
-from tests.chaos.neighbours import Book, CountingComfyUI, CountingLlm, shown_number
+from tests.chaos.servers import Book, CountingComfyUI, CountingLlm, shown_number
 from tests.chaos.verdict import Line, Row, Verdict
 
 SERVER_DIES = 0.25  # of the program's deaths: a server dies around then, too

@@ -73,7 +73,7 @@ class Drawn:
 
     key: str
     number: int
-    life: int
+    run: int
     began_at: float
     whole: bool
 
@@ -87,11 +87,11 @@ class RealComfyUI:
         # Not resolved: a virtual environment's Python is known by its own path.
         command = (str(python.absolute()), "main.py", "--port", f"{self.port}", *flags)
         self._program = Program(command, folder)
-        self._life = 0
+        self._run = 0
         self.drawn: dict[str, Drawn] = {}
 
     async def start(self) -> None:
-        self._life += 1
+        self._run += 1
         await self._program.start()
 
     async def kill(self) -> None:
@@ -108,17 +108,17 @@ class RealComfyUI:
             return await answer.json()
 
     async def look(self) -> None:
-        """Note what it has done in this life; nothing where it does not answer yet."""
+        """Note what it has done in this run; nothing where it does not answer yet."""
         try:
             history = await self.get("/history")
         except (aiohttp.ClientError, TimeoutError):
             return
         for key, entry in history.items():
-            if (drawn := _drawn(key, entry, self._life)) is not None:
+            if (drawn := _drawn(key, entry, self._run)) is not None:
                 self.drawn[key] = drawn
 
 
-def _drawn(key: str, entry: Any, life: int) -> Drawn | None:
+def _drawn(key: str, entry: Any, run: int) -> Drawn | None:
     """Return an entry of the history; None for what nobody asked for, drawn to load a model."""
     numbers = [
         node["inputs"]["seed"] - SEEDS
@@ -131,7 +131,7 @@ def _drawn(key: str, entry: Any, life: int) -> Drawn | None:
     return Drawn(
         key=key,
         number=numbers[0],
-        life=life,
+        run=run,
         began_at=moments["execution_start"],
         whole=bool(entry["status"]["completed"]),
     )
@@ -248,7 +248,7 @@ class RealInstallation:
 
 def _redrawn(drawn: Sequence[Drawn], rows: Sequence[Row]) -> list[str]:
     """Return a sentence for each picture drawn again that its server had or that was stored."""
-    whole = Counter((each.life, each.number) for each in drawn if each.whole)
+    whole = Counter((each.run, each.number) for each in drawn if each.whole)
     stored_at = {row.number: row.finished_at or 0.0 for row in rows if row.state == "completed"}
     again = {number for (_, number), times in whole.items() if times > 1}
     again |= {

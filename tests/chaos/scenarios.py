@@ -15,7 +15,7 @@ from tests.simulation.loop import run
 Scenario = Callable[[Bot, Installation], Awaitable[None]]
 
 
-def village(**fields: Any) -> Installation:
+def small_installation(**fields: Any) -> Installation:
     """Return a server for pictures and texts."""
     texts = frozenset({Capability.TEXT_TO_TEXT})
     patience = Timeouts(load_s=60, first_s=60, idle_s=60, total_s=300)
@@ -30,7 +30,7 @@ def told(scenario: Scenario, installation: Installation | None = None) -> FakeCh
     """Play a scenario to its end and return the chat as its people see it then."""
 
     async def play() -> FakeChat:
-        where = installation or village()
+        where = installation or small_installation()
         async with bot(where) as running:
             await scenario(running, where)
             await quiet(running)

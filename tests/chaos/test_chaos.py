@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.lives import fates
-from tests.chaos.mortal import POINTS
+from tests.chaos.crash_points import POINTS
+from tests.chaos.runs import fates
 from tests.chaos.trial import Trial
 
 KILLS = int(os.environ.get("USHER_KILLS", "25"))  # 500 in a nightly run

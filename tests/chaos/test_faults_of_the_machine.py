@@ -21,7 +21,7 @@ from queueing.core.requests import Work
 from queueing.store import Connection, JobStore, open_database
 from queueing.store.sqlite import upkeep
 from queueing.store.sqlite.database import SqliteDatabase
-from tests.chaos.scenarios import quiet, told, village
+from tests.chaos.scenarios import quiet, small_installation, told
 from tests.fakes.backend import Fate, prompt_of
 from tests.fakes.chat import FakeChat
 from tests.fakes.clock import START
@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def at(path: Path) -> Installation:
-    return village(url=f"sqlite:///{path}")
+    return small_installation(url=f"sqlite:///{path}")
 
 
 async def ask(running: Bot, prompt: str, person: int) -> None:
@@ -249,7 +249,7 @@ async def within(seconds: float, running: Bot) -> None:
 
 def pauses_between() -> Installation:
     """Return an installation whose first attempt at each request fails, which pauses it."""
-    installation = village(url="sqlite://", clock=SystemClock())
+    installation = small_installation(url="sqlite://", clock=SystemClock())
     met: set[str] = set()
 
     def fate(work: Work) -> Fate:

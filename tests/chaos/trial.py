@@ -15,11 +15,11 @@ from random import Random
 
 from bot.requests.enhancement import OWNER
 from tests.chaos.chats import Chats, OnDiscord, OnTelegram
+from tests.chaos.crash_points import DISCORD
 from tests.chaos.crowd import Crowd
 from tests.chaos.installations import FakeInstallation, Installation, Outages
-from tests.chaos.lives import Lives, Nursery
-from tests.chaos.mortal import DISCORD
-from tests.chaos.neighbours import number_in
+from tests.chaos.runs import Launcher, Runs
+from tests.chaos.servers import number_in
 from tests.chaos.verdict import Row, Verdict
 from tests.chaos.web import TOKEN, OnWeb
 from tests.fakes.discord import FakeDiscord
@@ -27,7 +27,7 @@ from tests.fakes.telegram import FakeTelegram
 from tests.fakes.telegram_state import Limits
 
 ASK_EVERY_S = 0.5
-ASKED_PER_LIFE = 5
+ASKED_PER_RUN = 5
 STUCK_AFTER_S = 400.0  # a chat that did not answer is left alone for up to 300
 
 CHATS = """
@@ -79,26 +79,26 @@ class Trial:
             config = self._config(telegram, discord, web)
             chats = (OnTelegram(telegram), web, OnDiscord(discord))
             crowd = Crowd(chats, self._crowds_random, self._installation.words)
-            nursery = await stack.enter_async_context(Nursery(config, self._folder / "log.txt"))
-            lives = Lives(
-                nursery=nursery,
+            launcher = await stack.enter_async_context(Launcher(config, self._folder / "log.txt"))
+            runs = Runs(
+                launcher=launcher,
                 random=self._random,
                 polls=lambda: telegram.api.polls,
                 is_up=discord.gateway.connected.is_set,
                 slow=self._installation.slow,
             )
-            await self._live(lives, crowd, chats, web)
+            await self._live(runs, crowd, chats, web)
             rows = self._rows()
             verdict.judge_chats(crowd, chats, rows, self._installation.number_of)
             await self._installation.judge(verdict, rows)
         self._judge_database(verdict)
-        verdict.faults += lives.faults
-        verdict.recovery_s, verdict.died_at = lives.recovery_s, dict(lives.died_at)
+        verdict.faults += runs.faults
+        verdict.recovery_s, verdict.died_at = runs.recovery_s, dict(runs.died_at)
         verdict.server_kills = self._outages.kills
         return verdict
 
-    async def _live(self, lives: Lives, crowd: Crowd, chats: Sequence[Chats], web: OnWeb) -> None:
-        most = ASKED_PER_LIFE * (self._kills + self._stops + 2)
+    async def _live(self, runs: Runs, crowd: Crowd, chats: Sequence[Chats], web: OnWeb) -> None:
+        most = ASKED_PER_RUN * (self._kills + self._stops + 2)
         asking = asyncio.create_task(crowd.go_on(ASK_EVERY_S * self._installation.slow, most))
 
         def left() -> int:
@@ -106,11 +106,11 @@ class Trial:
             return self._left(crowd, chats)
 
         async def calm() -> None:
-            lives.faults += await web.last_look()
+            runs.faults += await web.last_look()
 
         within_s = STUCK_AFTER_S * self._installation.slow
         died = partial(self._look, crowd)
-        await lives.go_through(
+        await runs.go_through(
             self._kills, self._stops, died=died, left=left, calm=calm, within_s=within_s
         )
         await asyncio.wait([asking])

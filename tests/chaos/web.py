@@ -10,13 +10,13 @@ from random import Random
 from typing import Any, Self
 
 from tests.chaos.chats import Asked, Seen, Words
-from tests.chaos.neighbours import number_in
 from tests.chaos.page import Entry, Page
+from tests.chaos.servers import number_in
 from tests.fakes.ports import port_of
 
 TOKEN = "the-operators-own-token"
 INVITED = "Ada"
-ANSWERED_WITHIN_S = 3.0  # an answer that says less than a result may be lost with a life
+ANSWERED_WITHIN_S = 3.0  # an answer that says less than a result may be lost with a run
 SAME_WITHIN_S = 10.0
 _LINK = re.compile(r"\?token=([\w-]+)")
 

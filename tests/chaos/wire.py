@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 
 from bot.requests.enhancement import INSTRUCTIONS
-from tests.chaos.neighbours import number_in
+from tests.chaos.servers import number_in
 
 _POST = re.compile(rb"POST /v1/chat/completions")
 _PIECE = re.compile(rb'"content": ?("(?:[^"\\]|\\.)*")')

@@ -29,7 +29,7 @@ from bot.requests import images as pictures
 from bot.requests.images import BadPicture
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import File, TextToImage
-from tests.fuzz.strangers import bounded, spoiled, texts
+from tests.fuzz.hostile_input import bounded, spoiled, texts
 
 # ---------------------------------------------------------------- pictures
 

@@ -16,7 +16,7 @@ from bot.platforms.discord import render as discord_render
 from bot.platforms.telegram import render as telegram_render
 from bot.platforms.telegram.commands import typed
 from bot.platforms.web.content import split_command
-from tests.fuzz.strangers import bounded, texts
+from tests.fuzz.hostile_input import bounded, texts
 
 TYPES: Mapping[ParamKind, type | tuple[type, ...]] = {
     ParamKind.JOB: int,

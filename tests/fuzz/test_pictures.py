@@ -23,7 +23,7 @@ from queueing.core.errors import Rejected
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.command_handler import ScriptedHandler
-from tests.fuzz.strangers import EXAMPLES, bounded
+from tests.fuzz.hostile_input import EXAMPLES, bounded
 
 PACKAGES = ("queueing", "backends", "bot", "benchmarks")
 

@@ -22,7 +22,7 @@ from bot.platforms.telegram.updates import Updates, UpdatesRequest
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.command_handler import ScriptedHandler
-from tests.fuzz.strangers import NASTY, bounded, spoiled, texts, values
+from tests.fuzz.hostile_input import NASTY, bounded, spoiled, texts, values
 
 # ---------------------------------------------------------------- Telegram's updates
 

@@ -44,7 +44,7 @@ from bot.chat.commands.parse import clean
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.core.errors import BackendError, Unavailable
 from queueing.core.requests import Capability, TextToImage
-from tests.fuzz.strangers import bounded, spoiled, texts, values
+from tests.fuzz.hostile_input import bounded, spoiled, texts, values
 
 KEY = "11111111-1111-4111-8111-111111111111"
 URL = "http://server.test"

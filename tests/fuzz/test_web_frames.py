@@ -18,7 +18,7 @@ from bot.platforms.web.wire import FROM_PAGE, MAX_FILES, MAX_TEXT
 from queueing.store import open_database
 from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.command_handler import ScriptedHandler
-from tests.fuzz.strangers import NASTY, bounded, spoiled, texts, values
+from tests.fuzz.hostile_input import NASTY, bounded, spoiled, texts, values
 
 KEY = "0123456789abcdef"
 FRAMES: list[dict[str, Any]] = [

@@ -37,7 +37,7 @@ class Killed(BaseException):
     """The process is dead; nothing catches this on purpose."""
 
 
-class MortalStore:
+class CrashPointStore:
     """A store that dies at its n-th call, before or after that call took effect."""
 
     def __init__(self, store: JobStore, dies_at: int | None, *, after: bool, died: Any) -> None:
@@ -203,25 +203,23 @@ class Chaos:
             outside.create_task(self._people())
             outside.create_task(self._disasters())
             outside.create_task(self._admins())
-            await self._lives()
+            await self._runs()
 
     # ------------------------------------------------------------ the process and its deaths
 
-    async def _lives(self) -> None:
-        """Live and die, by a kill or in order; the last life goes on until all is quiet."""
+    async def _runs(self) -> None:
+        """Live and die, by a kill or in order; the last run goes on until all is quiet."""
         for _ in range(self.kills):
             if self.random.random() < 0.7:
-                quiet = await self._life(dies_at=self.random.randint(1, 250))
+                quiet = await self._run(dies_at=self.random.randint(1, 250))
             else:
-                quiet = await self._life(stops_after_s=self.random.uniform(1, 120))
+                quiet = await self._run(stops_after_s=self.random.uniform(1, 120))
             if quiet:
                 return
             await asyncio.sleep(self.random.choice([0.1, 5.0, 60.0]))
-        assert await self._life()
+        assert await self._run()
 
-    async def _life(
-        self, *, dies_at: int | None = None, stops_after_s: float | None = None
-    ) -> bool:
+    async def _run(self, *, dies_at: int | None = None, stops_after_s: float | None = None) -> bool:
         """Run a queue until it dies, is stopped, or everything has ended; tell whether it has."""
         loop = asyncio.get_running_loop()
         real = JobStore(await open_database(self.installation.url, inline=True))
@@ -237,7 +235,7 @@ class Chaos:
             if not over.done():
                 over.set_result(False)
 
-        store = MortalStore(real, dies_at, after=self.random.random() < 0.5, died=died)
+        store = CrashPointStore(real, dies_at, after=self.random.random() < 0.5, died=died)
         # What a killed queue did last may never have been told.
         self.witness.jobs = {job.id: job for job in await real.open_jobs()}
         self.queue = self.installation.build(store, backends)

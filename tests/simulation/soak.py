@@ -258,7 +258,7 @@ class Soak:
     async def run(self) -> Report:
         """Run it in virtual time and return what it showed."""
         tasks, handles = len(asyncio.all_tasks()), _handles()
-        living = asyncio.create_task(self._lives())
+        living = asyncio.create_task(self._runs())
         async with asyncio.TaskGroup() as outside:
             measuring = outside.create_task(self._measure())
             troubling = outside.create_task(self._trouble())
@@ -287,7 +287,7 @@ class Soak:
 
     # ------------------------------------------------------------ the program
 
-    async def _lives(self) -> None:
+    async def _runs(self) -> None:
         """Live, stop in order or be killed, and live again, every few days."""
         while not self._over.is_set():
             backends: list[FakeBackend] = []
@@ -304,10 +304,10 @@ class Soak:
                 make_backend=connect,
                 inline=True,
             )
-            await self._life(app, backends)
+            await self._run(app, backends)
             await asyncio.sleep(self._random.choice([2.0, 30.0, 600.0]))
 
-    async def _life(self, app: App, backends: Sequence[FakeBackend]) -> None:
+    async def _run(self, app: App, backends: Sequence[FakeBackend]) -> None:
         self._chat.dead = False
         with suppress(StoreError, ExceptionGroup):  # a killed one complains that all is closed
             async with app.running() as parts, asyncio.TaskGroup() as group:

@@ -1,7 +1,7 @@
-"""The real program, made to die: `python -m tests.chaos.mortal run -c FILE`.
+"""The real program, made to die: `python -m tests.chaos.crash_points run -c FILE`.
 
-Everything is imported once, which takes longer than most lives; then every line that arrives begins
-a life: a process of its own, whose number is printed when it begins and whose status when it has
+Everything is imported once, which takes longer than most runs; then every line that arrives begins
+a run: a process of its own, whose number is printed when it begins and whose status when it has
 ended. A line names the commit point ("after complete 2": right after the second completion was
 stored) where that process kills itself as by kill -9, says that it will be told to stop in order, or
 nothing.
@@ -107,10 +107,10 @@ def arm(where: str) -> None:
     point = POINTS[label]
     original = getattr(point.owner, point.name)
     dies = _countdown(point, int(number))
-    mortal = (_mortal_async if asyncio.iscoroutinefunction(original) else _mortal)(
+    crashing = (_crashing_async if asyncio.iscoroutinefunction(original) else _crashing)(
         original, dies, after=when == "after"
     )
-    setattr(point.owner, point.name, mortal)
+    setattr(point.owner, point.name, crashing)
 
 
 def _countdown(point: Point, number: int) -> Callable[[tuple[Any, ...]], bool]:
@@ -124,7 +124,7 @@ def _countdown(point: Point, number: int) -> Callable[[tuple[Any, ...]], bool]:
     return dies
 
 
-def _mortal(original: Any, dies: Callable[[tuple[Any, ...]], bool], *, after: bool) -> Any:
+def _crashing(original: Any, dies: Callable[[tuple[Any, ...]], bool], *, after: bool) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         doomed = dies(args)
         if doomed and not after:
@@ -137,7 +137,7 @@ def _mortal(original: Any, dies: Callable[[tuple[Any, ...]], bool], *, after: bo
     return call
 
 
-def _mortal_async(original: Any, dies: Callable[[tuple[Any, ...]], bool], *, after: bool) -> Any:
+def _crashing_async(original: Any, dies: Callable[[tuple[Any, ...]], bool], *, after: bool) -> Any:
     async def call(*args: Any, **kwargs: Any) -> Any:
         doomed = dies(args)
         if doomed and not after:
@@ -174,11 +174,11 @@ def live(where: str, arguments: list[str]) -> int:
 
 
 def give_birth(arguments: list[str]) -> int:
-    """Begin one life for every line, and tell how it ended."""
+    """Begin one run for every line, and tell how it ended."""
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the next line is for the next life
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the next line is for the next run
             os.dup2(2, 1)
             return live(line.strip(), arguments)
         print(f"began {child}", flush=True)

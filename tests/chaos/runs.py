@@ -1,6 +1,6 @@
-"""The lives of the program: starts it as its own process, lets it die, starts it again.
+"""The runs of the program: starts it as its own process, lets it die, starts it again.
 
-A life is the real command line (`tests.chaos.mortal`), a process of its own that is killed from
+A run is the real command line (`tests.chaos.crash_points`), a process of its own that is killed from
 outside at a random moment, kills itself at a commit point, or is told to stop in order.
 """
 
@@ -16,19 +16,19 @@ from pathlib import Path
 from random import Random
 from typing import Self
 
-from tests.chaos.mortal import IN_ORDER, POINTS
+from tests.chaos.crash_points import IN_ORDER, POINTS
 
 ROOT = Path(__file__).resolve().parents[2]
 POINT_WITHIN_S = 4.0  # a commit point not reached by then: killed from outside
 STARTS_WITHIN_S = 30.0
 STOPS_WITHIN_S = 15.0
-AT_START = 0.3  # of the lives that end at a random moment: while they begin
+AT_START = 0.3  # of the runs that end at a random moment: while they begin
 AT_RANDOM = "at random"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fate:
-    """How a life ends: at a commit point, after so many seconds, or (neither) not at all.
+    """How a run ends: at a commit point, after so many seconds, or (neither) not at all.
 
     `in_order`: it is told to stop then, not killed.
     """
@@ -39,7 +39,7 @@ class Fate:
 
 
 def fates(random: Random, kills: int, stops: int) -> list[Fate]:
-    """Return how so many lives end, kills and stops mixed.
+    """Return how so many runs end, kills and stops mixed.
 
     Each commit point has its turn, every fourth kill comes at a random moment.
     """
@@ -65,32 +65,32 @@ def _killed(random: Random, kills: int) -> list[Fate]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Life:
+class Run:
     """A process of the program; `ended` has its exit status when it is over."""
 
     pid: int
     ended: asyncio.Task[int]
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
-        """Send it a signal, if it still lives."""
+        """Send it a signal, if it still runs."""
         if not self.ended.done():
             with suppress(ProcessLookupError):
                 os.kill(self.pid, how)
 
 
-class Nursery:
-    """Begins lives from a process that has imported everything: that takes longer than a life."""
+class Launcher:
+    """Begins runs from a process that has imported everything: that takes longer than a run."""
 
     def __init__(self, config: Path, log: Path) -> None:
         self._config = config
         self._log = log
         self._mother: asyncio.subprocess.Process | None = None
-        self._newest: Life | None = None
+        self._newest: Run | None = None
 
     async def __aenter__(self) -> Self:
         with self._log.open("ab") as log:
             self._mother = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "tests.chaos.mortal"),
+                *(sys.executable, "-m", "tests.chaos.crash_points"),
                 *("run", "-c", str(self._config)),
                 cwd=ROOT,
                 stdin=asyncio.subprocess.PIPE,
@@ -109,13 +109,13 @@ class Nursery:
             self._mother.kill()
         await self._mother.wait()
 
-    async def begin(self, fate: Fate) -> Life:
-        """Begin a life; the one before it has ended."""
+    async def begin(self, fate: Fate) -> Run:
+        """Begin a run; the one before it has ended."""
         assert self._mother is not None
         assert self._mother.stdin is not None
         self._mother.stdin.write(f"{IN_ORDER if fate.in_order else fate.point}\n".encode())
         pid = await self._word("began")
-        self._newest = Life(pid=pid, ended=asyncio.create_task(self._word("ended")))
+        self._newest = Run(pid=pid, ended=asyncio.create_task(self._word("ended")))
         return self._newest
 
     async def _word(self, kind: str) -> int:
@@ -127,14 +127,14 @@ class Nursery:
 
 
 @dataclass(kw_only=True)
-class Lives:
-    """One life after the other on the same configuration and database.
+class Runs:
+    """One run after the other on the same configuration and database.
 
     `polls` counts how often the program has asked a chat for updates, `is_up` tells that all chats
-    reach it; `faults` are sentences about lives that ended otherwise than they should.
+    reach it; `faults` are sentences about runs that ended otherwise than they should.
     """
 
-    nursery: Nursery
+    launcher: Launcher
     random: Random
     polls: Callable[[], int]
     is_up: Callable[[], bool]
@@ -159,16 +159,16 @@ class Lives:
         before it stops.
         """
         for fate in fates(self.random, kills, stops):
-            life = await self._begin(fate)
-            await self._end(life, fate)
+            run = await self._begin(fate)
+            await self._end(run, fate)
             died()
         last = await self._begin(Fate())
         if await self._lasts(last, left, within_s):
             await calm()
             await self._stop(last)
 
-    async def _lasts(self, life: Life, left: Callable[[], int], within_s: float) -> bool:
-        """Wait until nothing is left to do; return whether the life has not ended."""
+    async def _lasts(self, run: Run, left: Callable[[], int], within_s: float) -> bool:
+        """Wait until nothing is left to do; return whether the run has not ended."""
         least = left()
         try:
             async with asyncio.timeout(within_s) as limit:
@@ -177,58 +177,58 @@ class Lives:
                         least = now_left
                         limit.reschedule(asyncio.get_running_loop().time() + within_s)
                     await asyncio.sleep(0.2)
-                    if life.ended.done():
-                        self.faults.append(f"it ended by itself with {life.ended.result()}")
+                    if run.ended.done():
+                        self.faults.append(f"it ended by itself with {run.ended.result()}")
                         return False
         except TimeoutError:
             self.faults.append(f"{least} requests do not end")
         return True
 
-    async def _stop(self, life: Life) -> None:
-        life.kill(signal.SIGTERM)
-        await asyncio.wait([life.ended], timeout=STOPS_WITHIN_S)
-        if not life.ended.done():
+    async def _stop(self, run: Run) -> None:
+        run.kill(signal.SIGTERM)
+        await asyncio.wait([run.ended], timeout=STOPS_WITHIN_S)
+        if not run.ended.done():
             self.faults.append("it does not stop in order")
-            life.kill()
-        elif status := life.ended.result():
+            run.kill()
+        elif status := run.ended.result():
             self.faults.append(f"it stopped in order with {status}")
-        await life.ended
+        await run.ended
 
-    # ------------------------------------------------------------ one life
+    # ------------------------------------------------------------ one run
 
-    async def _begin(self, fate: Fate) -> Life:
-        """Start a life and wait until it is up, unless it is to die before that."""
+    async def _begin(self, fate: Fate) -> Run:
+        """Start a run and wait until it is up, unless it is to die before that."""
         polls, began = self.polls(), asyncio.get_running_loop().time()
-        life = await self.nursery.begin(fate)
+        run = await self.launcher.begin(fate)
         at_random = fate.after_s is not None and not fate.in_order
         if at_random and self.random.random() < AT_START:
             await asyncio.sleep(self.random.uniform(0.0, 0.3))
-            return life
-        if await self._until(life, lambda: self.polls() > polls):
+            return run
+        if await self._until(run, lambda: self.polls() > polls):
             self.recovery_s.append(asyncio.get_running_loop().time() - began)
-            await self._until(life, self.is_up)
-        return life
+            await self._until(run, self.is_up)
+        return run
 
-    async def _until(self, life: Life, condition: Callable[[], bool]) -> bool:
-        """Wait for something to become true; return whether it did before the life ended."""
+    async def _until(self, run: Run, condition: Callable[[], bool]) -> bool:
+        """Wait for something to become true; return whether it did before the run ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STARTS_WITHIN_S):
-                while not condition() and not life.ended.done():  # noqa: ASYNC110  a process
+                while not condition() and not run.ended.done():  # noqa: ASYNC110  a process
                     await asyncio.sleep(0.01)
         return condition()
 
-    async def _end(self, life: Life, fate: Fate) -> None:
-        """Wait for a life to end by itself, or end it."""
+    async def _end(self, run: Run, fate: Fate) -> None:
+        """Wait for a run to end by itself, or end it."""
         if fate.in_order and fate.after_s is not None:
-            await asyncio.wait([life.ended], timeout=fate.after_s * self.slow)
-            await self._stop(life)
+            await asyncio.wait([run.ended], timeout=fate.after_s * self.slow)
+            await self._stop(run)
             return
         died = fate.point.rpartition(" ")[0] or AT_RANDOM
         within_s = POINT_WITHIN_S if fate.after_s is None else fate.after_s
-        await asyncio.wait([life.ended], timeout=within_s * self.slow)
-        if not life.ended.done():
+        await asyncio.wait([run.ended], timeout=within_s * self.slow)
+        if not run.ended.done():
             died = AT_RANDOM
-            life.kill()
-        if (status := await life.ended) != -signal.SIGKILL:
+            run.kill()
+        if (status := await run.ended) != -signal.SIGKILL:
             self.faults.append(f"it ended by itself with {status}")
         self.died_at[died] += 1

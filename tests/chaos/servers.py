@@ -39,7 +39,7 @@ class Book:
         self.repeated_texts = 0
         self.forgotten = 0  # finished, and lost with its server
         self._kept: dict[int, str] = {}
-        self._at: dict[int, str] = {}  # the server that began a picture, while it lives
+        self._at: dict[int, str] = {}  # the server that began a picture, while it runs
         self._written: set[int] = set()
 
     def begin(self, number: int, server: str = "") -> None:
