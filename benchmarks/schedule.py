@@ -230,7 +230,7 @@ def _new(index: int, job: TraceJob) -> NewJob:
         owner=job.user,
         lane=job.lane,
         key=f"trace:{index}",
-        hold_s=1.0 if over_at_once else 0.0,  # or a model might be loaded for it
+        delay_s=1.0 if over_at_once else 0.0,  # or a model might be loaded for it
     )
 
 

@@ -180,9 +180,9 @@ class Watch:
     def _free(self, shown: Shown, now: float) -> bool:
         """Whether the chat's budget allows an edit of that message now."""
         presenter = self._running.presenter
-        pace = presenter._channels.at(shown.chat.name, shown.room).pace  # noqa: SLF001
-        gap_s = pace.news_gap_s(now - shown.first_at)
-        return pace.earliest(now, urgent=False) <= now and now - shown.since >= gap_s
+        rate_limit = presenter._channels.at(shown.chat.name, shown.room).rate_limit  # noqa: SLF001
+        gap_s = rate_limit.news_gap_s(now - shown.first_at)
+        return rate_limit.earliest(now, urgent=False) <= now and now - shown.since >= gap_s
 
     async def _asked(self, user: str) -> dict[int, str]:
         """Return what `/queue` says of somebody's jobs."""

@@ -50,6 +50,6 @@ class RoomConfig(Section):
     words: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = ()
     spoiler: bool = False
 
-    def room(self) -> ChatSettings:
+    def settings(self) -> ChatSettings:
         """Return the chat's settings."""
         return ChatSettings(system=self.system, words=self.words, spoiler=self.spoiler)

@@ -136,11 +136,11 @@ class AdmissionService:
         takes = self.queue.options(model)
         require_taken(drawing.options, model, takes)
         request = drawn(drawing, style, person.size, takes)
-        hold_s = 0.0
+        delay_s = 0.0
         if not drawing.raw:
-            hold_s = enhancement.hold_s(self.queue, model, request, has_picture=bool(files))
+            delay_s = enhancement.delay_s(self.queue, model, request, has_picture=bool(files))
         new = self._new(asking, model, request, files)
-        return await self._submit(asking, replace(new, hold_s=hold_s))
+        return await self._submit(asking, replace(new, delay_s=delay_s))
 
     def _style(self, person: Person, named: str | None) -> Style:
         """Return the style that is named, or else the person's own. Raises `Declined`."""

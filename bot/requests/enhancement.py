@@ -4,7 +4,7 @@ from queueing.core.jobs import Job, NewJob
 from queueing.core.requests import Chat, ChatMessage, TextToImage
 from queueing.service.jobqueue import JobQueue
 
-HOLD_S = 10.0
+DELAY_S = 10.0
 
 OWNER = "usher:enhancement"  # it counts against nobody's limits and stands in nobody's list
 
@@ -21,7 +21,7 @@ INSTRUCTIONS = (
 )
 
 
-def hold_s(queue: JobQueue, model: str, request: TextToImage, *, has_picture: bool) -> float:
+def delay_s(queue: JobQueue, model: str, request: TextToImage, *, has_picture: bool) -> float:
     """Return how long a new picture may be held for its prompt, 0 when nobody improves it.
 
     Only where the text model is in memory or fits without evicting anything: a picture never
@@ -31,8 +31,8 @@ def hold_s(queue: JobQueue, model: str, request: TextToImage, *, has_picture: bo
     spec = queue.catalog.find(model)
     if spec is None or spec.enhance is None or has_picture or request.original is not None:
         return 0.0
-    at_hand = queue.is_at_hand(spec.enhance, beside=spec.name, within_s=HOLD_S)
-    return HOLD_S if at_hand else 0.0
+    at_hand = queue.is_at_hand(spec.enhance, beside=spec.name, within_s=DELAY_S)
+    return DELAY_S if at_hand else 0.0
 
 
 def question(job: Job, request: TextToImage, model: str) -> NewJob:

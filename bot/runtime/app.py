@@ -67,7 +67,7 @@ class BotParts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Books:
+class _Stored:
     """What the bot itself keeps in the database."""
 
     records: MessageRecords
@@ -145,28 +145,28 @@ class App:
             most_mb=most_mb(self._config.retention),
         )
         stack.push_async_callback(database.aclose)
-        store, books = JobStore(database), await self._read_books(database)
+        store, stored = JobStore(database), await self._read_stored(database)
         await store.prepare()
         catalog = self._config.catalog()
         backends = self._connect(catalog, stack)
         queue = self._make_queue(store, catalog, backends, stack)
-        made = self._make_platforms(self._fittings(queue, books))
-        rooms = ChatSettingsTable(
-            by_key={name: room.room() for name, room in self._config.rooms.items()}
+        made = self._make_platforms(self._fittings(queue, stored))
+        chat_settings = ChatSettingsTable(
+            by_key={name: room.settings() for name, room in self._config.rooms.items()}
         )
-        context = self._context(queue, books, rooms)
+        context = self._context(queue, stored, chat_settings)
         presenter = Presenter(
             queue=queue,
-            records=books.records,
-            people=books.people,
+            records=stored.records,
+            people=stored.people,
             platforms={platform.name: platform for platform in made},
             clock=self._clock,
             work=partial(work, context),
-            rooms=rooms,
-            originals=OriginalHints(books.links, on_page=self._config.chats.web is not None),
+            chat_settings=chat_settings,
+            originals=OriginalHints(stored.links, on_page=self._config.chats.web is not None),
             busy_after_s=self._config.limits.busy_after_s,
         )
-        enhancer = Enhancer(queue, self._clock, rooms)
+        enhancer = Enhancer(queue, self._clock, chat_settings)
         queue.subscribe(presenter.on_event)
         queue.subscribe(enhancer.on_event)
         return BotParts(
@@ -176,13 +176,13 @@ class App:
             gate=Dispatcher(context, presenter),
             presenter=presenter,
             enhancer=enhancer,
-            records=books.records,
-            chat_log=books.chat_log,
+            records=stored.records,
+            chat_log=stored.chat_log,
             platforms=made,
             backends=backends,
         )
 
-    async def _read_books(self, database: Database) -> _Books:
+    async def _read_stored(self, database: Database) -> _Stored:
         web = self._config.chats.web
         people = People(database)
         links = await Links.read(
@@ -192,7 +192,7 @@ class App:
             page=web.page() if web and web.url else None,
             days=self._config.retention.days,
         )
-        return _Books(
+        return _Stored(
             records=MessageRecords(database),
             people=people,
             audit=AuditLog(database),
@@ -232,42 +232,44 @@ class App:
             grace_s=_GRACE_S,
         )
 
-    def _fittings(self, queue: JobQueue, books: _Books) -> Fittings:
+    def _fittings(self, queue: JobQueue, stored: _Stored) -> Fittings:
         return Fittings(
-            records=books.records,
+            records=stored.records,
             access=self._access,
             clock=self._clock,
-            chat_log=books.chat_log,
+            chat_log=stored.chat_log,
             overview=lambda: overview(queue.models()),
-            web_people=books.invites,
-            originals=books.links,
-            past=books.past,
+            web_people=stored.invites,
+            originals=stored.links,
+            past=stored.past,
             files_per_hour_mb=self._config.limits.files_per_hour_mb,
         )
 
-    def _context(self, queue: JobQueue, books: _Books, rooms: ChatSettingsTable) -> Context:
+    def _context(
+        self, queue: JobQueue, stored: _Stored, chat_settings: ChatSettingsTable
+    ) -> Context:
         return Context(
             queue=queue,
-            admission=self._admission(queue, books),
-            records=books.records,
-            people=books.people,
-            audit=books.audit,
+            admission=self._admission(queue, stored),
+            records=stored.records,
+            people=stored.people,
+            audit=stored.audit,
             access=self._access,
             clock=self._clock,
             commands=COMMANDS,
-            rooms=rooms,
-            chat_logs={"web": books.chat_log},
-            invites=books.invites,
+            chat_settings=chat_settings,
+            chat_logs={"web": stored.chat_log},
+            invites=stored.invites,
             naming=self._config.chats.naming(),
             idle_s=self._config.conversation.idle,
-            links=books.links,
+            links=stored.links,
         )
 
-    def _admission(self, queue: JobQueue, books: _Books) -> AdmissionService:
+    def _admission(self, queue: JobQueue, stored: _Stored) -> AdmissionService:
         defaults = self._config.defaults
         return AdmissionService(
             queue=queue,
-            people=books.people,
+            people=stored.people,
             access=self._access,
             received=Received(self._config.limits.files_per_hour_mb, self._clock),
             clock=self._clock,

@@ -12,7 +12,7 @@ from bot.chat.api.base import ChatPlatform, CommandHandler
 from bot.chat.api.errors import ChatRefused
 from bot.chat.records.stored_chat_log import SqliteLog
 from bot.config.sections import RetentionConfig
-from bot.runtime.retention import let_go
+from bot.runtime.retention import delete_expired
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend, Clock
 from queueing.service.jobqueue import JobQueue
@@ -61,7 +61,7 @@ async def tidy(
     while True:
         used_mb = 0
         try:
-            await let_go(store, chat_log, retention, clock.now())
+            await delete_expired(store, chat_log, retention, clock.now())
             used_mb = await database.used_mb()
         except Exception:
             log.exception("retention failed; it is tried again")

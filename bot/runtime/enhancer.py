@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 class Enhancer:
     """Asks for better prompts of held pictures and lets the pictures go."""
 
-    def __init__(self, queue: JobQueue, clock: Clock, rooms: ChatSettingsTable) -> None:
+    def __init__(self, queue: JobQueue, clock: Clock, chat_settings: ChatSettingsTable) -> None:
         self._queue = queue
         self._clock = clock
-        self._rooms = rooms
+        self._chat_settings = chat_settings
         self._held: asyncio.Queue[Job] = asyncio.Queue()
         self._taken: set[int] = set()  # pictures under way: a repeated call tells of one again
         self._ends: dict[int, asyncio.Future[None]] = {}  # by picture and by question
@@ -125,7 +125,7 @@ class Enhancer:
             origin = Origin.model_validate_json(picture.reply_to)
         except ValidationError:
             return better
-        words = self._rooms.of(origin.platform, origin.places).words
+        words = self._chat_settings.of(origin.platform, origin.places).words
         return better if unwanted_word(words, said_in(better)) is None else picture.request
 
     async def _ended(self, picture: Job, asked: Job) -> None:

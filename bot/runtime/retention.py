@@ -20,7 +20,9 @@ def most_mb(kept: RetentionConfig) -> int:
     return kept.size_mb + kept.size_mb // 4 + _ROOM_MB
 
 
-async def let_go(store: Store, chat_log: SqliteLog, kept: RetentionConfig, now: float) -> None:
+async def delete_expired(
+    store: Store, chat_log: SqliteLog, kept: RetentionConfig, now: float
+) -> None:
     """Delete what is older or more than is to be kept. Idempotent; raises `StoreError`.
 
     The page's pictures are copies of what jobs hold, so they may take half of the size; jobs have

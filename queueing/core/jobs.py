@@ -63,7 +63,7 @@ class NewJob:
 
     `owner` is whom limits count against ("telegram:42"). `key` makes acceptance idempotent: a
     redelivered update finds the job it made before. `reply_to` is opaque to the queue; the bot
-    finds its chat by it. `parent` names the job an enhancement serves. `hold_s` keeps a job from
+    finds its chat by it. `parent` names the job an enhancement serves. `delay_s` keeps a job from
     starting for that long after acceptance (its prompt is being enhanced); it keeps its place.
     `remembered_by` is the backend that has read its conversation so far, None for a new one.
     """
@@ -76,7 +76,7 @@ class NewJob:
     parent: int | None = None
     reply_to: str = ""
     key: str
-    hold_s: float = 0.0
+    delay_s: float = 0.0
     remembered_by: str | None = None
 
     @property

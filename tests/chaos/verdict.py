@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from bot.requests.enhancement import HOLD_S
+from bot.requests.enhancement import DELAY_S
 from tests.chaos.chats import Asked, Chats
 from tests.chaos.crowd import Crowd, NumberOf, has_ended, replies, results, strangers, was_cancelled
 
@@ -71,7 +71,7 @@ class Line:
         A server that died before it began with a job has nothing of the first attempt.
         """
         failed = row.attempt > 1 and row.started_at is not None and at < row.started_at
-        return failed or (self.held and at < row.queued_at + HOLD_S)
+        return failed or (self.held and at < row.queued_at + DELAY_S)
 
 
 @dataclass(kw_only=True)

@@ -32,14 +32,14 @@ _numbers = iter(range(10**9))
 
 
 def new(
-    model: str = "flux", *, owner: str = "ada", lane: str = "normal", hold_s: float = 0.0
+    model: str = "flux", *, owner: str = "ada", lane: str = "normal", delay_s: float = 0.0
 ) -> NewJob:
     return NewJob(
         model=model,
         request=TextToImage(prompt="cat"),
         owner=owner,
         lane=lane,
-        hold_s=hold_s,
+        delay_s=delay_s,
         key=f"update:{next(_numbers)}",
     )
 

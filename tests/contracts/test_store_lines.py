@@ -85,7 +85,7 @@ async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
     store: Store, reopen: Open
 ) -> None:
     """If this fails an improved prompt costs its job the place in line, or is not drawn."""
-    held = await add(store, new(hold_s=10.0))
+    held = await add(store, new(delay_s=10.0))
     younger = await add(store)
     (line,) = await store.lines(NOW, per_line=4)
     assert ([job.id for job in line.heads], line.held) == ([younger.id], True)
@@ -133,7 +133,7 @@ async def test_a_job_of_the_back_row_can_get_another_request(store: Store) -> No
     """If this fails enhancement lets a person pass their own earlier jobs."""
     one_in_line = Admission(max_in_line=1)
     first, second, third = [
-        await store.add(new(hold_s=9.0), NOW, limits=one_in_line) for _ in range(3)
+        await store.add(new(delay_s=9.0), NOW, limits=one_in_line) for _ in range(3)
     ]
     amended = await store.amend(second.id, TextToImage(prompt="dog"))
     assert amended is not None
@@ -144,7 +144,7 @@ async def test_a_job_of_the_back_row_can_get_another_request(store: Store) -> No
 
 async def test_a_held_job_keeps_its_place_while_younger_ones_pass(store: Store) -> None:
     """An image whose prompt is being enhanced would start too soon, or lose its place."""
-    held = await add(store, new(hold_s=5.0))
+    held = await add(store, new(delay_s=5.0))
     younger = await add(store)
     assert await heads(store) == [younger.id]
     assert await store.positions([held.id, younger.id]) == {held.id: 1, younger.id: 2}
@@ -161,7 +161,7 @@ async def test_a_released_job_gets_its_attempt_and_place_back(store: Store) -> N
 
 async def test_turns_count_what_could_start(store: Store) -> None:
     """Two people would read the same place, or a place behind jobs that are passed or running."""
-    held = await add(store, new(hold_s=50.0))
+    held = await add(store, new(delay_s=50.0))
     first, second, third = [await add(store) for _ in range(3)]
     vip = await add(store, new(lane="vip"))
     await store.lines(NOW, per_line=2)

@@ -141,16 +141,16 @@ class StoreMachine(RuleBasedStateMachine):
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
 
-    @rule(owner=OWNERS, line=LINES, limits=LIMITS, hold_s=st.sampled_from([0.0, 5.0]))
-    def add(self, owner: str, line: tuple[str, str], limits: Admission, hold_s: float) -> None:
-        self._add([(owner, line)], limits, hold_s)
+    @rule(owner=OWNERS, line=LINES, limits=LIMITS, delay_s=st.sampled_from([0.0, 5.0]))
+    def add(self, owner: str, line: tuple[str, str], limits: Admission, delay_s: float) -> None:
+        self._add([(owner, line)], limits, delay_s)
 
     @rule(asked=st.lists(st.tuples(OWNERS, LINES), min_size=2, max_size=8), limits=LIMITS)
     def add_together(self, asked: list[tuple[str, tuple[str, str]]], limits: Admission) -> None:
         self._add(asked, limits, 0.0)
 
     def _add(
-        self, asked: Iterable[tuple[str, tuple[str, str]]], limits: Admission, hold_s: float
+        self, asked: Iterable[tuple[str, tuple[str, str]]], limits: Admission, delay_s: float
     ) -> None:
         news = [
             NewJob(
@@ -159,7 +159,7 @@ class StoreMachine(RuleBasedStateMachine):
                 owner=owner,
                 request=TextToImage(prompt="cat"),
                 key=f"k{next(self.numbers)}",
-                hold_s=hold_s,
+                delay_s=delay_s,
             )
             for owner, (model, lane) in asked
         ]

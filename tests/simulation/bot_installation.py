@@ -56,7 +56,7 @@ async def bot(
     limits: PersonLimits | None = None,
     admins: Sequence[str] = (ADMIN,),
     chat_logs: Mapping[str, ChatLog] | None = None,
-    rooms: ChatSettingsTable | None = None,
+    chat_settings: ChatSettingsTable | None = None,
     styles: Mapping[str, Style] | None = None,
     files_per_hour_mb: int | None = None,
 ) -> AsyncIterator[Bot]:
@@ -88,7 +88,7 @@ async def bot(
             clock=clock,
             commands=COMMANDS,
             chat_logs=chat_logs or {},
-            rooms=rooms or ChatSettingsTable(),
+            chat_settings=chat_settings or ChatSettingsTable(),
             naming={**ChatsConfig.naming(), "fake": PEOPLE},
         )
         presenter = Presenter(
@@ -98,9 +98,9 @@ async def bot(
             platforms={each.name: each for each in (chat, *others)},
             clock=clock,
             work=partial(work, context),
-            rooms=rooms,
+            chat_settings=chat_settings,
         )
-        enhancer = Enhancer(queue, clock, rooms or ChatSettingsTable())
+        enhancer = Enhancer(queue, clock, chat_settings or ChatSettingsTable())
         queue.subscribe(presenter.on_event)
         queue.subscribe(enhancer.on_event)
         serving = [

@@ -79,7 +79,7 @@ async def ask(
         model=named,
         earlier=earlier,
         replies=invocation.replied_to is not None,
-        system=context.rooms.of(invocation.platform, invocation.places).system,
+        system=context.chat_settings.of(invocation.platform, invocation.places).system,
     )
     return placed(await context.admission.ask(await asking(context, call, needs), question))
 

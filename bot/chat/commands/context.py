@@ -48,7 +48,7 @@ class Context:
     clock: Clock
     commands: Sequence[Command]
     chat_logs: Mapping[str, ChatLog] = field(default_factory=dict)
-    rooms: ChatSettingsTable = field(default_factory=ChatSettingsTable)
+    chat_settings: ChatSettingsTable = field(default_factory=ChatSettingsTable)
     invites: Invites | None = None
     naming: Mapping[str, NameForms] = field(default_factory=dict)
     idle_s: float = IDLE_S

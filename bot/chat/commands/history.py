@@ -28,7 +28,7 @@ async def handle(context: Context, call: Call) -> Answer:
             return reply(call.say("history.none_before", job=before))
         return reply(call.say("history.none"))
     shown = jobs[:_SHOWN]
-    hidden = context.rooms.of(call.invocation.platform, call.invocation.places).spoiler
+    hidden = context.chat_settings.of(call.invocation.platform, call.invocation.places).spoiler
     body: Body = call.say("history.yours")
     for job in shown:
         body += ("\n", *_line(call, job, seen=not hidden))

@@ -14,7 +14,7 @@ async def asking(context: Context, call: Call, needs: Capability) -> Asking:
     """Return who asks in this call and where, once all that they sent before is accepted."""
     await call.turn()
     invocation = call.invocation
-    settings = context.rooms.of(invocation.platform, invocation.places)
+    settings = context.chat_settings.of(invocation.platform, invocation.places)
     near = await near_model(context, call, needs)
     return Asking(
         person=call.person,

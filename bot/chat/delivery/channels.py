@@ -36,7 +36,7 @@ class Channel:
     everybody who wants to send there, first come, first served.
     """
 
-    pace: RateLimit
+    rate_limit: RateLimit
     messages: dict[int, StatusMessage] = field(default_factory=dict)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     line: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -50,16 +50,16 @@ class Channel:
 
         `crowd` is the number of open jobs in all chats.
         """
-        turn_s = self.pace.turn_s(len(self.messages))
+        turn_s = self.rate_limit.turn_s(len(self.messages))
         waiting = [
-            (message, max(self.paused_until, message.due(now, self.pace, turn_s, crowd)))
+            (message, max(self.paused_until, message.due(now, self.rate_limit, turn_s, crowd)))
             for message in self._stale()
         ]
         if not waiting:
             return None
         due_now = [message for message, at in waiting if at <= now]
         if due_now:
-            return min(due_now, key=lambda message: message.urgency(self.pace, crowd)), now
+            return min(due_now, key=lambda message: message.urgency(self.rate_limit, crowd)), now
         return min(waiting, key=lambda each: each[1])
 
     def _stale(self) -> Iterable[StatusMessage]:
@@ -79,7 +79,7 @@ class Channel:
     def at_rest(self, now: float) -> bool:
         """Return whether a new channel would be as good: nothing to say, nothing to wait out."""
         busy = self.messages or self.served or self.failures or self.line.locked()
-        return not busy and self.pace.at_rest(now)
+        return not busy and self.rate_limit.at_rest(now)
 
     def retry_now(self) -> None:
         """Note that somebody called from this chat: it is worth another try at once."""
@@ -132,7 +132,7 @@ class Channels:
             self._put_away()
             chats = self._platforms[platform]
             self._channels[place] = Channel(
-                pace=RateLimit(chats.limits, group=chats.is_group(chat))
+                rate_limit=RateLimit(chats.limits, group=chats.is_group(chat))
             )
         return self._channels[place]
 
@@ -173,7 +173,7 @@ class Channels:
             yield taken
         finally:
             now, upload_from = self.now(), began_at if upload else None
-            channel.pace.end(now, upload_from=upload_from, sent=taken.used)
+            channel.rate_limit.end(now, upload_from=upload_from, sent=taken.used)
             whole.budget.end(now, upload_from=upload_from, sent=taken.used)
             channel.answered.set()
             whole.answered.set()
@@ -188,7 +188,7 @@ class Channels:
         """
 
         def earliest(now: float) -> float:
-            return channel.pace.earliest(now, urgent=True, burst=burst)
+            return channel.rate_limit.earliest(now, urgent=True, burst=burst)
 
         waited = False
         while True:
@@ -197,7 +197,7 @@ class Channels:
                 waited |= await self._until(whole.budget.earliest, whole.answered)
                 now = self.now()
                 if earliest(now) <= now:  # no penalty came meanwhile
-                    channel.pace.begin(now, upload=upload)
+                    channel.rate_limit.begin(now, upload=upload)
                     whole.budget.begin(now, upload=upload)
                     return now, waited
 

@@ -42,12 +42,12 @@ class DeliveryFailures:
     def slow_down(self, channel: Channel, message: StatusMessage, slow: SlowDown) -> None:
         """Wait out a penalty: the whole chat, or only a message that is too old."""
         now = self._clock.now()
-        if message.free(channel.pace):
+        if message.free(channel.rate_limit):
             message.delayed_until = (
                 now + slow.retry_after_s
             )  # the answer to a call, on no chat's account
         elif not slow.old_message:
-            channel.pace.slow_down(now, slow.retry_after_s)
+            channel.rate_limit.slow_down(now, slow.retry_after_s)
         elif message.job.state.final:
             message.ref = None  # its end comes as a fresh message
         else:

@@ -162,7 +162,7 @@ class Editor:
                 turn.used = False
                 return  # it ended, was forgotten, or became true again, while its turn came
             if message.ref is not None and not (message.telling or message.job.state.final):
-                self._channels.of(message).pace.updated(self._clock.now())
+                self._channels.of(message).rate_limit.updated(self._clock.now())
             kind = message.kind
             put = await self._put(message, drawn)
         if message.ref is None:
@@ -177,7 +177,7 @@ class Editor:
 
     def _turn(self, message: StatusMessage, content: Content) -> AbstractAsyncContextManager[Taken]:
         """Return the turn of the message's next request, which may need none."""
-        if message.free(self._channels.of(message).pace):
+        if message.free(self._channels.of(message).rate_limit):
             return nullcontext(Taken(waited=False))
         upload = bool(content.files)
         return self._channels.turn(message.origin.platform, message.origin.chat, upload=upload)

@@ -78,7 +78,7 @@ class Patience:
     async def _wait_out(self, platform: str, chat: str, slow: SlowDown, terms: Terms) -> None:
         """Wait out a penalty; that of a chat holds back everybody's turn there."""
         if not terms.free:
-            self._channels.at(platform, chat).pace.slow_down(
+            self._channels.at(platform, chat).rate_limit.slow_down(
                 self._channels.now(), slow.retry_after_s
             )
         await asyncio.sleep(slow.retry_after_s)

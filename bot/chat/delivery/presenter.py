@@ -55,7 +55,7 @@ class Presenter:
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
         work: TaskHandler,
-        rooms: ChatSettingsTable | None = None,
+        chat_settings: ChatSettingsTable | None = None,
         originals: OriginalHints | None = None,
         busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
@@ -64,7 +64,9 @@ class Presenter:
         self._platforms = platforms
         self._clock = clock
         self._channels = Channels(platforms, clock)
-        renderer = ResultRenderer(queue, rooms or ChatSettingsTable(), originals or OriginalHints())
+        renderer = ResultRenderer(
+            queue, chat_settings or ChatSettingsTable(), originals or OriginalHints()
+        )
         extra_messages = ExtraMessages(records, clock)
         self._inquiry = Inquiry(queue)
         self._editor = Editor(

@@ -58,10 +58,13 @@ class ResultRenderer:
     """Makes rendered results."""
 
     def __init__(
-        self, queue: JobQueue, rooms: ChatSettingsTable, originals: OriginalHints | None = None
+        self,
+        queue: JobQueue,
+        chat_settings: ChatSettingsTable,
+        originals: OriginalHints | None = None,
     ) -> None:
         self._queue = queue
-        self._rooms = rooms
+        self._chat_settings = chat_settings
         self._originals = originals or OriginalHints()
 
     async def render(
@@ -183,8 +186,8 @@ class ResultRenderer:
         """Hide pictures where the chat's operator wants that."""
         if not content.files or not isinstance(job.request, TextToImage):
             return content
-        room = self._rooms.of(origin.platform, origin.places)
-        return replace(content, spoiler=room.spoiler)
+        settings = self._chat_settings.of(origin.platform, origin.places)
+        return replace(content, spoiler=settings.spoiler)
 
 
 def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) -> Body:

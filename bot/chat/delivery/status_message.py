@@ -107,32 +107,32 @@ class StatusMessage:
         """Whether the message may no longer show what is true."""
         return self.changed or ((self.advanced or self.moved) and not self.job.state.final)
 
-    def free(self, pace: RateLimit) -> bool:
+    def free(self, rate_limit: RateLimit) -> bool:
         """Tell whether the next request for this message is on nobody's account."""
-        answers = self.ref is None and self.respond is not None and pace.free_answers
+        answers = self.ref is None and self.respond is not None and rate_limit.free_answers
         return answers and self.origin.request is None  # a message is answered by a message
 
-    def due(self, now: float, pace: RateLimit, turn_s: float, crowd: int) -> float:
+    def due(self, now: float, rate_limit: RateLimit, turn_s: float, crowd: int) -> float:
         """Return when this message may be served next.
 
         `turn_s` is its share of the chat's budget, `crowd` how many jobs are open everywhere.
         """
-        if self.free(pace):
+        if self.free(rate_limit):
             return self.delayed_until
         urgent = self.job.state.final or (self.ref is None and self.shown is None)
-        at = max(self.delayed_until, pace.earliest(now, urgent=urgent, soon=self.changed))
+        at = max(self.delayed_until, rate_limit.earliest(now, urgent=urgent, soon=self.changed))
         if urgent:
             return at
         age = None if self.sent_at is None else now - self.sent_at
         if self.changed:
-            return max(at, self.edited_at + pace.news_gap_s(age))
-        return max(at, self.edited_at + self._gap_s(pace, age, turn_s, crowd))
+            return max(at, self.edited_at + rate_limit.news_gap_s(age))
+        return max(at, self.edited_at + self._gap_s(rate_limit, age, turn_s, crowd))
 
-    def _gap_s(self, pace: RateLimit, age: float | None, turn_s: float, crowd: int) -> float:
+    def _gap_s(self, rate_limit: RateLimit, age: float | None, turn_s: float, crowd: int) -> float:
         """Return the time between two edits; an answer that is being written is read along."""
-        least_s = pace.edit_gap_s(age)
+        least_s = rate_limit.edit_gap_s(age)
         if not self.advanced:
-            return max(pace.news_gap_s(age), pace.patience_s(self.position, crowd))
+            return max(rate_limit.news_gap_s(age), rate_limit.patience_s(self.position, crowd))
         return max(least_s if self.written else least_s * stretch(crowd), turn_s)
 
     def stand(self, standing: Standing) -> None:
@@ -158,7 +158,7 @@ class StatusMessage:
         self.progress, self.advanced = progress, True
         self.written = progress.text or self.written
 
-    def urgency(self, pace: RateLimit, crowd: int) -> tuple[int, float]:
+    def urgency(self, rate_limit: RateLimit, crowd: int) -> tuple[int, float]:
         """Order messages of a chat: calls, ends, first messages, news, then the longest overdue.
 
         A call that is not answered within seconds is lost on some platforms, so it comes first.
@@ -171,4 +171,4 @@ class StatusMessage:
             return (2, self.job.id)
         if self.changed:
             return (3, self.edited_at)
-        return (4, self.edited_at + pace.patience_s(self.position, crowd))
+        return (4, self.edited_at + rate_limit.patience_s(self.position, crowd))

@@ -11,7 +11,7 @@ from queueing.store.jobs.position_index import LineKey, PositionIndex
 from queueing.store.jobs.rows import job_from
 
 # Nobody holds a job longer: a later moment was written by a clock that has been set back since.
-_LONGEST_HOLD_S = 3600.0
+_LONGEST_DELAY_S = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +97,7 @@ def _read_line(
     for job_id, version, not_before, queued_at, attempt in connection.execute(queries.LINE, key):
         if first_queued_at is None:
             first_queued_at = queued_at
-        if now < not_before <= now + _LONGEST_HOLD_S:
+        if now < not_before <= now + _LONGEST_DELAY_S:
             next_start_at = min(not_before, next_start_at or not_before)
             held = held or attempt == 0
             if not heads:

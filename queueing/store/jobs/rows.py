@@ -53,7 +53,7 @@ def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
         seq=seq,
         attempt=0,
         version=1,
-        not_before=now + new.hold_s if new.hold_s else 0.0,
+        not_before=now + new.delay_s if new.delay_s else 0.0,
         queued_at=now,
         started_at=None,
         finished_at=None,

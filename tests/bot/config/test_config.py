@@ -261,7 +261,7 @@ def test_styles_and_rooms_reach_the_bot_and_their_mistakes_are_told() -> None:
     style = config.styles["noir"].style()
     assert (style.prompt, style.size, style.model) == ("{prompt}, noir", "3:2", "flux")
     assert style.options == {"steps": 9, "lora": "ink"}
-    assert config.rooms["telegram:-100/7"].room().spoiler
+    assert config.rooms["telegram:-100/7"].settings().spoiler
     assert problems(
         with_lines(
             "styles:",

@@ -227,10 +227,10 @@ def test_a_forgotten_picture_takes_its_question_with_it() -> None:
 def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
     """If this fails a text model brings in what people of that chat may not ask for."""
     gpu = installation()
-    rooms = ChatSettingsTable(by_key={"*": ChatSettings(words=("result",))})
+    chat_settings = ChatSettingsTable(by_key={"*": ChatSettings(words=("result",))})
 
     async def scenario() -> None:
-        async with bot(gpu, rooms=rooms) as running:
+        async with bot(gpu, chat_settings=chat_settings) as running:
             await asked(running, "/image flux a cat")
             await quiet(running)
 
@@ -241,7 +241,7 @@ def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
 
 
 REQUEST = TextToImage(prompt="a cat")
-CALL = NewJob(model="flux", request=REQUEST, owner="fake:1", key="k", hold_s=enhancement.HOLD_S)
+CALL = NewJob(model="flux", request=REQUEST, owner="fake:1", key="k", delay_s=enhancement.DELAY_S)
 
 
 async def left_behind(gpu: Installation, *, state: JobState) -> None:

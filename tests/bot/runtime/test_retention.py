@@ -9,7 +9,7 @@ from bot.chat.records.message_records import MIGRATIONS
 from bot.chat.records.stored_chat_log import SqliteLog
 from bot.config.sections import RetentionConfig
 from bot.platforms.web.content import shown_file
-from bot.runtime.retention import let_go
+from bot.runtime.retention import delete_expired
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import File, Output, TextToImage
@@ -69,7 +69,7 @@ async def test_the_oldest_pictures_go_first_and_the_words_stay(database: Databas
     for number in range(5):
         await _put(log, number)
     seen = (await log.since("local", 0, 100))[-1].number
-    await let_go(store, log, KEPT, NOW + 60)
+    await delete_expired(store, log, KEPT, NOW + 60)
     assert await _on_the_page(log) == {"cat 0": 0, "cat 1": 0, "cat 2": 0, "cat 3": 1, "cat 4": 1}
     assert len(await log.since("local", seen, 100)) == 3  # open pages hear of it
 
@@ -78,9 +78,9 @@ async def test_jobs_have_what_the_page_leaves(database: Database) -> None:
     """Without a web chat half of the room would stand empty; with one it would be taken twice."""
     log, store = SqliteLog(database), JobStore(database)
     jobs = [await _drawn(store, number) for number in range(5)]
-    await let_go(store, log, KEPT, NOW + 60)
+    await delete_expired(store, log, KEPT, NOW + 60)
     assert [await store.output(job) is not None for job in jobs] == [False, True, True, True, True]
     await _put(log, 7)
-    await let_go(store, log, KEPT, NOW + 60)
+    await delete_expired(store, log, KEPT, NOW + 60)
     assert [await store.output(job) is not None for job in jobs] == [False, False, True, True, True]
     assert await _on_the_page(log) == {"cat 7": 1}

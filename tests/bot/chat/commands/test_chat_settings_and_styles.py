@@ -22,8 +22,8 @@ from tests.simulation.bot_installation import Bot
 
 def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
     """Words, hidden pictures or a system prompt of one chat would leak into the others."""
-    room = ChatSettings(system="Answer in rhymes.", words=("Snow Crash",), spoiler=True)
-    rooms = ChatSettingsTable(by_key={"fake:g5": room})
+    settings = ChatSettings(system="Answer in rhymes.", words=("Snow Crash",), spoiler=True)
+    chat_settings = ChatSettingsTable(by_key={"fake:g5": settings})
     wide = "".join(chr(ord(letter) + 0xFEE0) for letter in "SNOW")
 
     async def scenario(running: Bot) -> None:
@@ -46,7 +46,7 @@ def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
             ("user", "how?"),
         ]
 
-    private = in_bot(scenario, rooms=rooms).private
+    private = in_bot(scenario, chat_settings=chat_settings).private
     assert private == [("g5", "“Snow Crash” isn't allowed in this chat.")]
 
 

@@ -14,11 +14,11 @@ requests = st.lists(st.tuples(st.floats(0, 30), st.booleans()), min_size=1, max_
 @given(requests)
 def test_a_group_never_sees_more_than_its_minute(steps: list[tuple[float, bool]]) -> None:
     """The platform would answer with penalties that grow."""
-    pace, now, sent = RateLimit(LIMITS, group=True), 0.0, list[float]()
+    rate_limit, now, sent = RateLimit(LIMITS, group=True), 0.0, list[float]()
     for pause, final in steps:
-        now = max(now + pause, pace.earliest(now + pause, urgent=final))
-        pace.begin(now)
-        pace.end(now)
+        now = max(now + pause, rate_limit.earliest(now + pause, urgent=final))
+        rate_limit.begin(now)
+        rate_limit.end(now)
         sent.append(now)
     for at in sent:
         assert len([each for each in sent if at <= each < at + 60.0]) <= 20
@@ -27,25 +27,25 @@ def test_a_group_never_sees_more_than_its_minute(steps: list[tuple[float, bool]]
 @given(requests)
 def test_an_end_never_waits_longer_than_an_update(steps: list[tuple[float, bool]]) -> None:
     """Results would be held up by the positions of others."""
-    pace, now = RateLimit(LIMITS, group=True), 0.0
+    rate_limit, now = RateLimit(LIMITS, group=True), 0.0
     for pause, final in steps:
         now += pause
-        assert pace.earliest(now, urgent=True) <= pace.earliest(now, urgent=False)
-        now = max(now, pace.earliest(now, urgent=final))
-        pace.begin(now)
-        pace.end(now)
+        assert rate_limit.earliest(now, urgent=True) <= rate_limit.earliest(now, urgent=False)
+        now = max(now, rate_limit.earliest(now, urgent=final))
+        rate_limit.begin(now)
+        rate_limit.end(now)
 
 
 def test_a_penalty_is_waited_out_and_remembered_for_a_while() -> None:
-    """Going on at the old pace makes the next penalty longer."""
-    pace = RateLimit(LIMITS, group=False)
-    request(pace, 0.0)
-    pace.slow_down(0.0, 30.0)
-    assert pace.earliest(1.0, urgent=True) == 30.0
-    request(pace, 30.0)
-    assert pace.earliest(30.0, urgent=True) == 32.0
-    request(pace, 200.0)
-    assert pace.earliest(200.0, urgent=True) == 201.0
+    """Going on at the old rate_limit makes the next penalty longer."""
+    rate_limit = RateLimit(LIMITS, group=False)
+    request(rate_limit, 0.0)
+    rate_limit.slow_down(0.0, 30.0)
+    assert rate_limit.earliest(1.0, urgent=True) == 30.0
+    request(rate_limit, 30.0)
+    assert rate_limit.earliest(30.0, urgent=True) == 32.0
+    request(rate_limit, 200.0)
+    assert rate_limit.earliest(200.0, urgent=True) == 201.0
 
 
 def request(budget: RateLimit | Overall, began_at: float, *, took_s: float = 0.0) -> None:
@@ -75,14 +75,14 @@ def test_no_window_of_the_platform_overflows_however_long_requests_are_under_way
     steps: list[tuple[float, float, float, bool]],
 ) -> None:
     """A stalled process sends at once what it spaced, and the platform counts what arrives."""
-    pace, now = RateLimit(LIMITS, group=False), 0.0
+    rate_limit, now = RateLimit(LIMITS, group=False), 0.0
     landing: list[float] = []
     arrived: list[float] = []
     for pause, took_s, share, burst in steps:
         now += pause
-        while (at := _landed(pace, landing, now, burst=burst)) > now:
+        while (at := _landed(rate_limit, landing, now, burst=burst)) > now:
             now = min([at, *landing])
-        pace.begin(now)
+        rate_limit.begin(now)
         landing.append(now + took_s)
         arrived.append(now + share * took_s)
     for at in arrived:
@@ -90,12 +90,12 @@ def test_no_window_of_the_platform_overflows_however_long_requests_are_under_way
         assert len(within) <= LIMITS.burst
 
 
-def _landed(pace: RateLimit, landing: list[float], now: float, *, burst: bool) -> float:
+def _landed(rate_limit: RateLimit, landing: list[float], now: float, *, burst: bool) -> float:
     for at in sorted(landing):
         if at <= now:
-            pace.end(at)
+            rate_limit.end(at)
             landing.remove(at)
-    return pace.earliest(now, urgent=True, burst=burst)
+    return rate_limit.earliest(now, urgent=True, burst=burst)
 
 
 @given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 12), st.booleans()), max_size=60))
@@ -106,8 +106,8 @@ def test_an_upload_that_was_answered_counts_like_any_request(
     uploading, writing, now = RateLimit(LIMITS, group=True), RateLimit(LIMITS, group=True), 0.0
     for pause, took_s, burst in steps:
         now = uploading.earliest(now + pause, urgent=True, burst=burst)
-        for pace in (uploading, writing):
-            pace.begin(now, upload=pace is uploading)
+        for rate_limit in (uploading, writing):
+            rate_limit.begin(now, upload=rate_limit is uploading)
         began_at, now = now, now + took_s
         uploading.end(now, upload_from=began_at)
         writing.end(now)
@@ -118,10 +118,10 @@ def test_an_upload_that_was_answered_counts_like_any_request(
 
 def test_others_need_not_wait_for_an_upload() -> None:
     """A chat would stand still for the minutes that a film takes."""
-    pace = RateLimit(LIMITS, group=False)
-    pace.begin(0.0, upload=True)
-    assert pace.earliest(0.0, urgent=True) == LIMITS.chat_every_s
-    assert pace.earliest(30.0, urgent=True) == 30.0
+    rate_limit = RateLimit(LIMITS, group=False)
+    rate_limit.begin(0.0, upload=True)
+    assert rate_limit.earliest(0.0, urgent=True) == LIMITS.chat_every_s
+    assert rate_limit.earliest(30.0, urgent=True) == 30.0
 
 
 def test_the_head_of_a_line_is_shown_more_promptly() -> None:
@@ -141,17 +141,17 @@ def test_the_page_is_told_of_a_new_place_at_once() -> None:
 @given(st.lists(st.floats(0, 8), min_size=1, max_size=80))
 def test_updates_of_a_group_are_spread_and_leave_room_for_news(pauses: list[float]) -> None:
     """Places would use up the minute, and a load that failed would wait for the next one."""
-    pace, now = RateLimit(LIMITS, group=True), 0.0
+    rate_limit, now = RateLimit(LIMITS, group=True), 0.0
     for pause in pauses:
-        now = max(now + pause, pace.earliest(now + pause, urgent=False))
-        pace.begin(now)
-        pace.updated(now)
-        pace.end(now)
-    assert pace.earliest(now, urgent=False, soon=True) <= now + LIMITS.chat_every_s
+        now = max(now + pause, rate_limit.earliest(now + pause, urgent=False))
+        rate_limit.begin(now)
+        rate_limit.updated(now)
+        rate_limit.end(now)
+    assert rate_limit.earliest(now, urgent=False, soon=True) <= now + LIMITS.chat_every_s
 
 
 def test_news_of_an_old_message_wait_where_its_platform_bounds_such_edits() -> None:
     """Discord answers too many edits of old messages with penalties."""
-    pace = RateLimit(Discord.limits, group=False)
-    assert pace.news_gap_s(None) < pace.edit_gap_s(None)
-    assert pace.news_gap_s(4000.0) == pace.edit_gap_s(4000.0) >= 60.0
+    rate_limit = RateLimit(Discord.limits, group=False)
+    assert rate_limit.news_gap_s(None) < rate_limit.edit_gap_s(None)
+    assert rate_limit.news_gap_s(4000.0) == rate_limit.edit_gap_s(4000.0) >= 60.0
