@@ -12,7 +12,7 @@ class PersonLimits:
     """How much one person may ask for; None for no limit.
 
     `open_per_person` open jobs, of which `in_line_per_person` stand in line at once and the rest
-    in the person's back row; `per_hour` accepted jobs an hour, failed ones not counted; `lane` is
+    in the person's overflow; `per_hour` accepted jobs an hour, failed ones not counted; `lane` is
     where their jobs stand.
     """
 

@@ -17,7 +17,7 @@ LANES = ("vip", "normal", "relaxed")
 class JobState(StrEnum):
     """The stored states of a job."""
 
-    PENDING = "pending"  # accepted, in its line or in its owner's back row
+    PENDING = "pending"  # accepted, in its line or in its owner's overflow
     PROCESSING = "processing"  # a backend works on it; the router moved it here
     COMPLETED = "completed"  # its output is stored; delivery is tracked separately
     FAILED = "failed"  # ended with an error text
@@ -96,7 +96,7 @@ class Job:
     """One stored request and its life; a change makes a new value.
 
     Moments are UNIX seconds. `seq` is the place in its line, None while it waits in its owner's
-    back row. `attempt` counts the starts the job is charged for, `sendings` all of them, and never
+    overflow. `attempt` counts the starts the job is charged for, `sendings` all of them, and never
     goes back: no id made of it is used twice. `backend` names where the newest attempt runs or ran.
     `suspect` marks a job that ran when its server died: it runs again alone. `remembered_by` names
     the backend that has read its conversation so far; it may not exist any more.

@@ -30,7 +30,7 @@ class Admission:
     """The limits one acceptance is held against; None for no limit.
 
     `max_open` open jobs of the owner; of them `max_in_line` stand in lines, the rest wait in the
-    owner's back row; `max_waiting` jobs in the model's line and back rows together.
+    owner's overflow; `max_waiting` jobs in the model's line and overflow together.
     """
 
     max_open: int | None = None
@@ -42,7 +42,7 @@ class Admission:
 class Line:
     """The waiting jobs of one model and lane.
 
-    `waiting` counts those with a place (not the back rows); `heads` are the first startable ones
+    `waiting` counts those with a place (not the overflow); `heads` are the first startable ones
     in order, `first_queued_at` the acceptance of the very first waiting one, startable or not;
     `next_start_at` is when a held or pausing job before or among the heads becomes startable;
     `held` says that one of those has never started: its prompt is being improved. `passed` are
@@ -116,7 +116,7 @@ class Store(Protocol):
         """Change a job's state as `TRANSITIONS` says and return its new value.
 
         Compare-and-set on id, version and source state; raises `StaleJob` when somebody was
-        faster. A job that ends lets its owner's oldest back-row job enter its line at the end.
+        faster. A job that ends lets its owner's oldest overflow job enter its line at the end.
         """
 
     async def get(self, job_id: int) -> Job | None:
@@ -129,7 +129,7 @@ class Store(Protocol):
         """Return every line that has waiting jobs; cost does not grow with their number."""
 
     def take_entered(self) -> frozenset[str]:
-        """Return the models whose lines a back-row job has entered since the last call.
+        """Return the models whose lines an overflow job has entered since the last call.
 
         No event tells of it: the job did nothing, another one of its owner's ended.
         """
@@ -137,7 +137,7 @@ class Store(Protocol):
     async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
         """Return 1 + the number of jobs waiting ahead in the same model and lane.
 
-        Back-row jobs count the whole line and their owner's earlier back row as ahead. Jobs that
+        Overflow jobs count the whole line and their owner's earlier overflow as ahead. Jobs that
         wait no longer are left out. Microseconds each, at any depth.
         """
 
@@ -185,7 +185,7 @@ class Store(Protocol):
         """Give a waiting job a place before all others of its line and return it as it is now.
 
         Its lane is kept, and the positions of the jobs it passes rise by one. A job in its
-        owner's back row enters the line so. None when there is no such job, or it waits no longer.
+        owner's overflow enters the line so. None when there is no such job, or it waits no longer.
         """
 
     async def amend(

@@ -26,7 +26,7 @@ class Standing:
 
     `shown` is "pending", "needs-loading", "ready" or a stored state's value. `position` is one
     more than the requests of its model that will start first; None unless it waits, and where that
-    cannot be said: `back_row` says that it has no place in line yet. `overtaken` counts those of
+    cannot be said: `overflow` says that it has no place in line yet. `overtaken` counts those of
     them that stand in other lanes, because a lane's share goes before: only they may come later
     and raise a position.
 
@@ -39,7 +39,7 @@ class Standing:
     shown: str
     position: int | None = None
     overtaken: int = 0
-    back_row: bool = False
+    overflow: bool = False
     reason: Reason | None = None
     starts_at: float | None = None
     starts_from: float | None = None

@@ -77,7 +77,7 @@ class Router:
         self._moved.add(model)
 
     def ended(self) -> None:
-        """Look again if a job's end let one of a back row into a line; its slot was free before."""
+        """Look again if a job's end let one of an overflow into a line; its slot was free before."""
         entered = self._store.take_entered()
         if entered:
             self._moved |= entered

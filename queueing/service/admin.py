@@ -126,13 +126,13 @@ class Control:
     # ------------------------------------------------------------ lines
 
     async def clear(self, model: str) -> list[Job]:
-        """Cancel every job of a model that waits, back rows included; running ones go on.
+        """Cancel every job of a model that waits, overflow included; running ones go on.
 
         Returns the cancelled jobs, oldest first. Raises `Refused`, `StoreError`.
         """
         name = self._fleet.catalog.named(model).name
         waiting = [job for job in await self._store.open_jobs() if job.model == name]
-        # The youngest first: so no job of a back row is let in only to be cancelled there.
+        # The youngest first: so no job of an overflow is let in only to be cancelled there.
         withdrawn = await asyncio.gather(*(self._withdraw(job) for job in reversed(waiting)))
         return [job for job in reversed(withdrawn) if job is not None]
 

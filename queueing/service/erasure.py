@@ -35,7 +35,7 @@ class Erasure:
         jobs = await self._all_of(owner)
         picked = {job.id for job in jobs if that(job)}
         chosen = [job for job in jobs if job.id in picked or job.parent in picked]
-        for job in chosen:  # the newest first: no job of the back row is let in to be cancelled
+        for job in chosen:  # the newest first: no job of the overflow is let in to be cancelled
             if not job.state.final:
                 await self._cancel(job.id)
         ids = [job.id for job in chosen]

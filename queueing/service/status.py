@@ -109,7 +109,7 @@ class Reports:
         }
 
     async def _entered(self, job: Job) -> Job:
-        """Return a job of a back row as it is now: no event tells that it has entered its line."""
+        """Return a job of an overflow as it is now: no event tells that it has entered its line."""
         if job.seq is not None or job.state is not JobState.PENDING:
             return job
         return await self._store.get(job.id) or job
@@ -148,7 +148,7 @@ class Reports:
             shown="pending" if job.seq is None else line.shown(reason),
             position=position,
             overtaken=0 if position is None or number is None else position - number,
-            back_row=job.seq is None,
+            overflow=job.seq is None,
             reason=reason if reason is None or start is None else replace(reason, turn_at=start.at),
             **_moments(start, done, now),
         )

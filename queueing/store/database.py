@@ -28,8 +28,8 @@ class EngineStatements:
     last_id: str
     """The highest number that any job ever had, 0 before the first."""
 
-    back_rows: str
-    """(id, model, lane, owner) of the jobs in back rows, by id, without reading those that ended."""
+    overflow: str
+    """(id, model, lane, owner) of the jobs in overflow, by id, without reading those that ended."""
 
     open_after: str
     """Numbers of open jobs after a number, at most so many, by id; reads none that ended."""

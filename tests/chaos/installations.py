@@ -87,7 +87,7 @@ class FakeInstallation:
     slow = 1.0
     _PICTURES = ("schnell", "sdxl", "pony")
     _TEXTS = ("llama", "mistral")
-    _BACK_ROWS = frozenset({"telegram:1", "telegram:2", "discord:3"})
+    _OVERFLOW = frozenset({"telegram:1", "telegram:2", "discord:3"})
 
     def __init__(self) -> None:
         self._book = Book()
@@ -143,7 +143,7 @@ class FakeInstallation:
                 model=model,
                 at_once=at_once.get(model, 1),
                 held=model == "pony",
-                back_rows=self._BACK_ROWS,
+                overflow=self._OVERFLOW,
             )
             for model in (*self._PICTURES, *self._TEXTS)
         ]

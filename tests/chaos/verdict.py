@@ -36,14 +36,14 @@ class Line:
     """How a model's line is judged.
 
     A server works on `at_once` of its jobs at a time. One in its pause after a failed attempt may be
-    passed, and one that is `held` for a better prompt while it is. Owners in `back_rows` enter a line later than they are accepted: they may be
+    passed, and one that is `held` for a better prompt while it is. Owners in `overflow` enter a line later than they are accepted: they may be
     passed, and pass nobody but each other.
     """
 
     model: str
     at_once: int = 1
     held: bool = False
-    back_rows: frozenset[str] = frozenset()
+    overflow: frozenset[str] = frozenset()
 
     def overtaken(self, rows: Sequence[Row], began: Sequence[tuple[int, float]]) -> Iterator[str]:
         """Yield a sentence for each job a server began before one that was accepted earlier."""
@@ -59,7 +59,7 @@ class Line:
                 for other in waiting
                 if other.id < row.id
                 and other.number not in begun
-                and (other.owner not in self.back_rows or other.owner == row.owner)
+                and (other.owner not in self.overflow or other.owner == row.owner)
                 and not self._pauses(other, first[row.number])
             ]
             if len(ahead) >= self.at_once:

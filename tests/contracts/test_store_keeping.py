@@ -204,7 +204,7 @@ async def test_residency_is_replaced_whole(store: Store) -> None:
 
 
 async def test_everything_stands_after_a_restart(store: Store, reopen: Open) -> None:
-    """A restart would lose jobs, places, the back row, limits or the identity of attempts."""
+    """A restart would lose jobs, places, the overflow, limits or the identity of attempts."""
     limits = Admission(max_in_line=2)
     jobs = [await store.add(new(), NOW, limits=limits) for _ in range(4)]
     bobs = [await add(store, new(owner="bob")) for _ in range(3)]

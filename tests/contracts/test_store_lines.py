@@ -129,7 +129,7 @@ async def test_only_a_job_that_never_started_gets_another_request(store: Store) 
     assert not await store.lines(NOW, per_line=4)
 
 
-async def test_a_job_of_the_back_row_can_get_another_request(store: Store) -> None:
+async def test_a_job_of_the_overflow_can_get_another_request(store: Store) -> None:
     """If this fails enhancement lets a person pass their own earlier jobs."""
     one_in_line = Admission(max_in_line=1)
     first, second, third = [
@@ -178,7 +178,7 @@ async def test_turns_count_what_could_start(store: Store) -> None:
     assert turns[third.id].lanes == {"normal": 2, "vip": 1}
 
 
-async def test_a_job_of_the_back_row_has_no_turn(store: Store) -> None:
+async def test_a_job_of_the_overflow_has_no_turn(store: Store) -> None:
     """Somebody's tenth job would be told a place among those that stand in line."""
     first, second = [await store.add(new(), NOW, limits=Admission(max_in_line=1)) for _ in range(2)]
     assert list(await store.turns([first.id, second.id], begun=())) == [first.id]

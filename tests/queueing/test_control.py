@@ -348,7 +348,7 @@ def test_a_preload_avoids_paused_hosts_and_models() -> None:
 # ---------------------------------------------------------------- a fair share
 
 
-def test_one_persons_flood_waits_in_the_back_row_and_enters_job_by_job() -> None:
+def test_one_persons_flood_waits_in_the_overflow_and_enters_job_by_job() -> None:
     """If this fails one person's ten jobs stand before everybody else's first."""
 
     async def scenario() -> None:
@@ -365,11 +365,11 @@ def test_one_persons_flood_waits_in_the_back_row_and_enters_job_by_job() -> None
                 for n in range(2)
             ]
             standings = await queue.standings(flood)
-            assert [standings[job.id].back_row for job in flood] == [False] * 2 + [True] * 3
+            assert [standings[job.id].overflow for job in flood] == [False] * 2 + [True] * 3
             await until(lambda: server.finished["a0"])
             await asyncio.sleep(1)
             standing = (await queue.standings(flood[2:3]))[flood[2].id]
-            assert (standing.back_row, standing.shown) == (False, "ready")
+            assert (standing.overflow, standing.shown) == (False, "ready")
             for job in (*flood, *bobs):
                 assert (await ended(queue, job)).state is JobState.COMPLETED
         assert prompts(installation) == ["a0", "a1", "b0", "b1", "a2", "a3", "a4"]
@@ -377,8 +377,8 @@ def test_one_persons_flood_waits_in_the_back_row_and_enters_job_by_job() -> None
     run(scenario())
 
 
-def test_a_person_is_told_when_a_job_leaves_their_back_row() -> None:
-    """If this fails a message says "in your own back row" of a job that stands in line."""
+def test_a_person_is_told_when_a_job_leaves_their_overflow() -> None:
+    """If this fails a message says "waiting behind your other jobs" of a job that stands in line."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -395,7 +395,7 @@ def test_a_person_is_told_when_a_job_leaves_their_back_row() -> None:
             moved = [event for event in installation.events if isinstance(event, LinesMoved)]
             assert any("sdxl" in event.models for event in moved)
             standing = (await queue.standings([second]))[second.id]
-            assert (standing.back_row, standing.position) == (False, 2)
+            assert (standing.overflow, standing.position) == (False, 2)
 
     run(scenario())
 
@@ -422,7 +422,7 @@ def test_lanes_share_a_model_by_their_weights_and_none_starves() -> None:
     run(scenario())
 
 
-def test_a_job_moved_out_of_the_back_row_runs_next() -> None:
+def test_a_job_moved_out_of_the_overflow_runs_next() -> None:
     """If this fails an admin's word holds only for those who are in line already."""
 
     async def scenario() -> None:

@@ -346,7 +346,7 @@ def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
     run(scenario())
 
 
-def test_a_job_in_the_back_row_has_no_place_in_line() -> None:
+def test_a_job_in_the_overflow_has_no_place_in_line() -> None:
     """If this fails one person's tenth job looks as if it were next."""
 
     async def scenario() -> None:
@@ -356,7 +356,7 @@ def test_a_job_in_the_back_row_has_no_place_in_line() -> None:
             await queue.submit(installation.new("flux", "a"), limits=limits)
             second = await queue.submit(installation.new("flux", "b"), limits=limits)
             standing = (await queue.standings([second]))[second.id]
-            assert standing.back_row
+            assert standing.overflow
             assert standing.shown == "pending"
 
     run(scenario())

@@ -36,12 +36,12 @@ LIMITS = st.builds(
 
 @dataclass
 class Model:
-    """All jobs as last seen, and each line and back row as a plain list of job ids."""
+    """All jobs as last seen, and each line and overflow as a plain list of job ids."""
 
     jobs: dict[int, Job] = field(default_factory=dict)
     keys: dict[str, int] = field(default_factory=dict)
     lines: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    back_rows: dict[str, list[int]] = field(default_factory=dict)
+    overflow: dict[str, list[int]] = field(default_factory=dict)
     entered: dict[int, int] = field(default_factory=dict)  # job id: when it got its place
     clock: int = 0
 
@@ -58,7 +58,7 @@ class Model:
         return too_many or full
 
     def accept(self, job: Job, key: str, limits: Admission) -> None:
-        row = self.back_rows.setdefault(job.owner, [])
+        row = self.overflow.setdefault(job.owner, [])
         placed = len(self.open_of(job.owner)) - len(row)
         self.jobs[job.id] = job
         self.keys[key] = job.id
@@ -77,7 +77,7 @@ class Model:
 
     def change(self, after: Job) -> None:
         self.jobs[after.id] = after
-        row = self.back_rows[after.owner]
+        row = self.overflow[after.owner]
         line = self.lines.get((after.model, after.lane), [])
         if after.id in row:
             row.remove(after.id)
@@ -102,7 +102,7 @@ class Model:
             and job.id in self.entered
         ]
         self.entered[after.id] = min(placed, default=0) - 1
-        for ids in (line, self.back_rows[after.owner]):
+        for ids in (line, self.overflow[after.owner]):
             if after.id in ids:
                 ids.remove(after.id)
         line.insert(0, after.id)
@@ -113,7 +113,7 @@ class Model:
             for line in self.lines.values()
             for position, job_id in enumerate(line, 1)
         }
-        for row in self.back_rows.values():
+        for row in self.overflow.values():
             behind: dict[tuple[str, str], int] = {}
             for job_id in row:
                 key = (self.jobs[job_id].model, self.jobs[job_id].lane)

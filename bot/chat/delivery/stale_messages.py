@@ -99,7 +99,7 @@ class StaleMessages:
                 continue  # it went on while the places were read: another event tells
             if standing.job.state is not message.job.state:
                 continue  # the same: its event is on its way
-            message.job = standing.job  # nothing else tells that it has left the back row
+            message.job = standing.job  # nothing else tells that it has left the overflow
             message.stand(standing)
             if message.shown is not None and self._draw(message, standing) != message.shown:
                 message.moved = True
@@ -115,6 +115,6 @@ def _near(message: StatusMessage) -> bool:
     """Whether it runs or is among the first of its line, as far as was seen."""
     if message.job.state is JobState.PROCESSING or not message.stood:
         return True
-    if message.position is None:  # its place is unknown just now, or it stands in a back row
+    if message.position is None:  # its place is unknown just now, or it stands in an overflow
         return message.job.seq is not None
     return message.position <= _NEAR

@@ -8,7 +8,7 @@ TEXTS: Mapping[str, str] = {
     "status.in_line": "⏳ {model} · Platz {position} in der Warteschlange",
     "status.overtaken": "{count} Aufträge aus anderen Spuren kommen vor deinem dran",
     "status.overtaken_by_one": "1 Auftrag aus einer anderen Spur kommt vor deinem dran",
-    "status.back_row": "⏳ {model} · in deiner eigenen Reihe dahinter: rückt in die Warteschlange nach, sobald einer deiner Aufträge endet",
+    "status.overflow": "⏳ {model} · wartet hinter deinen anderen Aufträgen: rückt in die Warteschlange nach, sobald einer davon endet",
     "status.busy": "Viel los: etwa {minutes} min für {model}; jetzt frei: {names}",
     "status.ready_at": " · fertig {moment:um }",
     "status.loading": "📦 {model} wird auf {host} geladen",

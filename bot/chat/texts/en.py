@@ -8,7 +8,7 @@ TEXTS: Mapping[str, str] = {
     "status.in_line": "⏳ {model} · #{position} in line",
     "status.overtaken": "{count} requests from other lanes go before yours",
     "status.overtaken_by_one": "1 request from another lane goes before yours",
-    "status.back_row": "⏳ {model} · in your own back row: it joins the queue when one of your jobs ends",
+    "status.overflow": "⏳ {model} · waiting behind your other jobs: it joins the queue when one of them ends",
     "status.busy": "Busy: about {minutes} min for {model}; free right now: {names}",
     "status.ready_at": " · ready {moment:at }",
     "status.loading": "📦 loading {model} on {host}",

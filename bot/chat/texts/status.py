@@ -38,8 +38,8 @@ def waiting(standing: Standing, language: str) -> Body:
     if reason is not None and reason.why is Blocked.LOADING and standing.position == 1:
         already_said = True
         body = say(language, "status.loading", model=job.model, host=reason.host or "")
-    elif standing.back_row:
-        return say(language, "status.back_row", model=job.model)
+    elif standing.overflow:
+        return say(language, "status.overflow", model=job.model)
     elif standing.position is None:
         body = say(language, "status.pending", model=job.model)
     else:

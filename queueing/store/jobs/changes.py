@@ -63,9 +63,9 @@ class AdmissionCounters:
         self._last_id = 0
         # Plain dicts: a `Counter` calls Python for each key it does not have.
         self._next_seq: dict[LineKey, int] = {}  # the first place of a line is 1
-        self._waiting: dict[str, int] = {}  # by model, back rows included
+        self._waiting: dict[str, int] = {}  # by model, overflow included
         self._open: dict[str, int] = {}  # by owner
-        self._placed: dict[str, int] = {}  # by owner: open and not in the back row
+        self._placed: dict[str, int] = {}  # by owner: open and not in the overflow
 
     def forget(self) -> None:
         """Drop everything: the transaction it described was rolled back."""
@@ -228,7 +228,7 @@ class AdmissionCounters:
             del self._open[job.owner], self._placed[job.owner]
 
     def _let_in(self, connection: Connection, owner: str) -> None:
-        job_id, model, lane = connection.execute(queries.FIRST_IN_BACK_ROW, (owner,)).fetchone()
+        job_id, model, lane = connection.execute(queries.FIRST_IN_OVERFLOW, (owner,)).fetchone()
         seq = self._next_place((model, lane))
         connection.execute(queries.ENTER_LINE, (seq, job_id))
         self._placed[owner] += 1
@@ -238,7 +238,7 @@ class AdmissionCounters:
 def _must_stand_back(unended: int, placed: int, max_in_line: int | None) -> bool:
     if max_in_line is None:
         return False
-    # Behind one's own back row even when a limit was raised: nobody overtakes himself.
+    # Behind one's own overflow even when a limit was raised: nobody overtakes himself.
     return placed >= max(1, max_in_line) or unended > placed
 
 
@@ -263,7 +263,7 @@ def load_places(connection: Connection) -> PositionIndex:
                 break
             places.enter((model, lane), job_ids, seqs)
             last = seqs[-1]
-    for job_id, model, lane, owner in connection.execute(connection.statements.back_rows):
+    for job_id, model, lane, owner in connection.execute(connection.statements.overflow):
         places.move(Move(job_id, owner, (model, lane), None))
     return places
 

@@ -186,7 +186,7 @@ class JobStore:
         return self._heads.lines(places)
 
     def take_entered(self) -> frozenset[str]:
-        """Return the models whose lines a back-row job has entered since the last call."""
+        """Return the models whose lines an overflow job has entered since the last call."""
         entered, self._entered = frozenset(self._entered), set()
         return entered
 

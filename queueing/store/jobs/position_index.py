@@ -11,7 +11,7 @@ _MAX_LINES = 1 << 20
 
 
 class Move:
-    """Where a job stands from now on: in a line (`seq`), in its owner's back row, or nowhere."""
+    """Where a job stands from now on: in a line (`seq`), in its owner's overflow, or nowhere."""
 
     __slots__ = ("job_id", "line", "owner", "seq")
 
@@ -106,8 +106,8 @@ class PositionIndex:
         # One integer per waiting job (place x _MAX_LINES + number of the line): a million of them
         # take 100 MB and, unlike tuples, cost the garbage collector nothing.
         self._place_of: dict[int, int] = {}
-        self._back_rows: dict[str, dict[int, LineKey]] = {}  # by owner, oldest first
-        self._back_row_of: dict[int, str] = {}
+        self._overflow: dict[str, dict[int, LineKey]] = {}  # by owner, oldest first
+        self._overflow_of: dict[int, str] = {}
 
     def lines(self) -> Iterator[WaitingLine]:
         """Yield the lines that have waiting jobs."""
@@ -132,13 +132,13 @@ class PositionIndex:
         if place is not None:
             seq, number = divmod(place, _MAX_LINES)
             self._numbered[number].leave(seq)
-        elif move.job_id in self._back_row_of:
-            self._leave_back_row(move.job_id)
+        elif move.job_id in self._overflow_of:
+            self._leave_overflow(move.job_id)
         if move.line is None:
             return
         if move.seq is None:
-            self._back_rows.setdefault(move.owner, {})[move.job_id] = move.line
-            self._back_row_of[move.job_id] = move.owner
+            self._overflow.setdefault(move.owner, {})[move.job_id] = move.line
+            self._overflow_of[move.job_id] = move.owner
             return
         line = self._lines.get(move.line) or self._new_line(move.line)
         line.enter(move.seq)
@@ -154,19 +154,19 @@ class PositionIndex:
         )
 
     def stands_back(self, job_id: int) -> bool:
-        """Tell whether a job waits in its owner's back row."""
-        return job_id in self._back_row_of
+        """Tell whether a job waits in its owner's overflow."""
+        return job_id in self._overflow_of
 
     def position(self, job_id: int) -> int | None:
         """Return 1 + the number of jobs ahead, None when the job waits no longer."""
         found = self.find(job_id)
         if found is not None:
             return found[1]
-        owner = self._back_row_of.get(job_id)
+        owner = self._overflow_of.get(job_id)
         return None if owner is None else self._position_behind_line(owner, job_id)
 
     def _position_behind_line(self, owner: str, job_id: int) -> int:
-        row = self._back_rows[owner]
+        row = self._overflow[owner]
         key = row[job_id]
         line = self._lines.get(key)
         ahead = line.waiting if line else 0
@@ -182,9 +182,9 @@ class PositionIndex:
         self._of_model.setdefault(key[0], []).append(line)
         return line
 
-    def _leave_back_row(self, job_id: int) -> None:
-        owner = self._back_row_of.pop(job_id)
-        row = self._back_rows[owner]
+    def _leave_overflow(self, job_id: int) -> None:
+        owner = self._overflow_of.pop(job_id)
+        row = self._overflow[owner]
         del row[job_id]
         if not row:
-            del self._back_rows[owner]
+            del self._overflow[owner]

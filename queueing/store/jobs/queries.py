@@ -58,7 +58,7 @@ def _change(event: JobEvent) -> str:
 
 CHANGE: Mapping[JobEvent, str] = {event: _change(event) for event in JobEvent}
 INSERT_OUTPUT = "INSERT INTO outputs (job_id, number, name, mime, data) VALUES (?, ?, ?, ?, ?)"
-FIRST_IN_BACK_ROW = (
+FIRST_IN_OVERFLOW = (
     "SELECT id, model, lane FROM jobs WHERE owner = ? AND finished_at IS NULL AND seq IS NULL"
     " ORDER BY id LIMIT 1"
 )

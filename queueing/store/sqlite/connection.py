@@ -8,7 +8,7 @@ from queueing.store.database import EngineStatements, Value
 _OPEN = "FROM jobs INDEXED BY jobs_open WHERE finished_at IS NULL"  # else all that ended are read
 STATEMENTS = EngineStatements(
     last_id="SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0)",
-    back_rows=(
+    overflow=(
         f"SELECT id, model, lane, owner {_OPEN} AND seq IS NULL AND state = 'pending' ORDER BY id"
     ),
     open_after=f"SELECT id {_OPEN} AND id > ? ORDER BY id LIMIT ?",

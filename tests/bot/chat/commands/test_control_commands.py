@@ -194,8 +194,8 @@ def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
     )
 
 
-def test_a_line_is_cleared_with_its_back_rows_while_running_work_goes_on() -> None:
-    """Jobs of a back row would slip into the line that is being emptied."""
+def test_a_line_is_cleared_with_its_overflow_while_running_work_goes_on() -> None:
+    """Jobs of an overflow would slip into the line that is being emptied."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]

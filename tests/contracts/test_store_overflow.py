@@ -25,7 +25,7 @@ async def test_jobs_beyond_the_limit_wait_behind_and_enter_at_the_end(store: Sto
     assert await store.positions([third.id]) == {third.id: 3}
 
 
-async def test_a_cancelled_back_row_job_lets_nobody_in(store: Store) -> None:
+async def test_a_cancelled_overflow_job_lets_nobody_in(store: Store) -> None:
     """Cancelling what does not stand in line would let an owner exceed the limit in line."""
     limits = Admission(max_in_line=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
@@ -35,8 +35,8 @@ async def test_a_cancelled_back_row_job_lets_nobody_in(store: Store) -> None:
     assert await heads(store) == [third.id]
 
 
-async def test_a_back_row_job_that_entered_meanwhile_is_stale(store: Store) -> None:
-    """A change meant for the back row would overwrite the place the job has got since."""
+async def test_a_overflow_job_that_entered_meanwhile_is_stale(store: Store) -> None:
+    """A change meant for the overflow would overwrite the place the job has got since."""
     limits = Admission(max_in_line=1)
     first, second = [await store.add(new(), NOW, limits=limits) for _ in range(2)]
     await end(store, first)
@@ -83,7 +83,7 @@ async def test_what_does_not_wait_cannot_be_moved(store: Store) -> None:
     assert [await store.move_first(job_id) for job_id in (running.id, ended.id, 99)] == [None] * 3
 
 
-async def test_a_back_row_job_moved_first_counts_against_its_owners_limit(store: Store) -> None:
+async def test_a_overflow_job_moved_first_counts_against_its_owners_limit(store: Store) -> None:
     """Each move would let one more of the owner's jobs into the line for good."""
     limits = Admission(max_in_line=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
@@ -93,7 +93,7 @@ async def test_a_back_row_job_moved_first_counts_against_its_owners_limit(store:
     assert await heads(store) == [third.id, second.id]
 
 
-async def test_the_back_row_belongs_to_the_owner_over_all_models(store: Store) -> None:
+async def test_the_overflow_belongs_to_the_owner_over_all_models(store: Store) -> None:
     """The limit in line would be evaded by asking several models."""
     limits = Admission(max_in_line=1)
     first = await store.add(new("flux"), NOW, limits=limits)
@@ -103,7 +103,7 @@ async def test_the_back_row_belongs_to_the_owner_over_all_models(store: Store) -
     assert await heads(store, "sdxl") == [second.id]
 
 
-async def test_a_job_in_the_back_row_cannot_start(store: Store) -> None:
+async def test_a_job_in_the_overflow_cannot_start(store: Store) -> None:
     """A job would run without ever having had a place in line."""
     limits = Admission(max_in_line=1)
     await store.add(new(), NOW, limits=limits)
