@@ -54,7 +54,7 @@ class Calm:
             told = self._told[key] = _Told(value=expected, asked_at=now)
         told.asked_at = now
         old = told.value
-        if old is None or old.at <= now - PASSES_S:
+        if old is None or old.at + PASSES_S <= now:
             _tell(told, expected)
         elif expected is None:
             if old.at > now:

@@ -121,9 +121,11 @@ class Editor:
 
     async def _drawn(self, message: StatusMessage) -> Content | None:
         """Return what the message should show now; None where the job ended just now."""
+        asked_at = self._clock.now()
         standing = await self._inquiry.of(message.job)
         if standing is None or standing.job.state.final:
             return None  # that event serves this message again
+        message.asked_at = asked_at
         message.stand(standing)
         content = self.draw(message, standing)
         if message.ref is None and message.sent_at is None:

@@ -61,7 +61,7 @@ class StaleMessages:
     async def run(self) -> None:
         """Look again and again while there are messages, until cancelled."""
         while True:
-            if not any(_watched(message) for message in self._messages):
+            if not any(_open(message) for message in self._messages):
                 await self._moved.wait()
             try:
                 await self._look_around()
@@ -107,8 +107,13 @@ class StaleMessages:
                 self._stale(message)
 
 
+def _open(message: StatusMessage) -> bool:
+    """Whether anybody reads where its job stands, be it in the edit that is on its way."""
+    return not (message.muted or message.job.state.final)
+
+
 def _watched(message: StatusMessage) -> bool:
-    return not (message.muted or message.changed or message.job.state.final)
+    return _open(message) and not message.changed
 
 
 def _near(message: StatusMessage) -> bool:

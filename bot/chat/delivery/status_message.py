@@ -41,10 +41,13 @@ def kind_of(reason: Reason | None) -> Kind:
     return (why, reason.host, reason.other)
 
 
-def _expires(content: Content, now: float) -> float:
-    """Return when the first of the moments ahead that a message names has clearly passed."""
+def _expires(content: Content, asked_at: float) -> float:
+    """Return when the first of the moments that were still ahead has clearly passed.
+
+    It may have passed by now: an edit takes its time.
+    """
     moments = [part.at + PASSES_S for part in content.body if isinstance(part, Moment)]
-    ahead = [moment for moment in moments if moment > now]
+    ahead = [moment for moment in moments if moment > asked_at]
     return min(ahead, default=math.inf)
 
 
@@ -55,7 +58,8 @@ class StatusMessage:
     `changed` asks for an edit at once (a new state, a reason that has ended, a moment that has
     passed), `advanced` as often as its chat and the crowd allow (a step), `moved` when convenient
     (a place in line). `expires` is when the first moment its message names has passed.
-    `drawn` is the last content that was made, after what it was made of.
+    `drawn` is the last content that was made, after what it was made of; `asked_at` is when it was
+    asked what the edit being made should show.
     `written` is as far as an answer has come; a stopped one stays to be read. `muted`: its message
     was deleted, only its end makes a new one. `fallback` is how far a refused result was cut down.
     `telling`: the edit being made was asked for at once. `dropped`: nothing more is to be shown.
@@ -69,6 +73,7 @@ class StatusMessage:
     looked_up: bool = False
     shown: Content | None = None
     drawn: tuple[tuple[object, ...], Content] | None = None
+    asked_at: float = -math.inf
     edited_at: float = -math.inf
     position: int | None = None
     stood: bool = False
@@ -143,13 +148,15 @@ class StatusMessage:
     def show(self, content: Content, kind: Kind, now: float) -> None:
         """Note what the message shows from now on, and what kind of wait it speaks of."""
         self.shown, self.kind_shown = content, kind
-        self.edited_at, self.expires = now, _expires(content, now)
+        self.edited_at, self.expires = now, _expires(content, self.asked_at)
 
     def outdated(self, now: float) -> bool:
         """Tell whether what is shown is no longer so, rather than only not quite up to date."""
-        if self.kind == self.kind_shown:
-            return self.expires <= now
-        return self.kind_shown is not None or (self.kind is not None and self.kind[0] in _NEWS)
+        if self.expires <= now:
+            return True
+        turned = self.kind != self.kind_shown
+        ended = self.kind_shown is not None
+        return turned and (ended or (self.kind is not None and self.kind[0] in _NEWS))
 
     def advance(self, progress: Progress) -> None:
         """Take a progress; the last preview stays until there is a newer one."""
