@@ -5,7 +5,7 @@ order:
 
 - `core`: the values (jobs, requests, catalog, events, errors, reasons) and the ports others implement
 - `planning`, pure: a `World` goes in, a `Plan` comes out; `forecast` runs the planner forward
-  (`simulation`, `simulated_queue`) and continues beyond that (`extrapolation`); `retry`,
+  (`simulation`) and continues beyond that (`extrapolation`); `retry`,
   `estimates` and `progress_eta`
 - `engine`: `scheduler` carries out plans with `loader` and `job_runner`, which uses `attempts`,
   `attempt_timeouts` and `outcomes`. `fleet` knows memory, servers and failed loads, and

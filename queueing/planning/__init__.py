@@ -11,14 +11,14 @@ from queueing.planning import dispatch, gates, placing, replicas
 from queueing.planning.board import Board
 from queueing.planning.explain import explain, why_not_loaded
 
-__all__ = ["plan", "plan_moves"]
+__all__ = ["plan"]
 
 
 def plan(world: World) -> Plan:
     """Decide what happens now.
 
     Repeating it on a world in which its answer has been carried out changes nothing: starts and
-    loads already given away are in the world then. Decision tree, numbers as in `_decided`:
+    loads already given away are in the world then. Decision tree, numbers as in `decide`:
 
     0.  Close the gates of the last plan's reservations that still hold (R4).
     1.  A head with a ready, free copy that no gate closes starts (R1).
@@ -33,25 +33,21 @@ def plan(world: World) -> Plan:
 
     Then every model that still waits gets its reason.
     """
-    board = _decided(world)
+    board = decided(world)
     return _answer(board, explain(board))
-
-
-def plan_moves(world: World) -> Plan:
-    """Decide the same without the reasons: what a forecast needs, thousands of times."""
-    return _answer(_decided(world), {})
 
 
 def preload_waits_for(world: World, model: str) -> Reason | None:
     """Return what keeps a model from being loaded that an admin wants; None if its load begins."""
-    board = _decided(world)
+    board = decided(world)
     begins = any(load.model == model for load in board.loads)
     reason = None if begins else why_not_loaded(board, board.models[model])
     board.dissolve()
     return reason
 
 
-def _decided(world: World) -> Board:
+def decided(world: World) -> Board:
+    """Return the board on which everything is decided: what a forecast goes on from."""
     board = _tried(world, conversations=True)
     if board.called_back:  # 1a
         plain = _tried(world, conversations=False)
@@ -64,16 +60,20 @@ def _decided(world: World) -> Board:
 
 def _tried(world: World, *, conversations: bool) -> Board:
     board = Board(world, conversations=conversations)
-    if world.rules.gate:
+    decide(board)
+    return board
+
+
+def decide(board: Board) -> None:
+    """Decide everything on a board, conversations as it says."""
+    if board.rules.gate:
         gates.renew(board)  # 0
     dispatch.dispatch(board)  # 1
     placing.relieve(board)  # 2
-    homeless = [m for m in placing.wanted(board) if not placing.place(board, m)]  # 3, 3a
-    for model in sorted(homeless, key=lambda model: model.due):
-        placing.reserve_if_overdue(board, model)  # 3b
-    if world.rules.replicate:
+    homeless = placing.place_all(board)  # 3, 3a
+    placing.reserve_for_overdue(board, homeless)  # 3b
+    if board.rules.replicate:
         replicas.replicate(board)  # 4
-    return board
 
 
 def _moves(board: Board) -> tuple[object, ...]:

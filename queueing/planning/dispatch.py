@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 from queueing.core.jobs import Job
-from queueing.planning.board import Board, CopyState, ModelState
+from queueing.planning.board import Board
+from queueing.planning.board_states import CopyState, ModelState
 from queueing.planning.lanes import LaneState
 
 
@@ -15,8 +16,8 @@ def dispatch(board: Board) -> None:
     """Start every head that has a ready, free copy no gate closes, over models by oldest head."""
     order = [
         (oldest, model.order, model)
-        for model in board.models.values()
-        if model.lanes and model.copies and (oldest := model.oldest_at) is not None
+        for model in board.waiting
+        if model.copies and (oldest := model.oldest_at) is not None
     ]
     heapify(order)
     while order:
@@ -46,6 +47,7 @@ def _start_next(board: Board, model: ModelState) -> bool:
     board.start(job, _place(board, job, copies))
     lane.spent += lane.cost
     lane.taken += 1
+    model.waiting -= 1
     model.note_oldest()
     return True
 
@@ -104,7 +106,7 @@ def _lets(board: Board, lane: LaneState, free: Sequence[CopyState]) -> bool:
 def spent(board: Board) -> dict[tuple[str, str], int]:
     """Return what lanes have spent that compete with others for the turns of their model."""
     kept = {}
-    for model in board.models.values():
+    for model in board.waiting:
         if len(model.lanes) > 1:
             lanes = [lane for lane in model.lanes if lane.competes]
             if len(lanes) > 1:

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from queueing.core.world import Blocked, Reason, Residency
-from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
+from queueing.planning.board import Board
+from queueing.planning.board_states import BackendState, CopyState, HostState, ModelState
 from queueing.planning.space import candidates
 
 
 def explain(board: Board) -> Mapping[str, Reason]:
     """Return the reason of every model that had waiting jobs when the decision began."""
-    return {name: _reason(board, model) for name, model in board.models.items() if model.lanes}
+    return {model.view.name: _reason(board, model) for model in board.waiting}
 
 
 def _reason(board: Board, model: ModelState) -> Reason:

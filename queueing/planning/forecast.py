@@ -13,8 +13,9 @@ from queueing.core.jobs import Job
 from queueing.core.world import World
 from queueing.planning.extrapolation import Key, Share, shares
 from queueing.planning.precedence import Precedence, precedence
+from queueing.planning.simulated_fleet import typical_s
 from queueing.planning.simulated_queue import SimulatedQueue, Started
-from queueing.planning.simulation import Service, Simulation, typical_s
+from queueing.planning.simulation import Service, Simulation
 
 MOST_STARTS = 3000
 MORE_SHARE = 0.1  # of a line: how many more may have come to it than such a forecast expected

@@ -6,15 +6,17 @@ Reserves and gates; evicting and loading stay with rule R3.
 from collections.abc import Iterator
 
 from queueing.core.world import Evict, Reservation, Residency
-from queueing.planning.board import (
+from queueing.planning.board import Board
+from queueing.planning.board_states import (
     BackendState,
-    Board,
     CopyState,
     Gate,
+    Held,
     HostState,
     ModelState,
+    Space,
 )
-from queueing.planning.space import May, Space, candidates, make_room
+from queueing.planning.space import May, candidates, make_room
 
 CLOSED_AFTER_LOADS = 4.0  # a gate closes for everybody that many swaps after its moment
 LOADS_IN_LIMIT = 2.0  # the age limit grows by so many loads of the waiting model
@@ -35,14 +37,14 @@ def _crowding(board: Board) -> float:
     """Return by how much the age limit grows: at least 1, at most as if every model waited."""
     if board.crowding is None:
         hosts = max(1, len(board.hosts))
-        lines = sum(_has_long_line(model) for model in board.models.values())
+        lines = sum(_has_long_line(model) for model in board.waiting)
         board.crowding = max(1.0, CROWD_SHARE * (lines - hosts) / hosts)
     return board.crowding
 
 
 def _has_long_line(model: ModelState) -> bool:
     """Tell whether a model waits for a load with more work than the load takes."""
-    if not model.lanes or model.oldest_at is None or model.served:
+    if model.oldest_at is None or model.served:
         return False
     return model.waiting * model.usual_service_s >= model.usual_load_s * model.view.parallel
 
@@ -78,18 +80,29 @@ def unmet_preloads(board: Board, model: ModelState) -> list[BackendState]:
 
 def renew(board: Board) -> None:
     """Take over the last plan's reservations that still hold, and close their gates again."""
-    for old in board.world.reservations:
+    for old in board.reservations:
         model = board.models.get(old.model)
         backend = board.backends.get(old.backend)
         if model is None or backend is None or not _still_due(board, model, backend):
             continue
-        names = {(victim.model, victim.backend) for victim in old.victims}
-        victims = [
-            copy for copy in backend.host.copies if (copy.view.model, copy.view.backend) in names
-        ]
-        room = make_room(model, backend, victims.__contains__)
-        if room is not None:
-            _reserve(board, model, room)
+        held = backend.host.held
+        if held is None or held.reservation is not old:
+            room = _room_among(old, model, backend)
+            if room is not None:
+                _reserve(board, model, room)
+        elif old.due == due_at(board, model):
+            _close(board, model, held)  # as it was: no copy has come or gone
+        else:
+            _reserve(board, model, held.space)
+
+
+def _room_among(old: Reservation, model: ModelState, backend: BackendState) -> Space | None:
+    """Return the room that victims chosen before still make, None if they no longer suffice."""
+    names = {(victim.model, victim.backend) for victim in old.victims}
+    victims = [
+        copy for copy in backend.host.copies if (copy.view.model, copy.view.backend) in names
+    ]
+    return make_room(model, backend, victims.__contains__)
 
 
 def _still_due(board: Board, model: ModelState, backend: BackendState) -> bool:
@@ -191,18 +204,26 @@ def gate_for(model: str, due: float, ready_at: float, *, swap_s: float, patience
 def _reserve(board: Board, model: ModelState, room: Space) -> None:
     due = due_at(board, model) or 0.0
     victims = tuple(Evict(model=c.view.model, backend=c.view.backend) for c in room.victims)
-    host: HostState = room.backend.host
-    host.reservation = model.reserved = Reservation(
-        host=host.view.name,
+    reservation = Reservation(
+        host=room.backend.host.view.name,
         backend=room.backend.view.name,
         model=model.view.name,
         due=due,
         victims=victims,
     )
+    gates = tuple((copy, _gate(board, model, room.backend, copy, due)) for copy in _gated(room))
+    _close(board, model, Held(reservation, room, gates))
+
+
+def _close(board: Board, model: ModelState, held: Held) -> None:
+    """Reserve a host, and close the gates of what must leave it."""
+    host: HostState = held.space.backend.host
+    host.reservation = model.reserved = held.reservation
     board.changed(host)
-    for copy in _gated(room):
-        copy.gate = _gate(board, model, room.backend, copy, due)
-        board.look(copy.gate.ends_at)
+    host.held = held
+    for copy, gate in held.gates:
+        copy.gate = gate
+        board.look(gate.ends_at)
 
 
 def release(board: Board, model: ModelState) -> None:

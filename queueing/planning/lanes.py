@@ -62,9 +62,10 @@ class LaneState:
         return self.spent + self.cost // 2
 
 
-def lanes_of(view: ModelView, spent: Spent, weights: Mapping[str, int]) -> list[LaneState]:
+def lanes_of(
+    view: ModelView, lanes: Sequence[Waiting], spent: Spent, weights: Mapping[str, int]
+) -> list[LaneState]:
     """Return the lanes of a model in which somebody waits, the most favoured first."""
-    lanes: Sequence[Waiting] = view.waiting
     if len(lanes) < 2:
         return [LaneState(w, () if view.paused else w.heads) for w in lanes if w.count > 0]
     states = [

@@ -3,8 +3,17 @@
 Never starts jobs. A model that finds no place now is left for rule R4.
 """
 
+from collections.abc import Sequence
+
 from queueing.core.world import Reservation, Residency
-from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
+from queueing.planning.board import Board
+from queueing.planning.board_states import (
+    BackendState,
+    CopyState,
+    HostState,
+    ModelState,
+    Space,
+)
 from queueing.planning.gates import (
     age_limit_s,
     release,
@@ -13,7 +22,6 @@ from queueing.planning.gates import (
     waits_since,
 )
 from queueing.planning.space import (
-    Space,
     candidates,
     is_awaited,
     is_idle,
@@ -57,34 +65,46 @@ def _goes_alone(copy: CopyState) -> bool:
     return view.can_unload and not (view.unloads_together and weighing > 1)
 
 
-def wanted(board: Board) -> list[ModelState]:
-    """Return the models that need a load, in the order they are placed (rule R2).
+def place_all(board: Board) -> list[ModelState]:
+    """Load the models that need it where there is room now; return the others (rules R2 and R3).
 
     An admin's preloads first, then models past half their age limit, then by oldest head.
     """
-    models = [model for model in board.models.values() if _is_wanted(board, model)]
-    return sorted(models, key=lambda model: _urgency(board, model))
+    models = [
+        model
+        for model in board.models.values()
+        if (model.lanes or model.view.wanted_by_admin) and _is_wanted(board, model)
+    ]
+    for model in models:
+        model.due = _due_at(board, model)
+    if not any(_places(board, model) for model in models):
+        return models  # as mostly in a crowd: then their order changes nothing
+    models.sort(key=lambda model: _urgency(board, model))
+    return [model for model in models if not place(board, model)]
 
 
 def _is_wanted(board: Board, model: ModelState) -> bool:
     if model.view.load_after > board.now:
-        if model.lanes or model.view.wanted_by_admin:
-            board.look(model.view.load_after)
+        board.look(model.view.load_after)
         return False
     if model.view.wanted_by_admin and unmet_preloads(board, model):
         return True
-    return bool(model.lanes) and model.oldest_at is not None and not model.served
+    return model.oldest_at is not None and not model.served
+
+
+def _due_at(board: Board, model: ModelState) -> float:
+    """Return when a wanted model is overdue."""
+    if model.oldest_at is None or (model.view.wanted_by_admin and unmet_preloads(board, model)):
+        return 0.0
+    return max(model.oldest_at, model.view.left_at) + age_limit_s(board, model)
 
 
 def _urgency(board: Board, model: ModelState) -> tuple[bool, bool, float, int]:
     oldest, since = model.oldest_at, waits_since(model)
-    preload = bool(model.view.wanted_by_admin) and bool(unmet_preloads(board, model))
     if oldest is None or since is None:
-        model.due = 0.0
         return False, False, 0.0, model.order
-    limit_s = age_limit_s(board, model)
-    model.due = 0.0 if preload else since + limit_s
-    half_at = since + limit_s / 2  # alone it changes nothing: no look then
+    preload = bool(model.view.wanted_by_admin) and bool(unmet_preloads(board, model))
+    half_at = since + age_limit_s(board, model) / 2  # alone it changes nothing: no look then
     return not preload, half_at > board.now, oldest, model.order
 
 
@@ -98,20 +118,35 @@ def place(board: Board, model: ModelState) -> bool:
     return True
 
 
-def reserve_if_overdue(board: Board, model: ModelState) -> None:
-    """Reserve a host for a wanted model that found no place, once it is overdue (rule R4)."""
+def reserve_for_overdue(board: Board, homeless: Sequence[ModelState]) -> None:
+    """Reserve hosts for wanted models that found no place, for those overdue longest first (rule R4)."""
     if not board.rules.gate:
         return
-    board.look(model.due)
-    if model.due <= board.now and model.reserved is None and reserve(board, model):
-        # What it displaces may have nothing left that the gate admits.
-        place(board, model)
+    overdue = []
+    for model in homeless:
+        if model.due > board.now:
+            board.look(model.due)
+        elif model.reserved is None:
+            overdue.append(model)
+    if all(host.reservation is not None for host in board.hosts.values()):
+        return  # as mostly in a crowd: then their order changes nothing
+    overdue.sort(key=lambda model: (model.due, *_urgency(board, model)))
+    for model in overdue:
+        if model.reserved is None and reserve(board, model):
+            # What it displaces may have nothing left that the gate admits.
+            place(board, model)
 
 
-def _cheapest_room(board: Board, model: ModelState) -> Space | None:
+def _places(board: Board, model: ModelState) -> list[BackendState]:
+    """Return the backends that may have room for a wanted model now."""
     places = places_for(board, model)
     if model.reserved is not None:
         places += _kept(board, model.reserved, model)
+    return places
+
+
+def _cheapest_room(board: Board, model: ModelState) -> Space | None:
+    places = _places(board, model)
     if not places:
         return None
     may = may_leave_now(board, model)

@@ -6,10 +6,16 @@ Evicts only copies nobody waits for, and never reserves.
 from math import exp
 
 from queueing.core.world import Residency
-from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState
+from queueing.planning.board import Board
+from queueing.planning.board_states import (
+    BackendState,
+    CopyState,
+    HostState,
+    ModelState,
+    Space,
+)
 from queueing.planning.space import (
     OTHER_COPY_SHARE,
-    Space,
     candidates,
     is_awaited,
     is_idle,
@@ -28,8 +34,8 @@ def replicate(board: Board) -> None:
         return
     backlogged = [
         model
-        for model in board.models.values()
-        if model.lanes
+        for model in board.waiting
+        if model.copies
         and model.oldest_at is not None
         and model.served
         and model.view.load_after <= board.now

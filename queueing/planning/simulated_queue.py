@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import expm1, inf, log1p
 
 from queueing.core.jobs import Job, stand_in
+from queueing.core.quick import quick
 from queueing.core.world import Flow, ModelView, Waiting
 from queueing.planning.lanes import rank
 
@@ -16,10 +17,14 @@ LEAST_RUSH_S = 1.0
 RUSH_SHARE = 4.0  # of the time arrivals have been watched: what has just begun says little
 STEADY = 2.0  # so many who come together are a rush; a stream of fewer is expected to last
 LASTING_RUSHES = 5.0  # as many times as long as a rush
+HEADS = 3  # heads shown to the planner; more only start in the same moment
 LASTING_SHARE = 0.5  # of the time for which a line has not been served to its end
 
 NOBODY = Flow(0.0)
 _ROUNDING = 1e-5  # of an arrival: UNIX seconds are no finer, and who comes now has come
+
+
+_waiting = quick(Waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,32 @@ class SimulatedQueue:
     rush_s: float = RUSH_S  # within which that falls to a third
     lull_s: float = 0.0  # before the first of them
     starts: list[Started] = field(default_factory=list)
+    shown: dict[int, Job] = field(default_factory=dict)  # those who stand in, by place
+
+    def start(self, started: Started) -> None:
+        """Note that its next job starts."""
+        self.shown.pop(len(self.starts), None)
+        self.starts.append(started)
+
+    def waiting(self, moment: float) -> Waiting | None:
+        """Return the line as the planner sees it at that moment, None if nobody waits."""
+        view, done, count = self.view, len(self.starts), self.count(moment)
+        if done >= count:
+            return None
+        pausing = (
+            view.count > 0
+            and not view.heads
+            and (view.next_start_at is None or view.next_start_at > moment)
+        )
+        last = done if pausing else min(done + HEADS, count)
+        return _waiting(
+            lane=view.lane,
+            count=count - done,
+            heads=tuple([self.job(index) for index in range(done, last)]),
+            oldest_at=view.oldest_at,
+            next_start_at=view.next_start_at,
+            held=view.held,
+        )
 
     def count(self, moment: float) -> int:
         """Return how many will have come by then, started ones included."""
@@ -72,15 +103,23 @@ class SimulatedQueue:
         heads = self.view.heads
         if index < len(heads):
             return heads[index]
+        job = self.shown.get(index)
+        if job is None:
+            job = self.shown[index] = self._stand_in(index)
+        return job
+
+    def _stand_in(self, index: int) -> Job:
+        """Return a job that takes the place of one the snapshot does not name."""
+        return stand_in(0, self.model, self._queued_at(index), lane=self.view.lane)
+
+    def _queued_at(self, index: int) -> float:
+        """Return when the job at a place beyond the known heads probably came, or will."""
         if index >= self.view.count:
-            return self._stand_in(self._arrives_at(index))
+            return self._arrives_at(index)
+        heads = self.view.heads
         first_at = heads[-1].queued_at if heads else self.view.oldest_at
         share = (index + 1 - len(heads)) / max(1, self.view.count - len(heads))
-        return self._stand_in(first_at + share * (self.now - first_at))
-
-    def _stand_in(self, queued_at: float) -> Job:
-        """Return a job that takes the place of one the snapshot does not name."""
-        return stand_in(0, self.model, queued_at, lane=self.view.lane)
+        return first_at + share * (self.now - first_at)
 
 
 def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[SimulatedQueue]:

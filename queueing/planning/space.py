@@ -7,21 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from queueing.core.world import ModelView, Residency
-from queueing.planning.board import BackendState, Board, CopyState, HostState, ModelState, Opening
+from queueing.planning.board import Board
+from queueing.planning.board_states import (
+    BackendState,
+    CopyState,
+    HostState,
+    ModelState,
+    Opening,
+    Space,
+)
 
 OTHER_COPY_SHARE = 0.25  # what an eviction costs where another copy of the model stays
 
 May = Callable[[CopyState], bool]
 """Whether a copy may leave, in the eyes of whoever asks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Space:
-    """A way to make a model fit on a backend: the copies that must leave, and their price."""
-
-    backend: BackendState
-    victims: tuple[CopyState, ...]
-    cost: float  # expected seconds of waiting for reloads, per second
 
 
 @dataclass(frozen=True, slots=True)

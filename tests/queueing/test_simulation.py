@@ -2,11 +2,15 @@
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
-from queueing.core.jobs import Job
-from queueing.core.world import BackendView, Reservation, Rules, World
+from queueing.core.jobs import LANES, Job
+from queueing.core.world import BackendView, Flow, Rules, World
+from queueing.planning import plan
+from queueing.planning.board_states import CopyState
+from queueing.planning.dispatch import spent
 from queueing.planning.estimates import Usual
 from queueing.planning.simulation import Simulation
 from tests.queueing.worlds import GB, NOW, copy, host, jobs, line, model, world
@@ -17,13 +21,30 @@ NAMES = ("b0", "b1", "b2")
 class Asking(Simulation):
     """A simulation that asks the planner about a copy with a slot to spare, and about an empty line."""
 
-    def _works_on(self, _now: float, _model: str, _backend: str) -> bool:
+    def _works_on(self, _now: float, _copy: CopyState) -> bool:
         return False
 
-    def _begins(
-        self, _now: float, _model: str, _lane: str, _kept: Mapping[str, Reservation]
-    ) -> bool:
+    def _begins(self, _now: float, _model: str, _lane: str) -> bool:
         return False
+
+
+class Checked(Simulation):
+    """A simulation that holds each of its decisions to the planner's on a world made from the board."""
+
+    decisions = 0
+
+    def _decide(self) -> None:
+        expected = plan(self.world)
+        super()._decide()
+        board = self._board
+        self.decisions += 1
+        assert sorted(map(repr, board.starts)) == sorted(map(repr, expected.starts))
+        assert board.loads == [*expected.loads]
+        assert board.evictions == [*expected.evictions]
+        assert board.look_at == expected.look_at
+        left = [host.reservation for host in board.hosts.values() if host.reservation]
+        assert left == [*expected.reservations]
+        assert spent(board) == expected.lane_spent
 
 
 def ten_seconds(_job: Job, _backend: str) -> Usual:
@@ -93,3 +114,61 @@ def test_those_who_came_during_a_load_begin_with_it() -> None:
     )
     starts, _ = run(Simulation(snapshot, ten_seconds, most_starts=10))
     assert [round(at - NOW) for at, _ in starts["flux", "normal"][:3]] == [100, 100, 100]
+
+
+def in_lanes(rng: random.Random, snapshot: World) -> World:
+    """Return a world whose people stand in three lanes, some in conversations that servers remember."""
+    models = {}
+    for name, view in snapshot.models.items():
+        by_lane = {
+            lane: jobs(name, *sorted((rng.uniform(0, 1500) for _ in range(3)), reverse=True))
+            for lane in rng.sample(LANES, rng.randint(0, 3))
+        }
+        remembered = rng.choice([None, *NAMES])
+        waiting = tuple(
+            line(
+                tuple(replace(job, lane=lane, remembered_by=remembered) for job in heads),
+                more=rng.choice([0, 0, 7, 40]),
+                next_start_at=rng.choice([None, None, NOW + 20.0]),
+            )
+            for lane, heads in by_lane.items()
+        )
+        models[name] = replace(
+            view,
+            waiting=waiting,
+            vram_mb=rng.choice([5, 9, 14]) * GB,
+            left_at=NOW - rng.uniform(0, 500),
+            load_after=rng.choice([0.0, 0.0, NOW + 15.0]),
+            wanted_by_admin=rng.choice([(), (), (), ("b1",)]),
+            flows={lane: Flow(0.01, rng.choice([1.0, 3.0])) for lane in rng.sample(LANES, 2)},
+        )
+    return replace(snapshot, models=models, rules=Rules())
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_decision_is_the_one_the_planner_makes(seed: int) -> None:
+    """Forecasts would go on from a board on which something was forgotten, and promise fiction."""
+    rng = random.Random(seed)
+    simulation = Checked(in_lanes(rng, drawn(rng)), ten_seconds, most_starts=400)
+    for _ in range(120):
+        if not simulation.over:
+            simulation.step()
+    assert simulation.decisions > 20
+
+
+def test_a_model_that_has_left_waits_for_its_return_from_then_on() -> None:
+    """Two models that take turns would be expected to turn each other out at once."""
+    snapshot = world(
+        model("flux", line(jobs("flux", 900, 800, 700))),
+        model("sdxl", line(jobs("sdxl", 850), more=60)),
+        copies=(copy("sdxl"),),
+    )
+    simulation = Checked(snapshot, ten_seconds, most_starts=100)
+    left_at = {}
+    while not simulation.over:
+        before, waiting = simulation.world, {c.model for c in simulation.world.copies}
+        simulation.step()
+        for name in waiting - {c.model for c in simulation.world.copies}:
+            left_at[name] = before.now
+    assert {name: simulation.world.models[name].left_at for name in left_at} == left_at
+    assert left_at.keys() == {"flux", "sdxl"}

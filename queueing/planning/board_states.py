@@ -1,0 +1,198 @@
+"""What stands on the board of a decision: hosts, backends, copies and models as it changes them."""
+
+from dataclasses import dataclass, field
+from math import inf
+
+from queueing.core.jobs import Job
+from queueing.core.world import BackendView, Copy, HostView, ModelView, Reservation, Residency
+from queueing.planning.lanes import LaneState
+
+DEFAULT_LOAD_S = 30.0
+DEFAULT_SERVICE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Rule R4's gate on a copy.
+
+    Until `ends_at` only jobs that arrived by `arrived_by` may start, and none after it.
+    """
+
+    model: str  # for whom the copy is being emptied
+    arrived_by: float
+    ends_at: float
+
+    def admits(self, job: Job, now: float) -> bool:
+        """Tell whether the job may still start behind this gate."""
+        return now < self.ends_at and job.queued_at <= self.arrived_by
+
+
+@dataclass(slots=True, eq=False)
+class HostState:
+    """A host, what its copies take and for whom it is reserved."""
+
+    view: HostView
+    backends: list["BackendState"] = field(default_factory=list)
+    copies: list["CopyState"] = field(default_factory=list)
+    used_mb: int = 0
+    loading: "CopyState | None" = None  # its one loader is busy with this copy
+    reservation: Reservation | None = None
+    running: int = 0
+    spare_mb: int | None = None  # found by `space.spare_mb`, until a copy comes or goes
+    held: "Held | None" = None  # what its last reservation came to, until a copy comes or goes
+
+
+@dataclass(slots=True, eq=False)
+class BackendState:
+    """A backend and how much of it is taken."""
+
+    view: BackendView
+    host: HostState
+    order: int
+    busy: int
+    alone: bool
+    copies: list["CopyState"] = field(default_factory=list)
+    usable: bool = True  # whether work may be given to it at all
+    waits_for: str | None = None  # a suspect job of this model waits until nothing runs here
+
+    @property
+    def occupied(self) -> bool:
+        """Whether a load would have to wait: a serial backend does one thing at a time."""
+        if self.alone or self.waits_for is not None:
+            return True
+        if not self.view.serial:
+            return False
+        return self.busy > 0 or any(c.residency is not Residency.READY for c in self.copies)
+
+
+@dataclass(slots=True, eq=False)
+class CopyState:
+    """A copy; `gate` closes it to late jobs while it must leave."""
+
+    view: Copy
+    backend: BackendState
+    model: "ModelState"
+    residency: Residency
+    running: int
+    gate: Gate | None = None
+
+    @property
+    def serves(self) -> bool:
+        """Whether it runs jobs now or will: ready or loading on a usable backend."""
+        return self.residency is not Residency.UNLOADING and self.backend.usable
+
+    @property
+    def free(self) -> bool:
+        """Whether it could start a job now, gates aside."""
+        backend = self.backend
+        return (
+            self.residency is Residency.READY
+            and self.running < self.model.view.parallel
+            and backend.usable
+            and not backend.alone
+            and backend.waits_for is None
+            and backend.busy < backend.view.parallel
+            and not (backend.view.serial and backend.occupied)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A way to make a model fit on a backend: the copies that must leave, and their price."""
+
+    backend: BackendState
+    victims: tuple[CopyState, ...]
+    cost: float  # expected seconds of waiting for reloads, per second
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A reservation, the room it makes and the gates it closes."""
+
+    reservation: Reservation
+    space: Space
+    gates: tuple[tuple[CopyState, Gate], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A backend that could load now for anybody, and how much memory it could offer at most."""
+
+    backend: BackendState
+    room_mb: int
+    all_may_leave: bool  # whether a model larger than the host could have it alone
+
+    def takes(self, model: ModelView) -> bool:
+        """Tell whether the model may fit: a bound to save the search where it is hopeless."""
+        larger = model.vram_mb >= self.backend.host.view.budget_mb
+        return self.all_may_leave if larger else model.vram_mb <= self.room_mb
+
+
+@dataclass(slots=True, eq=False)
+class ModelState:
+    """A model, its waiting lanes and its copies."""
+
+    view: ModelView
+    order: int
+    lanes: list[LaneState]
+    copies: list[CopyState] = field(default_factory=list)
+    reserved: Reservation | None = None
+    oldest_at: float | None = None  # when its oldest startable job arrived, None without one
+    waiting: int = 0  # how many jobs wait after what this plan starts
+    candidates: "list[BackendState] | None" = None  # found by `space.candidates`
+    due: float = inf  # found by `placing.wanted`
+
+    def __post_init__(self) -> None:
+        """Count those who wait, and find the oldest."""
+        if self.lanes:
+            self.note_lanes()
+
+    def note_lanes(self) -> None:
+        """Count those who wait in its lanes, and find the oldest."""
+        jobs = 0
+        for lane in self.lanes:
+            jobs += lane.view.count - lane.taken
+        self.waiting = jobs
+        self.note_oldest()
+
+    def note_oldest(self) -> None:
+        """Find the oldest of the known jobs again, after one has been taken.
+
+        It need not be a head: `/move` puts a young one first, the others stay as old as they are.
+        """
+        oldest_at = None
+        for lane in self.lanes:
+            for job in lane.heads[lane.taken :]:
+                if oldest_at is None or job.queued_at < oldest_at:
+                    oldest_at = job.queued_at
+        self.oldest_at = oldest_at
+
+    @property
+    def served(self) -> bool:
+        """Whether a copy is ready or on its way."""
+        for copy in self.copies:
+            if copy.residency is not Residency.UNLOADING and copy.backend.usable:
+                return True
+        return False
+
+    def load_s(self, backend: str) -> float:
+        """Return the expected duration of a load there."""
+        times = self.view.load_s
+        return times.get(backend, times.get("", DEFAULT_LOAD_S))
+
+    def service_s(self, backend: str) -> float:
+        """Return the expected duration of a usual job there."""
+        times = self.view.service_s
+        return times.get(backend, times.get("", DEFAULT_SERVICE_S))
+
+    @property
+    def usual_service_s(self) -> float:
+        """The duration of a usual job before it is known where."""
+        times = self.view.service_s
+        return times[""] if "" in times else min(times.values(), default=DEFAULT_SERVICE_S)
+
+    @property
+    def usual_load_s(self) -> float:
+        """The duration of a load before it is known where."""
+        times = self.view.load_s
+        return times[""] if "" in times else min(times.values(), default=DEFAULT_LOAD_S)
