@@ -74,7 +74,7 @@ class Talking:
         self._chars = chars
         self._numbers = itertools.count(1)
         self._ear = Ear()
-        running.queue.subscribe(self._ear.on_event)
+        running.queue.events.subscribe(self._ear.on_event)
 
     async def hold(self, number: int, *, remembered: bool) -> tuple[float, str | None]:
         """Hold a conversation; return the fifth answer's wait for its first word, and its server."""
@@ -93,16 +93,16 @@ class Talking:
             (last,) = await self._installation.ends.of([asked])
             if last.state is not JobState.COMPLETED:
                 raise RuntimeError(last.error)
-            output = await self._installation.queue.output(last)
+            output = await self._installation.queue.jobs.output(last)
             said.append(ChatMessage(role="assistant", text=output.text if output else ""))
             if other is not None:
-                await self._installation.queue.cancel(other.id)
+                await self._installation.queue.submitter.cancel(other.id)
                 await self._installation.ends.of([other])
         return waited_s, last.backend if last else None
 
     def _idle(self) -> bool:
         """Return whether both servers are free."""
-        (model,) = self._installation.queue.models()
+        (model,) = self._installation.queue.status.snapshot().models
         return not any(copy.running for copy in model.copies)
 
     async def _occupy(self) -> Job:
@@ -169,7 +169,7 @@ async def measure(urls: Sequence[str], tokens: int, rounds: int) -> dict[str, fl
     with tempfile.TemporaryDirectory() as folder:
         async with installation(Path(folder), hosts, [model]) as running:
             for host in hosts:
-                await running.queue.preload(model.name, host.name)
+                await running.queue.preloads.preload(model.name, host.name)
             await until(lambda: _ready(running) == len(NAMES))
             talking = Talking(running, model.name, chars)
             for number in range(rounds * 2):
@@ -188,7 +188,7 @@ async def measure(urls: Sequence[str], tokens: int, rounds: int) -> dict[str, fl
 
 
 def _ready(running: Installation) -> int:
-    (model,) = running.queue.models()
+    (model,) = running.queue.status.snapshot().models
     return sum(copy.residency is Residency.READY for copy in model.copies)
 
 

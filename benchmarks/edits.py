@@ -127,7 +127,7 @@ async def _measure(seed: int, minutes: float) -> dict[str, float]:
             if isinstance(event, JobChanged) and event.event is JobEvent.COMPLETE:
                 ended.put_nowait(event.job.model)
 
-        running.queue.subscribe(on_event)
+        running.queue.events.subscribe(on_event)
         for chat in chats:
             chat.on_show = places.show
         going_on = asyncio.create_task(community.go_on(running, ended))

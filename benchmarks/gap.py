@@ -95,7 +95,7 @@ async def drive(queue: JobQueue, model: ModelSpec, request: TextToImage, jobs: i
             if not left and not done.done():
                 done.set_result(None)
 
-    queue.subscribe(on_event)
+    queue.events.subscribe(on_event)
     for number in range(jobs):
         new = NewJob(
             model=model.name,
@@ -103,7 +103,7 @@ async def drive(queue: JobQueue, model: ModelSpec, request: TextToImage, jobs: i
             owner="bench:1",
             key=f"bench:{number}",
         )
-        await queue.submit(new, limits=Admission())
+        await queue.submitter.submit(new, limits=Admission())
     async with asyncio.timeout(PATIENCE_S):
         await done
 

@@ -110,7 +110,7 @@ class Replay:
             rules=self.rules,
             runner="replay",
         )
-        queue.subscribe(self._notice)
+        queue.events.subscribe(self._notice)
         running = asyncio.create_task(queue.run())
         try:
             yield queue
@@ -151,7 +151,7 @@ class Replay:
         # All of one moment are accepted before any of them is promised anything.
         accepted = await asyncio.gather(
             *(
-                queue.submit(_new(index, self.trace.jobs[index]), limits=NO_LIMITS)
+                queue.submitter.submit(_new(index, self.trace.jobs[index]), limits=NO_LIMITS)
                 for index in indexes
             )
         )
@@ -169,7 +169,7 @@ class Replay:
         asked = jobs
         for _ in range(LOOKS):
             began = time.process_time()
-            standings = await queue.standings(asked)
+            standings = await queue.status.standings(asked)
             self.promising_s += time.process_time() - began
             for job in asked:
                 done_at = standings[job.id].done_at
@@ -178,14 +178,14 @@ class Replay:
             if not untold:
                 break
             await asyncio.sleep(0)
-            asked = [await queue.get(job.id) or job for job in untold]
+            asked = [await queue.jobs.get(job.id) or job for job in untold]
         return told
 
     async def _cancel(self, queue: JobQueue, index: int, moment: float) -> None:
         """Cancel a job unless it ends by itself by then; what starts in that moment is too late."""
         run = self.ledger.runs.get(index)
         if run is None or run.started_s == moment or run.ends_s > moment:
-            await queue.cancel(self._ids[index])
+            await queue.submitter.cancel(self._ids[index])
 
     def _notice(self, event: Event) -> None:
         if isinstance(event, JobChanged) and event.job.state.final:
@@ -237,7 +237,7 @@ def _new(index: int, job: TraceJob) -> NewJob:
 async def _first_look(queue: JobQueue) -> None:
     """Wait until every server has said what it holds: nothing could be promised before."""
     for _ in range(LOOKS):
-        if all(server.up for server in queue.backends()):
+        if all(server.up for server in queue.status.snapshot().backends):
             break
         await asyncio.sleep(0)
 

@@ -44,7 +44,7 @@ async def measure(seed: int, minutes: float) -> tuple[dict[str, object], Watch]:
             if isinstance(event, JobChanged) and event.event is None:
                 accepted.put_nowait(event.job)
 
-        running.queue.subscribe(on_event)
+        running.queue.events.subscribe(on_event)
         for chat in crowd.chats:
             chat.on_show = partial(watch.show, chat)
         await crowd.settle(running)

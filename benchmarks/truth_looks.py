@@ -115,7 +115,7 @@ class Watch:
     async def accepted(self, job: Job) -> None:
         """Note what a job is promised."""
         self._jobs[job.id] = job
-        standing = (await self._running.queue.standings([job]))[job.id]
+        standing = (await self._running.queue.status.standings([job]))[job.id]
         self._accepted[job.id] = (self._now(), standing.done_at)
 
     def show(self, chat: StrictChat, room: str, content: Content) -> None:

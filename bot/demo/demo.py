@@ -164,7 +164,7 @@ async def _headless(options: DemoOptions, url: str) -> int:
 
     config, watch = demo_config(options), _Watch("demo:")
     async with build(config, database_url=url, make_platforms=make).running() as parts:
-        parts.queue.subscribe(watch.on_event)
+        parts.queue.events.subscribe(watch.on_event)
         routing = asyncio.ensure_future(parts.queue.run())
         try:
             await transcript.all_said.wait()

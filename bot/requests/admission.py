@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from bot.people.access import Access, free_again_at
 from bot.people.received import Received
 from bot.people.users import People, Person
+from bot.queue.door import QueueDoor
 from bot.requests import enhancement
 from bot.requests.conversation import Talk, continued, remembered_by, room_chars
 from bot.requests.drawing import (
@@ -38,7 +39,6 @@ from queueing.core.jobs import Job, NewJob
 from queueing.core.ports import Admission, Clock
 from queueing.core.reasons import is_open_ended
 from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage
-from queueing.service.jobqueue import JobQueue
 
 _SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
 
@@ -78,7 +78,7 @@ class NewQuestion:
 class AdmissionService:
     """Accepts requests for people. `styles` and `defaults` are the operator's."""
 
-    queue: JobQueue
+    queue: QueueDoor
     people: People
     access: Access
     received: Received
@@ -109,7 +109,7 @@ class AdmissionService:
 
     def usual_model(self, person: Person, capability: Capability) -> str:
         """Return the model taken when a request names none. Raises `Declined` when none is able."""
-        return usual_model(self.queue.catalog, self.defaults, person, capability)
+        return usual_model(self.queue.models.offer.catalog, self.defaults, person, capability)
 
     async def _answered(self, asking: Asking, steps: Awaitable[Job]) -> Job | Refusal:
         """Return what the steps come to; what was accepted before is never refused afterwards."""
@@ -119,7 +119,7 @@ class AdmissionService:
             refusal = declined.refusal
         except Refused as refused:
             refusal = refused
-        return await self.queue.find(asking.key) or refusal
+        return await self.queue.jobs.find(asking.key) or refusal
 
     # ------------------------------------------------------------ what is asked for
 
@@ -128,17 +128,20 @@ class AdmissionService:
         if drawing.options.strength is not None and not drawing.files:
             raise Declined(NoPicture())
         style = self._style(asking.person, drawing.style)
-        catalog, person, files = self.queue.catalog, asking.person, drawing.files
+        catalog, person, files = self.queue.models.offer.catalog, asking.person, drawing.files
         able = Capability.IMAGE_TO_IMAGE if files else Capability.TEXT_TO_IMAGE
         named = drawing.model or model_of_style(catalog, style, able)
         named = named or self.usual_model(person, able)
         model = catalog.require(named, able).name
-        takes = self.queue.options(model)
+        takes = self.queue.models.offer.options_of(model)
         require_taken(drawing.options, model, takes)
         request = drawn(drawing, style, person.size, takes)
         delay_s = 0.0
         if not drawing.raw:
-            delay_s = enhancement.delay_s(self.queue, model, request, has_picture=bool(files))
+            has_picture = bool(files)
+            delay_s = await enhancement.delay_s(
+                self.queue.models, model, request, has_picture=has_picture
+            )
         new = self._new(asking, model, request, files)
         return await self._submit(asking, replace(new, delay_s=delay_s))
 
@@ -149,7 +152,7 @@ class AdmissionService:
         return self.styles[style_name(self.styles, named)]
 
     async def _ask(self, asking: Asking, question: NewQuestion) -> Job:
-        catalog, asked = self.queue.catalog, question.talk
+        catalog, asked = self.queue.models.offer.catalog, question.talk
         model = question.model or self._text_model(asking.person, question)
         spec = catalog.find(model)
         talk = continued(
@@ -165,7 +168,7 @@ class AdmissionService:
 
     def _text_model(self, person: Person, question: NewQuestion) -> str:
         """Return the model of the conversation or the person's usual one. Raises `Declined`."""
-        catalog = self.queue.catalog
+        catalog = self.queue.models.offer.catalog
         able = Capability.VISION if question.talk.files else Capability.TEXT_TO_TEXT
         earlier, replies = question.earlier, question.replies
         goes_on = model_of_conversation(catalog, person, earlier, able, replies=replies)
@@ -175,11 +178,11 @@ class AdmissionService:
         """Return what was said up to a job's answer; one that was stopped has said nothing."""
         if job is None or not isinstance(job.request, Chat):
             return Talk()
-        output = await self.queue.output(job)
+        output = await self.queue.jobs.output(job)
         said = job.request.messages
         if output is not None:
             said = (*said, ChatMessage(role="assistant", text=output.text))
-        return Talk(turns=said, files=await self.queue.inputs(job))
+        return Talk(turns=said, files=await self.queue.jobs.inputs(job))
 
     # ------------------------------------------------------------ within which limits
 
@@ -200,7 +203,7 @@ class AdmissionService:
             lane=self.access.limits_of(asking.person, asking.rights).lane,
             reply_to=asking.reply_to,
             key=asking.key,
-            remembered_by=remembered_by(earlier, self.queue.catalog.find(model)),
+            remembered_by=remembered_by(earlier, self.queue.models.offer.catalog.find(model)),
         )
 
     async def _submit(self, asking: Asking, new: NewJob) -> Job:
@@ -227,7 +230,7 @@ class AdmissionService:
             max_open=limits.open_per_person, max_in_line=limits.in_line_per_person
         )
         try:
-            job = await self.queue.submit(new, limits=admission)
+            job = await self.queue.submitter.submit(new, limits=admission)
         except LimitReached as reached:
             raise Declined(await self._limit(new, reached)) from None
         self.received.note(new.owner, size)
@@ -238,15 +241,15 @@ class AdmissionService:
         """Return which limit is reached, with when there should be room again."""
         if reached.scope == "line":
             return self._line_full(new.model, reached.limit)
-        standings = await self.queue.standings(await self.queue.open_jobs(new.owner))
+        standings = await self.queue.status.standings(await self.queue.jobs.open_jobs(new.owner))
         ends = (each.done_at for each in standings.values() if not is_open_ended(each.reason))
         done_at = min((at for at in ends if at is not None), default=None)
         return TooManyOpen(limit=reached.limit, done_at=done_at)
 
     def _line_full(self, model: str, limit: int) -> LineFull:
         """Return the refusal of a full line, with when a tenth of it will have been done."""
-        name = self.queue.catalog.named(model).name
-        status = next(each for each in self.queue.models() if each.name == name)
+        name = self.queue.models.offer.catalog.named(model).name
+        status = next(each for each in self.queue.status.snapshot().models if each.name == name)
         again_at = None
         if status.next_done_at is not None:
             now = self.clock.now()

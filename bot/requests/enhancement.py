@@ -1,8 +1,8 @@
 """Prompt enhancement: when a picture may wait for it, what is asked, and what an answer becomes. Pure."""
 
+from bot.queue.models import ModelReader
 from queueing.core.jobs import Job, NewJob
 from queueing.core.requests import Chat, ChatMessage, TextToImage
-from queueing.service.jobqueue import JobQueue
 
 DELAY_S = 10.0
 
@@ -21,17 +21,19 @@ INSTRUCTIONS = (
 )
 
 
-def delay_s(queue: JobQueue, model: str, request: TextToImage, *, has_picture: bool) -> float:
+async def delay_s(
+    models: ModelReader, model: str, request: TextToImage, *, has_picture: bool
+) -> float:
     """Return how long a new picture may be held for its prompt, 0 when nobody improves it.
 
     Only where the text model is in memory or fits without evicting anything: a picture never
     waits for a swap it did not ask for. A request to change a picture is about what the text
     model cannot see, so it stays as it is.
     """
-    spec = queue.catalog.find(model)
+    spec = models.offer.catalog.find(model)
     if spec is None or spec.enhance is None or has_picture or request.original is not None:
         return 0.0
-    at_hand = queue.is_at_hand(spec.enhance, beside=spec.name, within_s=DELAY_S)
+    at_hand = await models.is_at_hand(spec.enhance, beside=spec.name, within_s=DELAY_S)
     return DELAY_S if at_hand else 0.0
 
 

@@ -127,7 +127,7 @@ class App:
                         self._clock,
                         self._config.retention,
                     ),
-                    discover(parts.queue, parts.backends),
+                    discover(parts.queue.models, parts.backends),
                 ),
                 _beside(parts.presenter.run(), parts.enhancer.run()),
             ):
@@ -167,8 +167,8 @@ class App:
             busy_after_s=self._config.limits.busy_after_s,
         )
         enhancer = Enhancer(queue, self._clock, chat_settings)
-        queue.subscribe(presenter.on_event)
-        queue.subscribe(enhancer.on_event)
+        queue.events.subscribe(presenter.on_event)
+        queue.events.subscribe(enhancer.on_event)
         return BotParts(
             queue=queue,
             database=database,
@@ -238,7 +238,7 @@ class App:
             access=self._access,
             clock=self._clock,
             chat_log=stored.chat_log,
-            overview=lambda: overview(queue.models()),
+            overview=lambda: overview(queue.status.snapshot().models),
             web_people=stored.invites,
             originals=stored.links,
             past=stored.past,

@@ -15,7 +15,7 @@ from bot.config.sections import RetentionConfig
 from bot.runtime.retention import delete_expired
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend, Clock
-from queueing.service.jobqueue import JobQueue
+from queueing.service.models import OfferedModels
 from queueing.store import Database, JobStore
 
 log = logging.getLogger(__name__)
@@ -72,14 +72,14 @@ async def tidy(
                     break
 
 
-async def discover(queue: JobQueue, backends: Mapping[str, Backend]) -> None:
+async def discover(models: OfferedModels, backends: Mapping[str, Backend]) -> None:
     """Offer what servers with `discover: true` have, and what they gain later."""
-    asked = [spec.name for spec in queue.catalog.backends.values() if spec.discover]
+    asked = [spec.name for spec in models.offer.catalog.backends.values() if spec.discover]
     while asked:
         for name in asked:
-            known = queue.catalog.served_by(name)
+            known = models.offer.catalog.served_by(name)
             try:
-                queue.extend(await backends[name].discover(known))
+                models.extend(await backends[name].discover(known))
             except BackendError as error:
                 log.info("%s: what it offers could not be asked: %s", name, error)
             except Exception:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.origin import Origin
+from bot.queue.door import QueueDoor
 from bot.requests.enhancement import OWNER, improved, question
 from bot.requests.unwanted import said_in, unwanted_word
 from queueing.core.errors import Refused, StoreError
@@ -19,7 +20,6 @@ from queueing.core.events import Event, Forgotten, JobChanged
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Admission, Clock
 from queueing.core.requests import Chat, TextToImage
-from queueing.service.jobqueue import JobQueue
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 class Enhancer:
     """Asks for better prompts of held pictures and lets the pictures go."""
 
-    def __init__(self, queue: JobQueue, clock: Clock, chat_settings: ChatSettingsTable) -> None:
+    def __init__(self, queue: QueueDoor, clock: Clock, chat_settings: ChatSettingsTable) -> None:
         self._queue = queue
         self._clock = clock
         self._chat_settings = chat_settings
@@ -62,7 +62,7 @@ class Enhancer:
     async def run(self) -> None:
         """Serve until cancelled; begins with what an earlier run left behind."""
         async with asyncio.TaskGroup() as tasks:
-            left = await self._queue.unacknowledged(OWNER)
+            left = await self._queue.deliveries.unacknowledged(OWNER)
             for question in left:
                 tasks.create_task(self._guarded(self._resume(question), question))
             # A call that was not confirmed to its chat before a crash is handed over once more.
@@ -85,36 +85,36 @@ class Enhancer:
 
     async def _resume(self, question: Job) -> None:
         """Go on with a question of an earlier run, whatever has become of its picture."""
-        picture = await self._queue.get(question.parent or 0)
+        picture = await self._queue.jobs.get(question.parent or 0)
         if picture is None or picture.state is not JobState.PENDING or picture.attempt:
             await self._end(question)
         else:
             await self._see_through(picture, question)
 
     async def _enhance(self, picture: Job) -> None:
-        spec = self._queue.catalog.find(picture.model)
+        spec = self._queue.models.offer.catalog.find(picture.model)
         request = picture.request
         if spec is None or spec.enhance is None or not isinstance(request, TextToImage):
             return
         try:
-            asked = await self._queue.submit(
+            asked = await self._queue.submitter.submit(
                 question(picture, request, spec.enhance), limits=Admission()
             )
         except Refused as refused:
             log.info("job %d: its prompt stays as it is: %s", picture.id, refused)
-            await self._queue.amend(picture.id, request)
+            await self._queue.submitter.replace_request(picture.id, request)
             return
         await self._see_through(picture, asked)
 
     async def _see_through(self, picture: Job, asked: Job) -> None:
         """Wait for the answer as long as the picture may be held, then let the picture go."""
         await self._ended(picture, asked)
-        current = await self._queue.get(asked.id) or asked
+        current = await self._queue.jobs.get(asked.id) or asked
         request = picture.request
         if current.state is JobState.COMPLETED and isinstance(request, TextToImage):
-            output = await self._queue.output(current)
+            output = await self._queue.jobs.output(current)
             request = self._acceptable(picture, improved(request, output.text if output else ""))
-        amended = await self._queue.amend(picture.id, request)
+        amended = await self._queue.submitter.replace_request(picture.id, request)
         if amended is not None and request != picture.request:
             log.info("job %d: its prompt was improved by job %d", picture.id, asked.id)
         await self._end(current)
@@ -135,7 +135,7 @@ class Enhancer:
         try:
             async with asyncio.timeout(max(0.0, picture.not_before - self._clock.now())):
                 for job_id in (picture.id, asked.id):  # it may have ended before we listened
-                    current = await self._queue.get(job_id)
+                    current = await self._queue.jobs.get(job_id)
                     if current is None or current.state.final:
                         return
                 await end
@@ -146,10 +146,10 @@ class Enhancer:
 
     async def _end(self, asked: Job) -> None:
         """End a question that nobody waits for; one whose picture was forgotten goes with it."""
-        ended = await self._queue.cancel(asked.id)
-        await self._queue.acknowledge(ended or asked)
-        if await self._queue.get(asked.parent or 0) is None:
-            await self._queue.forget(OWNER, lambda job: job.id == asked.id)
+        ended = await self._queue.submitter.cancel(asked.id)
+        await self._queue.deliveries.acknowledge(ended or asked)
+        if await self._queue.jobs.get(asked.parent or 0) is None:
+            await self._queue.erasure.forget(OWNER, {asked.id})
 
 
 def _resolve(end: asyncio.Future[None]) -> None:

@@ -170,3 +170,18 @@ class Catalog:
         ]
         close = near(word, words, alike=0.75)
         return self._by_word[close[0]].name if close else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Offer:
+    """What can be asked for: the catalog, and what each of its models honours.
+
+    `options` are, by model, the fields of `TextToImage` it honours wherever it runs, None for all.
+    """
+
+    catalog: Catalog
+    options: Mapping[str, frozenset[str] | None]
+
+    def options_of(self, word: str) -> frozenset[str] | None:
+        """Return what the model of that name or alias honours. Raises `UnknownModel`."""
+        return self.options[self.catalog.named(word).name]

@@ -203,14 +203,16 @@ class Store(Protocol):
         no such job.
         """
 
-    async def history(self, owner: str, *, limit: int, before: int | None = None) -> list[Job]:
+    async def history(
+        self, owner: str, *, limit: int, before: int | None = None, made_for_jobs: bool = False
+    ) -> list[Job]:
         """Return an owner's jobs, open and ended, newest first.
 
-        Enhancements and other jobs made for a job are among them. `before` is the id of a job:
-        only older ones are returned.
+        `before` is the id of a job: only older ones are returned. Enhancements and other jobs made
+        for a job are left out unless `made_for_jobs`.
         """
 
-    async def acknowledge(self, job: Job, now: float) -> None:
+    async def acknowledge(self, job: Job) -> None:
         """Note that the person has the job's end. Idempotent."""
 
     async def learned(self) -> list[Learned]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from queueing.core.jobs import Job
+from queueing.core.paused import Paused
 from queueing.core.world import Reason, Residency
 
 PASSES_S = 1.5  # a moment is shown for so long after it: what it announced is mostly just happening
@@ -104,3 +105,13 @@ class HostStatus:
     usable_mb: int
     used_mb: int
     paused: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueSnapshot:
+    """Where models, servers and hosts stand at one moment, each in the configuration's order."""
+
+    models: tuple[ModelStatus, ...]
+    backends: tuple[BackendStatus, ...]
+    hosts: tuple[HostStatus, ...]
+    paused: Paused

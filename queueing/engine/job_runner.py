@@ -20,7 +20,10 @@ from queueing.core.requests import Progress
 from queueing.core.world import Start
 from queueing.engine.attempt_timeouts import NeverBegan, watched
 from queueing.engine.attempts import Attempted, Lost, Sending
+from queueing.engine.durations import Times
+from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
+from queueing.engine.loader import Loader
 from queueing.engine.outcomes import Outcomes
 from queueing.planning.progress_eta import ProgressEta
 from queueing.planning.retry import FIRST_PAUSE_S, Fail, after_failure
@@ -70,10 +73,9 @@ class Processor:
         clock: Clock,
         sending: Sending,
         outcomes: Outcomes,
-        publish: Callable[[JobChanged | Progressed], None],
-        relieve: Callable[[str], Awaitable[None]],
-        ended: Callable[[Job, str], None],
-        wake: Callable[[], None],
+        loader: Loader,
+        times: Times,
+        effects: Effects,
         runner: str,
     ) -> None:
         self._store = store
@@ -81,10 +83,9 @@ class Processor:
         self._clock = clock
         self._sending = sending
         self._outcomes = outcomes
-        self._publish = publish
-        self._relieve = relieve
-        self._ended = ended
-        self._wake = wake
+        self._loader = loader
+        self._times = times
+        self._effects = effects
         self._runner = runner
         self._attempts: dict[int, _Attempt] = {}
         self._ended_now: list[asyncio.Future[None]] = []  # done when the next starts are written
@@ -166,7 +167,7 @@ class Processor:
         attempt = self._attempts.pop(job_id)
         self._fleet.vacate(job_id)
         if not attempt.stored:
-            self._wake()
+            self._effects.fleet_changed()
 
     async def _guarded(self, job: Job, steps: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -196,7 +197,7 @@ class Processor:
             if job is not None:
                 recorded.set_result(None)
                 _resolve(started)
-                self._publish(JobChanged(job=job, event=JobEvent.START))
+                self._effects.publish(JobChanged(job=job, event=JobEvent.START))
                 await self._run(job, start.backend, lambda report: heard.by(report, sent))
         finally:
             recorded.cancel()
@@ -232,7 +233,7 @@ class Processor:
             self._fleet.vacate(job.id)
             self._attempts[job.id].finished = True
             self._fleet.health.worked(backend)
-            self._ended(job, backend)
+            self._times.job_ended(job, backend)
             await self._give_way()
             output = await self._sending.fetch(fetch, job)
         except Lost:
@@ -263,7 +264,7 @@ class Processor:
             self._fleet.hold(job.id)
         elif ends_at:
             self._fleet.expect(job.id, ends_at)
-        self._publish(Progressed(job_id=job.id, progress=progress))
+        self._effects.publish(Progressed(job_id=job.id, progress=progress))
 
     # ------------------------------------------------------------ outcomes
 
@@ -279,7 +280,7 @@ class Processor:
         )
         self._fleet.vacate(job.id)
         if isinstance(error, OutOfMemory):
-            await self._relieve(self._fleet.catalog.host_of[backend])
+            await self._loader.relieve(self._fleet.catalog.host_of[backend])
         log.warning("job %d on %s: %s: %s", job.id, backend, type(error).__name__, error)
         if isinstance(outcome, Fail):
             await self._outcomes.conclude(job, JobEvent.FAIL, problem=outcome.problem)

@@ -76,6 +76,13 @@ class LoadFailures:
             if name == model and trouble.again_at > now
         )
 
+    def unable_now(self) -> frozenset[tuple[str, str]]:
+        """Return the models and backends that are not able now."""
+        if not self._unable:
+            return frozenset()
+        now = self._clock.now()
+        return frozenset(key for key, trouble in self._unable.items() if trouble.again_at > now)
+
     def is_able(self, model: str, backend: str) -> bool:
         """Return whether a backend may still be able to serve a model."""
         if not self._unable:

@@ -5,14 +5,17 @@ It never decides what is loaded where; the router and an admin do.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BackendError, OutOfMemory, Refused, StoreError, Unavailable
 from queueing.core.ports import Backend
-from queueing.core.problems import Problem
 from queueing.core.world import Copy, Evict, Load
+from queueing.engine.checkpoint import Checkpoint
+from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
+from queueing.engine.health_checker import Health
+from queueing.engine.outcomes import Outcomes
 from queueing.planning.retry import given_up
 
 log = logging.getLogger(__name__)
@@ -21,9 +24,6 @@ UNLOAD_S = 60.0  # a server that needs longer to unload is taken for unreachable
 ROOM_S = 30.0  # how long freed memory may take to show: drivers report it late
 ROOM_POLL_S = 0.5
 STORE_PAUSE_S = 5.0
-
-Measure = Callable[[str], Awaitable[int | None]]
-"""Returns the free memory of a host in MB now, None where it cannot be measured."""
 
 
 class Loader:
@@ -34,17 +34,17 @@ class Loader:
         *,
         fleet: Fleet,
         backends: Mapping[str, Backend],
-        measure: Measure,
-        fail_waiting: Callable[[str, Problem], Awaitable[None]],
-        loaded: Callable[[str, str, float], None],
-        write_checkpoint: Callable[[], Awaitable[None]],
+        health: Health,
+        outcomes: Outcomes,
+        times: Times,
+        checkpoint: Checkpoint,
     ) -> None:
         self._fleet = fleet
         self._backends = backends
-        self._measure = measure
-        self._fail_waiting = fail_waiting
-        self._loaded = loaded
-        self._write_down = write_checkpoint
+        self._health = health
+        self._outcomes = outcomes
+        self._times = times
+        self._checkpoint = checkpoint
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self._waiters: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
@@ -98,14 +98,14 @@ class Loader:
             seconds = loop.time() - began
             log.info("loaded %s on %s in %.1f s", spec.name, load.backend, seconds)
             self._fleet.ready(spec, load.backend)
-            self._loaded(spec.name, load.backend, seconds)
+            self._times.loaded(spec.name, load.backend, seconds)
             self._settle(spec.name, load.backend, None)
 
     async def _noted(self) -> None:
         """Write the load down before it begins: after a crash its memory may be taken unseen."""
         while True:
             try:
-                return await self._write_down()
+                return await self._checkpoint.write()
             except StoreError as error:
                 log.warning("a load waits for the database: %s", error)
                 await asyncio.sleep(STORE_PAUSE_S)
@@ -131,7 +131,7 @@ class Loader:
         """Correct the model's size by what its load took, if nothing else moved meanwhile."""
         if before_mb is None or not self._fleet.quiet(host, but=spec.name):
             return
-        after_mb = await self._measure(host)
+        after_mb = await self._health.free_mb(host)
         if after_mb is not None and before_mb > after_mb:
             self._fleet.budget.learn(spec.name, before_mb - after_mb)
 
@@ -139,7 +139,7 @@ class Loader:
         """Wait until the memory is really free and return it; None where nothing measures it."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + ROOM_S
-        while (free_mb := await self._measure(host)) is not None and free_mb < need_mb:
+        while (free_mb := await self._health.free_mb(host)) is not None and free_mb < need_mb:
             if loop.time() >= give_up_at:
                 raise OutOfMemory(f"{need_mb} MB needed on {host}, {free_mb} MB free")
             await asyncio.sleep(ROOM_POLL_S)
@@ -164,7 +164,7 @@ class Loader:
         hopeless = not self._fleet.serving(spec)
         if hopeless or (failures >= spec.max_attempts and not self._fleet.copies_of(spec.name)):
             why = given_up(error, failures).model_copy(update={"unloadable": spec.name})
-            await self._fail_waiting(spec.name, why)
+            await self._outcomes.fail_waiting(spec.name, why)
 
     async def _clear(self, spec: ModelSpec, backend: str) -> None:
         """Unload what a failed load may have left: the server may even finish it later."""

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
 
 from queueing.core.errors import StaleJob, StoreError
 from queueing.core.events import JobChanged
@@ -11,6 +10,7 @@ from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock, Store
 from queueing.core.problems import Problem
 from queueing.core.requests import Output
+from queueing.engine.effects import Effects
 from queueing.planning.retry import pause_s
 
 log = logging.getLogger(__name__)
@@ -21,12 +21,10 @@ LONGEST_STORE_PAUSE_S = 30.0
 class Outcomes:
     """The processor's and the loader's way to the store."""
 
-    def __init__(
-        self, *, store: Store, clock: Clock, publish: Callable[[JobChanged], None]
-    ) -> None:
+    def __init__(self, *, store: Store, clock: Clock, effects: Effects) -> None:
         self._store = store
         self._clock = clock
-        self._publish = publish
+        self._effects = effects
 
     async def conclude(
         self,
@@ -60,7 +58,7 @@ class Outcomes:
                 log.warning("job %d: its %s is not stored yet: %s", job.id, event.value, failure)
                 await asyncio.sleep(min(pause_s(failures), LONGEST_STORE_PAUSE_S))
             else:
-                self._publish(JobChanged(job=changed, event=event))
+                self._effects.publish(JobChanged(job=changed, event=event))
                 return
 
     async def give_back(self, job: Job, event: JobEvent, *, problem: Problem | None = None) -> None:
@@ -87,7 +85,7 @@ class Outcomes:
         except Exception:
             log.exception("job %d: could not be given back", job.id)
         else:
-            self._publish(JobChanged(job=changed, event=event))
+            self._effects.publish(JobChanged(job=changed, event=event))
 
     async def fail_waiting(self, model: str, problem: Problem) -> None:
         """Fail every waiting job of a model."""

@@ -1,6 +1,5 @@
 """Preloads: an admin's wishes about what is kept in memory and what leaves it."""
 
-import asyncio
 from collections.abc import Sequence
 
 from queueing.core.catalog import ModelSpec
@@ -14,6 +13,7 @@ from queueing.core.errors import (
 from queueing.core.problems import What, problem
 from queueing.core.world import Evict, Reason, Residency
 from queueing.engine.fleet import Fleet
+from queueing.engine.health_checker import Health
 from queueing.engine.loader import Loader
 from queueing.engine.scheduler import Router
 from queueing.engine.snapshots import Snapshots
@@ -30,13 +30,13 @@ class Preloads:
         loader: Loader,
         router: Router,
         snapshots: Snapshots,
-        looked: asyncio.Event,
+        health: Health,
     ) -> None:
         self._fleet = fleet
         self._loader = loader
         self._router = router
         self._snapshots = snapshots
-        self._looked = looked
+        self._looked = health.first_looked
 
     async def waits_for(self, model: str, host: str | None) -> Reason | None:
         """Return what keeps a preload from beginning now; None where nothing does, or it is there.

@@ -7,17 +7,19 @@ decides nothing itself.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from queueing.core.errors import StoreError
-from queueing.core.events import LinesMoved
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import JobEvent
 from queueing.core.ports import Clock, Store
 from queueing.core.reasons import sentence
 from queueing.core.world import Blocked, Evict, Plan, Reason, Waiting, World
 from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.durations import Times
+from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
 from queueing.engine.job_runner import Processor
 from queueing.engine.loader import Loader
@@ -45,7 +47,7 @@ class Router:
         checkpoint: Checkpoint,
         snapshots: Snapshots,
         clock: Clock,
-        publish: Callable[[LinesMoved], None],
+        effects: Effects,
     ) -> None:
         self._store = store
         self._fleet = fleet
@@ -55,7 +57,7 @@ class Router:
         self._checkpoint = checkpoint
         self._snapshots = snapshots
         self._clock = clock
-        self._publish = publish
+        self._effects = effects
         self._awake = asyncio.Event()
         self._moved: set[str] = set()
         self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
@@ -66,6 +68,23 @@ class Router:
     def wake(self) -> None:
         """Look again soon. Cheap and idempotent."""
         self._awake.set()
+
+    def on_event(self, event: Event) -> None:
+        """Look again where a committed change may move jobs that wait.
+
+        An acceptance and an end move none of them; every other change may.
+        """
+        if not isinstance(event, JobChanged):
+            return
+        match event.event:
+            case None:
+                self.wake()
+            case JobEvent.START:
+                self.started(event.job.model)
+            case JobEvent.COMPLETE:
+                self.ended()
+            case _:
+                self.moved(event.job.model)
 
     def moved(self, model: str) -> None:
         """Tell listeners with the next step that positions in this model's line changed."""
@@ -200,7 +219,7 @@ class Router:
         self._log_reasons()
         told = news(seen, world, moved, changed)
         if told is not None:
-            self._publish(told)
+            self._effects.publish(told)
 
     def _log_reasons(self) -> None:
         """Log why a model begins to wait, once for each reason and not at every look.

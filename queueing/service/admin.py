@@ -14,8 +14,11 @@ from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.paused import Paused
 from queueing.core.ports import Clock, Store
 from queueing.core.problems import What, problem
+from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
+from queueing.engine.health_checker import Health
 from queueing.engine.loader import Loader
+from queueing.engine.scheduler import Router
 
 log = logging.getLogger(__name__)
 
@@ -29,18 +32,18 @@ class Control:
         store: Store,
         fleet: Fleet,
         loader: Loader,
+        router: Router,
+        health: Health,
         clock: Clock,
-        publish: Callable[[JobChanged], None],
-        moved: Callable[[str], None],
-        looked: asyncio.Event,
+        effects: Effects,
     ) -> None:
         self._store = store
         self._fleet = fleet
         self._loader = loader
         self._clock = clock
-        self._publish = publish
-        self._moved = moved
-        self._looked = looked
+        self._router = router
+        self._looked = health.first_looked
+        self._effects = effects
         self._changing = asyncio.Lock()
         self._fleet_changed = asyncio.Event()
 
@@ -50,7 +53,7 @@ class Control:
 
     # ------------------------------------------------------------ pauses
 
-    async def pause(self, *, model: str | None, host: str | None) -> Paused:
+    async def pause(self, *, model: str | None = None, host: str | None = None) -> Paused:
         """Start and load nothing more of a model, on a host, or (with neither) at all.
 
         What runs goes on to its end. Returns all that is paused then. Raises `Refused`,
@@ -59,7 +62,7 @@ class Control:
         name = self._known(model, host)
         return await self._change(lambda paused: paused.adding(model=name, host=host))
 
-    async def resume(self, *, model: str | None, host: str | None) -> Paused:
+    async def resume(self, *, model: str | None = None, host: str | None = None) -> Paused:
         """Lift the pause of a model or a host, or (with neither) every pause there is.
 
         A model's own pause is lifted even while everything is paused; it stays stopped then.
@@ -93,7 +96,7 @@ class Control:
         resumed meanwhile, `Unavailable` when a server does not answer or cannot unload; the host
         stays paused then. After a crash in between the host is paused, but not empty: ask again.
         """
-        await self.pause(model=None, host=host)
+        await self.pause(host=host)
         await self._looked.wait()
         while not self._is_still(host):
             if host not in self._fleet.paused.hosts:
@@ -144,7 +147,7 @@ class Control:
             except StaleJob:
                 job = await self._store.get(job.id)
                 continue
-            self._publish(JobChanged(job=cancelled, event=JobEvent.CANCEL))
+            self._effects.publish(JobChanged(job=cancelled, event=JobEvent.CANCEL))
             return cancelled
         return None
 
@@ -157,7 +160,7 @@ class Control:
         job = await self._store.move_first(job_id)
         if job is not None:
             log.info("job %d: moved to the front of its line", job_id)
-            self._moved(job.model)
+            self._router.moved(job.model)
         return job
 
 

@@ -1,10 +1,13 @@
-"""Assembly: makes the parts of a job queue and ties them together; what they do is theirs."""
+"""Assembly: makes the parts of a queue and ties them together; what they do is theirs.
 
-from collections.abc import Callable, Mapping
+In three steps, each from what the one before has made: what the queue knows, what it does, and
+what it answers. What one part causes outside itself goes through the bus.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from queueing.core.catalog import Catalog
-from queueing.core.events import Event
 from queueing.core.ports import Backend, Clock, MemoryProbe, Store
 from queueing.core.world import Rules
 from queueing.engine.attempts import Sending
@@ -19,55 +22,97 @@ from queueing.engine.preloads import Preloads
 from queueing.engine.scheduler import Router
 from queueing.engine.snapshots import Snapshots
 from queueing.service.admin import Control
+from queueing.service.erasure import Erasure
 from queueing.service.eta import Eta
+from queueing.service.event_bus import EventBus
+from queueing.service.intake import Intake
+from queueing.service.models import OfferedModels
 from queueing.service.status import Reports
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class QueueParts:
-    """What a queue is made of, as far as its front door and its start have to do with it."""
+class Given:
+    """What a queue is made from."""
+
+    store: Store
+    catalog: Catalog
+    backends: Mapping[str, Backend]
+    clock: Clock
+    rules: Rules
+    memory: MemoryProbe | None
+    runner: str
+    bus: EventBus
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Knowledge:
+    """What a queue knows of its servers and of times, and keeps across a restart."""
+
+    fleet: Fleet
+    times: Times
+    checkpoint: Checkpoint
+    health: Health
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Engine:
+    """What is at work while a queue runs."""
 
     fleet: Fleet
     times: Times
     health: Health
-    loader: Loader
     sending: Sending
+    loader: Loader
     processor: Processor
+    snapshots: Snapshots
     router: Router
-    preloads: Preloads
-    control: Control
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answers:
+    """What is asked from outside; `queueing.service.jobqueue` puts it at the front door."""
+
+    intake: Intake
+    models: OfferedModels
     reports: Reports
+    control: Control
+    preloads: Preloads
+    erasure: Erasure
 
 
-def assemble(
-    *,
-    store: Store,
-    catalog: Catalog,
-    backends: Mapping[str, Backend],
-    clock: Clock,
-    rules: Rules,
-    memory: MemoryProbe | None,
-    runner: str,
-    changed: Callable[[], None],
-    publish: Callable[[Event], None],
-) -> QueueParts:
-    """Return the parts of a queue, none of them at work yet.
+def assemble(given: Given) -> tuple[Engine, Answers]:
+    """Return the parts of a queue, none of them at work yet."""
+    engine = _engine(given, _knowledge(given))
+    answers = _answers(given, engine)
+    given.bus.subscribe(engine.router.on_event)
+    given.bus.watch_fleet(engine.router.wake)
+    given.bus.watch_fleet(answers.control.look)
+    return engine, answers
 
-    `changed` is called after every change of the fleet, `publish` with every event.
-    """
-    fleet = Fleet(catalog, backends, clock, changed=changed)
-    times = Times(fleet, clock)
-    checkpoint = Checkpoint(store=store, fleet=fleet, times=times)
-    health = Health(fleet=fleet, backends=backends, memory=memory, clock=clock)
-    outcomes = Outcomes(store=store, clock=clock, publish=publish)
-    sending = Sending(store=store, fleet=fleet, backends=backends, clock=clock)
+
+def _knowledge(given: Given) -> Knowledge:
+    fleet = Fleet(given.catalog, given.backends, given.clock, changed=given.bus.fleet_changed)
+    times = Times(fleet, given.clock)
+    health = Health(fleet=fleet, backends=given.backends, memory=given.memory, clock=given.clock)
+    return Knowledge(
+        fleet=fleet,
+        times=times,
+        checkpoint=Checkpoint(store=given.store, fleet=fleet, times=times),
+        health=health,
+    )
+
+
+def _engine(given: Given, known: Knowledge) -> Engine:
+    store, clock, fleet, times = given.store, given.clock, known.fleet, known.times
+    outcomes = Outcomes(store=store, clock=clock, effects=given.bus)
+    sending = Sending(store=store, fleet=fleet, backends=given.backends, clock=clock)
     loader = Loader(
         fleet=fleet,
-        backends=backends,
-        measure=health.free_mb,
-        fail_waiting=outcomes.fail_waiting,
-        loaded=times.loaded,
-        write_checkpoint=checkpoint.write,
+        backends=given.backends,
+        health=known.health,
+        outcomes=outcomes,
+        times=times,
+        checkpoint=known.checkpoint,
     )
     processor = Processor(
         store=store,
@@ -75,20 +120,19 @@ def assemble(
         clock=clock,
         sending=sending,
         outcomes=outcomes,
-        publish=publish,
-        relieve=loader.relieve,
-        ended=times.job_ended,
-        wake=changed,
-        runner=runner,
+        loader=loader,
+        times=times,
+        effects=given.bus,
+        runner=given.runner,
     )
     snapshots = Snapshots(
         store=store,
         fleet=fleet,
-        backends=backends,
+        backends=given.backends,
         processor=processor,
         times=times,
         clock=clock,
-        rules=rules,
+        rules=given.rules,
     )
     router = Router(
         store=store,
@@ -96,42 +140,67 @@ def assemble(
         loader=loader,
         processor=processor,
         times=times,
-        checkpoint=checkpoint,
+        checkpoint=known.checkpoint,
         snapshots=snapshots,
         clock=clock,
-        publish=publish,
+        effects=given.bus,
     )
-    return QueueParts(
+    return Engine(
         fleet=fleet,
         times=times,
-        health=health,
-        loader=loader,
+        health=known.health,
         sending=sending,
+        loader=loader,
         processor=processor,
+        snapshots=snapshots,
         router=router,
-        preloads=Preloads(
+    )
+
+
+def _answers(given: Given, engine: Engine) -> Answers:
+    store, clock, fleet, times = given.store, given.clock, engine.fleet, engine.times
+    intake = Intake(
+        store=store,
+        fleet=fleet,
+        times=times,
+        processor=engine.processor,
+        clock=clock,
+        effects=given.bus,
+    )
+    return Answers(
+        intake=intake,
+        models=OfferedModels(
             fleet=fleet,
-            loader=loader,
-            router=router,
-            snapshots=snapshots,
-            looked=health.first_looked,
-        ),
-        control=Control(
-            store=store,
-            fleet=fleet,
-            loader=loader,
+            times=times,
+            router=engine.router,
+            backends=given.backends,
             clock=clock,
-            publish=publish,
-            moved=router.moved,
-            looked=health.first_looked,
+            effects=given.bus,
         ),
         reports=Reports(
             store=store,
             fleet=fleet,
-            router=router,
-            eta=Eta(router=router, fleet=fleet, times=times, clock=clock),
+            router=engine.router,
+            eta=Eta(router=engine.router, fleet=fleet, times=times, clock=clock),
             times=times,
             clock=clock,
-            weights=rules.lane_weights,
+            weights=given.rules.lane_weights,
         ),
+        control=Control(
+            store=store,
+            fleet=fleet,
+            loader=engine.loader,
+            router=engine.router,
+            health=engine.health,
+            clock=clock,
+            effects=given.bus,
+        ),
+        preloads=Preloads(
+            fleet=fleet,
+            loader=engine.loader,
+            router=engine.router,
+            snapshots=engine.snapshots,
+            health=engine.health,
+        ),
+        erasure=Erasure(store=store, intake=intake, effects=given.bus),
     )

@@ -10,28 +10,28 @@ from collections.abc import Mapping
 
 from queueing.core.ports import Store
 from queueing.engine.fleet import Fleet
-from queueing.service.assembly import QueueParts
+from queueing.service.assembly import Engine
 
 log = logging.getLogger(__name__)
 
 
-async def recover(store: Store, parts: QueueParts, work: asyncio.TaskGroup) -> None:
+async def recover(store: Store, engine: Engine, work: asyncio.TaskGroup) -> None:
     """Bring back pauses, what was learned, pins, running jobs and what is known to be in memory.
 
     Waiting jobs need nothing: the store has their places. Raises `StoreError`.
     """
-    fleet = parts.fleet
+    fleet = engine.fleet
     fleet.pause(await store.paused())
-    parts.times.restore(await store.learned())
+    engine.times.restore(await store.learned())
     fleet.budget.restore(await store.sizes())
     noted = await _noted_copies(store, fleet)
     _pin_configured(fleet)
     for job in await store.processing():
         log.info("job %d was running on %s; asking there for it", job.id, job.backend)
-        parts.processor.recover(job, work)
+        engine.processor.recover(job, work)
     for job in await store.abandoned():
-        work.create_task(parts.sending.abandon(job), name=f"abandoned job {job.id}")
-    await parts.health.first_look(noted)
+        work.create_task(engine.sending.abandon(job), name=f"abandoned job {job.id}")
+    await engine.health.first_look(noted)
     _clear_half_loads(fleet, noted)
 
 

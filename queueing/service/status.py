@@ -8,7 +8,14 @@ from typing import TypedDict
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock, StartOrder, Store
-from queueing.core.standings import BackendStatus, CopyStatus, HostStatus, ModelStatus, Standing
+from queueing.core.standings import (
+    BackendStatus,
+    CopyStatus,
+    HostStatus,
+    ModelStatus,
+    QueueSnapshot,
+    Standing,
+)
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
@@ -203,11 +210,19 @@ class Reports:
 
     # ------------------------------------------------------------ models, servers, hosts
 
-    def models(self) -> Sequence[ModelStatus]:
-        """Return every model's status, in the configuration's order."""
+    def snapshot(self) -> QueueSnapshot:
+        """Return where models, servers and hosts stand now."""
+        return QueueSnapshot(
+            models=self._models(),
+            backends=tuple(map(self._backend, self._fleet.catalog.backends)),
+            hosts=self._hosts(),
+            paused=self._fleet.paused,
+        )
+
+    def _models(self) -> tuple[ModelStatus, ...]:
         self._eta.look()
         running = Counter(slot.job.model for slot in self._fleet.slots.values())
-        return [self._model(spec, running) for spec in self._fleet.catalog.models.values()]
+        return tuple(self._model(spec, running) for spec in self._fleet.catalog.models.values())
 
     def _model(self, spec: ModelSpec, running: Mapping[str, int]) -> ModelStatus:
         return ModelStatus(
@@ -232,8 +247,7 @@ class Reports:
             troubles=self._fleet.load_failures.troubles(spec.name),
         )
 
-    def backend(self, name: str) -> BackendStatus:
-        """Return a backend's status."""
+    def _backend(self, name: str) -> BackendStatus:
         health, catalog = self._fleet.health.of(name), self._fleet.catalog
         return BackendStatus(
             name=name,
@@ -246,9 +260,8 @@ class Reports:
             error=health.error,
         )
 
-    def hosts(self) -> Sequence[HostStatus]:
-        """Return every host's status, in the configuration's order."""
-        return [
+    def _hosts(self) -> tuple[HostStatus, ...]:
+        return tuple(
             HostStatus(
                 name=host.name,
                 vram_mb=host.vram_mb,
@@ -257,7 +270,7 @@ class Reports:
                 paused=self._fleet.paused.stops_host(host.name),
             )
             for host in self._fleet.catalog.hosts.values()
-        ]
+        )
 
 
 def _expectation(at: float, spread_s: float) -> Expectation:

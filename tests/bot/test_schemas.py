@@ -122,9 +122,9 @@ def test_work_goes_on_after_an_upgrade(old: Path) -> None:
 
     async def play() -> list[JobState]:
         async with bot(installation, chat) as running, asyncio.timeout(200_000):
-            while await running.queue.unacknowledged():  # noqa: ASYNC110 - virtual time
+            while await running.queue.deliveries.unacknowledged():  # noqa: ASYNC110 - virtual time
                 await asyncio.sleep(1)
-            jobs = [await running.queue.get(job_id) for job_id in waiting]
+            jobs = [await running.queue.jobs.get(job_id) for job_id in waiting]
             return [job.state for job in jobs if job is not None]
 
     assert run(play()) == [JobState.COMPLETED] * len(waiting)

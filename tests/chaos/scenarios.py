@@ -43,7 +43,7 @@ def told(scenario: Scenario, installation: Installation | None = None) -> FakeCh
 async def quiet(running: Bot, within_s: float = 100_000.0) -> None:
     """Wait until every job has ended and its end is shown."""
     async with asyncio.timeout(within_s):
-        while await running.queue.unacknowledged():  # noqa: ASYNC110  virtual time
+        while await running.queue.deliveries.unacknowledged():  # noqa: ASYNC110  virtual time
             await asyncio.sleep(1)
 
 

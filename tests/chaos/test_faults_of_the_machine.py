@@ -129,15 +129,15 @@ def test_a_database_that_takes_nothing_for_a_while_loses_nothing(
         await ask(running, "a cat", 1)
         await ask(running, "a bird", 2)
         await asyncio.sleep(12)
-        jobs = await running.queue.open_jobs()
+        jobs = await running.queue.jobs.open_jobs()
         assert [job.state for job in jobs] == [JobState.PROCESSING, JobState.PENDING]
         undo = harm(running, path)
         await ask(running, "a dog", 3)
         await asyncio.sleep(300)
-        assert await running.queue.open_jobs() == jobs  # nothing is shown that is not stored
+        assert await running.queue.jobs.open_jobs() == jobs  # nothing is shown that is not stored
         undo()
         await asyncio.sleep(300)
-        assert await running.queue.unacknowledged() == []  # without a restart
+        assert await running.queue.deliveries.unacknowledged() == []  # without a restart
         await ask(running, "a dog", 3)
 
     chat = told(scenario, at(path))
@@ -199,7 +199,7 @@ async def _a_past(installation: Installation) -> None:
     store = JobStore(await open_database(installation.url, inline=True))
     for number in range(100):
         job = await store.add(installation.new("flux", f"{number}" * 99), START, limits=NO_LIMITS)
-        await store.acknowledge(await store.apply(job, JobEvent.CANCEL, START), START)
+        await store.acknowledge(await store.apply(job, JobEvent.CANCEL, START))
     await store.aclose()
 
 
@@ -290,7 +290,7 @@ def test_a_clock_set_back_between_two_runs_holds_nothing_up(hands: _Hands, path:
         async with bot(installation, chat) as running:
             await ask(running, "a cat", 1)
             await asyncio.sleep(16)
-            (job,) = await running.queue.open_jobs()
+            (job,) = await running.queue.jobs.open_jobs()
             assert job.not_before > running.clock.now()
         hands.set_by_h = 0.0
         async with bot(replace(installation, clock=SystemClock()), chat) as running:

@@ -70,7 +70,7 @@ async def the_bot_on(stage: Stage) -> AsyncIterator[Watched]:
     platform = stage.platform()
     async with bot(installation, FakeChat("spare"), platform) as parts:
         handler = Watched(parts.gate)
-        parts.queue.subscribe(handler.on_event)
+        parts.queue.events.subscribe(handler.on_event)
         async with running(stage, handler, platform):
             yield handler
 

@@ -112,7 +112,7 @@ async def test_who_may_call_follows_from_the_settings(tmp_path: Path) -> None:
             call = chat.call("/ask why?", user="pigeon:7", chat=place, rights=rights)
             await parts.gate.call(call)
         await parts.presenter.settle(10)
-        asked = await parts.queue.history("pigeon:7", limit=9)
+        asked = await parts.queue.jobs.history("pigeon:7", limit=9)
     told = [text for _, text in chat.private]
     assert len(told) == 2
     assert told[0].startswith("Usher isn't open to this chat.")

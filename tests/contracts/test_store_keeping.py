@@ -19,8 +19,8 @@ async def test_what_is_not_acknowledged_is_found_oldest_first(store: Store) -> N
     ended, waiting = await add(store), await add(store)
     ended = await end(store, ended)
     assert await store.unacknowledged() == [ended, waiting]
-    await store.acknowledge(ended, NOW)
-    await store.acknowledge(ended, NOW)
+    await store.acknowledge(ended)
+    await store.acknowledge(ended)
     assert await store.unacknowledged() == [waiting]
     again = await store.get(ended.id)
     assert again is not None
@@ -53,7 +53,7 @@ async def test_purge_deletes_old_delivered_jobs_and_nothing_else(store: Store) -
     """Retention would delete undelivered results or open jobs, or leave the bytes behind."""
     old, undelivered, waiting = [await add(store) for _ in range(3)]
     old, undelivered = await end(store, old), await end(store, undelivered)
-    await store.acknowledge(old, NOW)
+    await store.acknowledge(old)
     assert await store.purge(NOW) == 0
     assert await store.purge(NOW + 1) == 1
     assert await store.get(old.id) is None
@@ -70,7 +70,7 @@ async def test_purge_keeps_the_newest_bytes_within_the_size(store: Store) -> Non
         running = await start(store, await add(store))
         jobs.append(await store.apply(running, JobEvent.COMPLETE, NOW, output=big))
     for job in jobs[1:]:
-        await store.acknowledge(job, NOW)
+        await store.acknowledge(job)
     assert await store.purge(0, keep_mb=1) == 0
     kept = [await store.output(job) is not None for job in jobs]
     assert kept == [True, False, False, True]
@@ -104,7 +104,7 @@ async def test_what_was_made_for_an_erased_job_goes_with_it(store: Store) -> Non
 async def test_ids_are_never_used_twice(store: Store, reopen: Open) -> None:
     """A button on an old message would act on somebody else's job."""
     job = await end(store, await add(store))
-    await store.acknowledge(job, NOW)
+    await store.acknowledge(job)
     await store.purge(NOW + 1)
     await store.aclose()
     again = await reopen()
@@ -168,7 +168,7 @@ async def test_only_cancelled_jobs_that_had_started_and_are_untold_are_abandoned
     for job in (running, told):
         started = await store.apply(job, JobEvent.START, 2.0, runner="r", backend="comfy")
         cancelled.append(await store.apply(started, JobEvent.CANCEL, 3.0))
-    await store.acknowledge(cancelled[1], 4.0)
+    await store.acknowledge(cancelled[1])
     assert await store.abandoned() == [cancelled[0]]
 
 
@@ -194,6 +194,14 @@ async def test_a_history_is_the_owners_own_newest_first(store: Store) -> None:
     assert await store.history("ada", limit=2) == [jobs[2], ended]
     assert await store.history("ada", limit=9, before=jobs[1].id) == [jobs[0]]
     assert await store.history("eve", limit=9) == []
+
+
+async def test_a_history_shows_what_was_made_for_a_job_only_when_asked(store: Store) -> None:
+    """People would read questions that nobody asked, or an erasure would leave them behind."""
+    job = await add(store)
+    made = await add(store, replace(new(), parent=job.id))
+    assert await store.history("ada", limit=9) == [job]
+    assert await store.history("ada", limit=9, made_for_jobs=True) == [made, job]
 
 
 async def test_residency_is_replaced_whole(store: Store) -> None:

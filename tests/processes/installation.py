@@ -103,7 +103,7 @@ class Installation:
     ends: Ends
 
     async def submit(self, *new: NewJob) -> list[Job]:
-        return [await self.queue.submit(one, limits=NO_LIMITS) for one in new]
+        return [await self.queue.submitter.submit(one, limits=NO_LIMITS) for one in new]
 
     async def done(self, *new: NewJob) -> list[Job]:
         return await self.ends.of(await self.submit(*new))
@@ -131,7 +131,7 @@ async def installation(
         grace_s=1.0,
     )
     ends = Ends()
-    queue.subscribe(ends.on_event)
+    queue.events.subscribe(ends.on_event)
     running = asyncio.create_task(queue.run())
     try:
         yield Installation(queue=queue, ends=ends)

@@ -132,14 +132,14 @@ async def test_another_program_on_the_card_shrinks_the_budget_and_nothing_fails(
         card.take("game", 15_000)
 
         async def seen() -> bool:
-            (host,) = running.queue.hosts()
+            (host,) = running.queue.status.snapshot().hosts
             return host.usable_mb < 12_000
 
         await until(seen)
         (job,) = await running.submit(text("qwen"))
 
         async def waits() -> bool:
-            standing = (await running.queue.standings([job]))[job.id]
+            standing = (await running.queue.status.standings([job]))[job.id]
             return standing.reason is not None and standing.reason.why is Blocked.NO_ROOM
 
         await until(waits)

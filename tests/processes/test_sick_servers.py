@@ -65,7 +65,7 @@ async def waits_because(running: Installation, job: Job, why: Blocked) -> str:
     said: list[str] = []
 
     async def holds() -> bool:
-        standing = (await running.queue.standings([job]))[job.id]
+        standing = (await running.queue.status.standings([job]))[job.id]
         if standing.reason is not None and standing.reason.why is why:
             said.append(sentence(standing.reason))
         return bool(said)
@@ -75,7 +75,7 @@ async def waits_because(running: Installation, job: Job, why: Blocked) -> str:
 
 
 def is_up(running: Installation, name: str) -> bool:
-    return next(one for one in running.queue.backends() if one.name == name).up
+    return next(one for one in running.queue.status.snapshot().backends if one.name == name).up
 
 
 @pytest.mark.parametrize("loaded", [True, False], ids=["while it ran jobs", "before its load"])

@@ -38,7 +38,10 @@ def two_hosts(**fields: str) -> Installation:
 
 
 async def ask(queue: JobQueue, installation: Installation, model: str, *prompts: str) -> list[Job]:
-    return [await queue.submit(installation.new(model, each), limits=NO_LIMITS) for each in prompts]
+    return [
+        await queue.submitter.submit(installation.new(model, each), limits=NO_LIMITS)
+        for each in prompts
+    ]
 
 
 def prompts(installation: Installation, server: str = "comfy") -> list[str]:
@@ -57,16 +60,16 @@ def test_a_paused_model_says_so_and_promises_no_time() -> None:
         async with installation.queue() as queue:
             jobs = await ask(queue, installation, "flux", "a", "b", "c")
             await until(lambda: installation.servers["comfy"].running)
-            assert await queue.pause(model="F") == Paused(models=frozenset({"flux"}))
+            assert await queue.admin.pause(model="F") == Paused(models=frozenset({"flux"}))
             await asyncio.sleep(60)
             assert prompts(installation) == ["a"]
-            standing = (await queue.standings(jobs[1:]))[jobs[1].id]
+            standing = (await queue.status.standings(jobs[1:]))[jobs[1].id]
             assert standing.reason is not None
             assert (standing.reason.why, standing.reason.host) == (Blocked.PAUSED, None)
             assert (standing.position, standing.done_at) == (1, None)
-            flux, sdxl = queue.models()
+            flux, sdxl = queue.status.snapshot().models
             assert (flux.paused, sdxl.paused) == (True, False)
-            assert await queue.resume(model="flux") == Paused()
+            assert await queue.admin.resume(model="flux") == Paused()
             for job in jobs:
                 await ended(queue, job, within_s=70)
         assert prompts(installation) == ["a", "b", "c"]
@@ -83,7 +86,7 @@ def test_people_are_told_at_once_that_their_line_is_paused() -> None:
             await ask(queue, installation, "flux", "a", "b")
             await until(lambda: installation.servers["comfy"].running)
             installation.events.clear()
-            await queue.pause()
+            await queue.admin.pause()
             await asyncio.sleep(0.1)
             moved = [event for event in installation.events if isinstance(event, LinesMoved)]
             assert any("flux" in event.models for event in moved)
@@ -99,11 +102,11 @@ def test_a_host_that_is_paused_while_it_loads_ends_its_load_and_starts_nothing()
         async with installation.queue() as queue:
             await ask(queue, installation, "flux", "a")
             await until(lambda: installation.servers["comfy"].loading)
-            await queue.pause(host="gpu-1")
+            await queue.admin.pause(host="gpu-1")
             await asyncio.sleep(60)
             assert installation.servers["comfy"].memory == {"flux"}
             assert prompts(installation) == []
-            assert [each.paused for each in queue.hosts()] == [True, False]
+            assert [each.paused for each in queue.status.snapshot().hosts] == [True, False]
 
     run(scenario())
 
@@ -114,15 +117,15 @@ def test_a_pause_before_the_queue_runs_adds_to_those_of_the_last_run(tmp_path: P
     async def scenario() -> None:
         installation = two_hosts(url=f"sqlite:///{tmp_path}/usher.db")
         async with installation.queue() as queue:
-            await queue.pause(model="flux")
+            await queue.admin.pause(model="flux")
         store = JobStore(await open_database(installation.url, inline=True))
         early = installation.build(store, installation.connect())
         both = Paused(models=frozenset({"flux"}), hosts=frozenset({"gpu-2"}))
-        assert await early.pause(host="gpu-2") == both
+        assert await early.admin.pause(host="gpu-2") == both
         await store.aclose()
         async with installation.queue() as queue:
             await asyncio.sleep(1)
-            assert queue.paused() == both
+            assert queue.status.snapshot().paused == both
 
     run(scenario())
 
@@ -136,8 +139,8 @@ def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
         async with installation.queue(store) as queue:
             store.failing.add("note_paused")
             with pytest.raises(StoreError):
-                await queue.pause()
-            assert queue.paused() == Paused()
+                await queue.admin.pause()
+            assert queue.status.snapshot().paused == Paused()
             (job,) = await ask(queue, installation, "flux", "a")
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
@@ -147,9 +150,9 @@ def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
 @pytest.mark.parametrize(
     "act",
     [
-        lambda queue: queue.pause(host="nowhere"),
-        lambda queue: queue.drain("nowhere"),
-        lambda queue: queue.resume(host="nowhere"),
+        lambda queue: queue.admin.pause(host="nowhere"),
+        lambda queue: queue.admin.drain("nowhere"),
+        lambda queue: queue.admin.resume(host="nowhere"),
     ],
 )
 def test_an_unknown_host_is_refused(act: Callable[[JobQueue], Awaitable[object]]) -> None:
@@ -161,8 +164,8 @@ def test_an_unknown_host_is_refused(act: Callable[[JobQueue], Awaitable[object]]
             with pytest.raises(Refused):
                 await act(queue)
             with pytest.raises(UnknownModel):
-                await queue.pause(model="fluxx")
-            assert queue.paused() == Paused()
+                await queue.admin.pause(model="fluxx")
+            assert queue.status.snapshot().paused == Paused()
 
     run(scenario())
 
@@ -179,14 +182,14 @@ def test_draining_waits_for_a_load_under_way_and_for_every_job() -> None:
         async with installation.queue() as queue:
             (job,) = await ask(queue, installation, "flux", "a")
             await until(lambda: server.loading)
-            await queue.drain("gpu-1")
+            await queue.admin.drain("gpu-1")
             assert not server.memory
             assert installation.cards["gpu-1"].used_mb == 0
-            assert not queue.models()[0].copies
-            waiting = await queue.get(job.id)
+            assert not queue.status.snapshot().models[0].copies
+            waiting = await queue.jobs.get(job.id)
             assert waiting is not None
             assert waiting.state is JobState.PENDING
-            await queue.resume(host="gpu-1")
+            await queue.admin.resume(host="gpu-1")
             await ended(queue, job)
         assert not installation.violations
 
@@ -203,7 +206,7 @@ def test_two_admins_who_drain_one_host_are_both_told() -> None:
             await ask(queue, installation, "flux", "a")
             await until(lambda: server.running)
             async with asyncio.timeout(60):
-                await asyncio.gather(queue.drain("gpu-1"), queue.drain("gpu-1"))
+                await asyncio.gather(queue.admin.drain("gpu-1"), queue.admin.drain("gpu-1"))
             assert not server.memory
 
     run(scenario())
@@ -220,8 +223,8 @@ def test_a_drain_says_when_a_server_may_still_hold_memory() -> None:
             await ended(queue, job)
             server.up = False
             with pytest.raises(Unavailable, match="comfy does not answer"):
-                await queue.drain("gpu-1")
-            assert queue.paused().hosts == {"gpu-1"}
+                await queue.admin.drain("gpu-1")
+            assert queue.status.snapshot().paused.hosts == {"gpu-1"}
 
     run(scenario())
 
@@ -239,7 +242,7 @@ def test_a_drain_names_what_must_be_unloaded_by_hand() -> None:
         (job,) = await ask(queue, installation, "flux", "a")
         await ended(queue, job)
         with pytest.raises(Unavailable, match="flux on comfy must be unloaded by hand"):
-            await queue.drain("gpu-1")
+            await queue.admin.drain("gpu-1")
         assert installation.servers["comfy"].memory == {"flux"}
         running.cancel()
         await asyncio.wait([running])
@@ -257,7 +260,7 @@ def test_a_preload_right_after_the_start_waits_for_the_first_look() -> None:
     async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
-            assert await queue.preload("flux", None) == "comfy"
+            assert await queue.preloads.preload("flux", None) == "comfy"
             assert installation.servers["comfy"].memory == {"flux"}
 
     run(scenario())
@@ -272,7 +275,7 @@ def test_a_preload_on_a_dead_server_fails_as_soon_as_that_is_known() -> None:
         async with installation.queue() as queue:
             async with asyncio.timeout(30):
                 with pytest.raises(Unavailable, match=r"^comfy does not answer$"):
-                    await queue.preload("flux", None)
+                    await queue.preloads.preload("flux", None)
             installation.servers["comfy"].up = True
             await asyncio.sleep(60)
             assert not installation.servers["comfy"].loads
@@ -296,7 +299,7 @@ def test_a_failed_preload_says_why_without_internals(error: Exception, says: Wha
         installation.servers["comfy"].load_fates = lambda: error
         async with installation.queue() as queue:
             with pytest.raises(BackendError) as failed:
-                await queue.preload("flux", None)
+                await queue.preloads.preload("flux", None)
             assert failed.value.problem is not None
             assert failed.value.problem.what is says
             await asyncio.sleep(300)
@@ -311,14 +314,14 @@ def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloaded() ->
     async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
-            await queue.preload("sdxl", "gpu-1")  # fills the card, and stays
-            waiting = asyncio.ensure_future(queue.preload("flux", None))
+            await queue.preloads.preload("sdxl", "gpu-1")  # fills the card, and stays
+            waiting = asyncio.ensure_future(queue.preloads.preload("flux", None))
             await asyncio.sleep(60)
             assert not waiting.done()
-            await queue.unload("flux", None)
+            await queue.preloads.unload("flux", None)
             with pytest.raises(Refused, match="other_wish"):
                 await waiting
-            await queue.unload("sdxl", None)
+            await queue.preloads.unload("sdxl", None)
             await asyncio.sleep(60)
             assert "flux" not in installation.servers["comfy"].memory
 
@@ -331,16 +334,16 @@ def test_a_preload_avoids_paused_hosts_and_models() -> None:
     async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
-            await queue.pause(host="gpu-1")
-            assert await queue.preload("sdxl", None) == "other"
+            await queue.admin.pause(host="gpu-1")
+            assert await queue.preloads.preload("sdxl", None) == "other"
             with pytest.raises(Refused, match="paused: names gpu-1"):
-                await queue.preload("flux", None)
-            await queue.pause(model="flux")
+                await queue.preloads.preload("flux", None)
+            await queue.admin.pause(model="flux")
             with pytest.raises(Refused, match="paused: names flux"):
-                await queue.preload("flux", "gpu-1")
-            await queue.pause()
+                await queue.preloads.preload("flux", "gpu-1")
+            await queue.admin.pause()
             with pytest.raises(Refused, match="all_paused"):
-                await queue.preload("sdxl", None)
+                await queue.preloads.preload("sdxl", None)
 
     run(scenario())
 
@@ -357,18 +360,22 @@ def test_one_persons_flood_waits_in_the_overflow_and_enters_job_by_job() -> None
         limits = Admission(max_in_line=2)
         async with installation.queue() as queue:
             flood = [
-                await queue.submit(installation.new("flux", f"a{n}", owner="ada"), limits=limits)
+                await queue.submitter.submit(
+                    installation.new("flux", f"a{n}", owner="ada"), limits=limits
+                )
                 for n in range(5)
             ]
             bobs = [
-                await queue.submit(installation.new("flux", f"b{n}", owner="bob"), limits=limits)
+                await queue.submitter.submit(
+                    installation.new("flux", f"b{n}", owner="bob"), limits=limits
+                )
                 for n in range(2)
             ]
-            standings = await queue.standings(flood)
+            standings = await queue.status.standings(flood)
             assert [standings[job.id].overflow for job in flood] == [False] * 2 + [True] * 3
             await until(lambda: server.finished["a0"])
             await asyncio.sleep(1)
-            standing = (await queue.standings(flood[2:3]))[flood[2].id]
+            standing = (await queue.status.standings(flood[2:3]))[flood[2].id]
             assert (standing.overflow, standing.shown) == (False, "ready")
             for job in (*flood, *bobs):
                 assert (await ended(queue, job)).state is JobState.COMPLETED
@@ -383,18 +390,22 @@ def test_a_person_is_told_when_a_job_leaves_their_overflow() -> None:
     async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
-            await queue.pause(model="sdxl")  # so nothing else moves that line
+            await queue.admin.pause(model="sdxl")  # so nothing else moves that line
             limits = Admission(max_in_line=1)
-            await queue.submit(installation.new("sdxl", "c", owner="bob"), limits=limits)
-            first = await queue.submit(installation.new("flux", "a", owner="ada"), limits=limits)
-            second = await queue.submit(installation.new("sdxl", "b", owner="ada"), limits=limits)
+            await queue.submitter.submit(installation.new("sdxl", "c", owner="bob"), limits=limits)
+            first = await queue.submitter.submit(
+                installation.new("flux", "a", owner="ada"), limits=limits
+            )
+            second = await queue.submitter.submit(
+                installation.new("sdxl", "b", owner="ada"), limits=limits
+            )
             await asyncio.sleep(1)
             installation.events.clear()
             await ended(queue, first)
             await asyncio.sleep(0.1)
             moved = [event for event in installation.events if isinstance(event, LinesMoved)]
             assert any("sdxl" in event.models for event in moved)
-            standing = (await queue.standings([second]))[second.id]
+            standing = (await queue.status.standings([second]))[second.id]
             assert (standing.overflow, standing.position) == (False, 2)
 
     run(scenario())
@@ -410,7 +421,7 @@ def test_lanes_share_a_model_by_their_weights_and_none_starves() -> None:
             for lane in ("relaxed", "normal", "vip"):
                 for number in range(6):
                     new = installation.new("flux", f"{lane}{number}", owner=lane, lane=lane)
-                    await queue.submit(new, limits=NO_LIMITS)
+                    await queue.submitter.submit(new, limits=NO_LIMITS)
             await until(lambda: len(prompts(installation)) == 18)
         served = [prompt.rstrip("0123456789") for prompt in prompts(installation)]
         for turn in (served[:6], served[6:12]):
@@ -430,12 +441,14 @@ def test_a_job_moved_out_of_the_overflow_runs_next() -> None:
         async with installation.queue() as queue:
             limits = Admission(max_in_line=1)
             jobs = [
-                await queue.submit(installation.new("flux", f"{n}", owner="ada"), limits=limits)
+                await queue.submitter.submit(
+                    installation.new("flux", f"{n}", owner="ada"), limits=limits
+                )
                 for n in range(3)
             ]
             await until(lambda: installation.servers["comfy"].running)
-            assert await queue.move_first(jobs[2].id) is not None
-            assert await queue.move_first(jobs[0].id) is None
+            assert await queue.admin.move_first(jobs[2].id) is not None
+            assert await queue.admin.move_first(jobs[0].id) is None
             for job in jobs:
                 await ended(queue, job)
         assert prompts(installation) == ["0", "2", "1"]
@@ -452,14 +465,16 @@ def test_options_are_those_of_every_server_that_may_run_the_model() -> None:
     async def scenario() -> None:
         installation = two_hosts()
         async with installation.queue() as queue:
-            assert queue.options("sdxl") is None
+            assert queue.models.offer.options_of("sdxl") is None
             installation.servers["comfy"].options = frozenset({"seed", "steps"})
-            assert queue.options("sdxl") == frozenset({"seed", "steps"})
+            queue.models.extend(())  # the offer is made afresh, as after each discovery
+            assert queue.models.offer.options_of("sdxl") == frozenset({"seed", "steps"})
             installation.servers["other"].options = frozenset({"steps", "width"})
-            assert queue.options("sdxl") == frozenset({"steps"})
-            assert queue.options("F") == frozenset({"seed", "steps"})
+            queue.models.extend(())  # the offer is made afresh, as after each discovery
+            assert queue.models.offer.options_of("sdxl") == frozenset({"steps"})
+            assert queue.models.offer.options_of("F") == frozenset({"seed", "steps"})
             with pytest.raises(UnknownModel):
-                queue.options("nothing")
+                queue.models.offer.options_of("nothing")
 
     run(scenario())
 
@@ -487,13 +502,13 @@ def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
             )
             for job in (first, second, child):
                 await ended(queue, job)
-            assert [job.id for job in await queue.history("web:1", limit=9)] == [
+            assert [job.id for job in await queue.jobs.history("web:1", limit=9)] == [
                 second.id,
                 first.id,
             ]
-            assert await queue.forget("web:1", lambda job: job.id == first.id) == 2
-            assert [await queue.get(job.id) for job in (first, child)] == [None, None]
-            assert await queue.get(second.id) is not None
+            assert await queue.erasure.forget("web:1", {first.id}) == 2
+            assert [await queue.jobs.get(job.id) for job in (first, child)] == [None, None]
+            assert await queue.jobs.get(second.id) is not None
             forgotten = [event for event in installation.events if isinstance(event, Forgotten)]
             assert [event.job_ids for event in forgotten] == [{first.id, child.id}]
         await store.aclose()
@@ -509,15 +524,15 @@ def test_a_running_job_is_forgotten_without_a_trace_on_its_server() -> None:
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
             mine = await ask(queue, installation, "flux", "a", "b", "c")
-            theirs = await queue.submit(
+            theirs = await queue.submitter.submit(
                 installation.new("flux", "d", owner="bob"), limits=NO_LIMITS
             )
             await until(lambda: server.running)
-            assert await queue.forget("web:1") == 3
-            assert await queue.open_jobs("web:1") == []
+            assert await queue.erasure.forget("web:1") == 3
+            assert await queue.jobs.open_jobs("web:1") == []
             assert (await ended(queue, theirs)).state is JobState.COMPLETED
             assert server.cancelled == ["a"]
-            assert await queue.forget("web:1") == 0
+            assert await queue.erasure.forget("web:1") == 0
             late = [
                 event
                 for event in installation.events[

@@ -26,12 +26,12 @@ def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None:
         server = installation.servers["comfy"]
         server.up = False
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(100)
-            (backend,) = queue.backends()
+            (backend,) = queue.status.snapshot().backends
             assert not backend.up
             assert backend.error == "comfy: connection refused"
-            reason = queue.models()[0].reason
+            reason = queue.status.snapshot().models[0].reason
             assert reason is not None
             assert reason.why is Blocked.OFFLINE
             assert reason.since == backend.since
@@ -56,7 +56,7 @@ def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
         server.up = False
         async with installation.queue() as queue:
             await asyncio.sleep(100)
-            assert queue.backends()[0].url == "http://10.0.0.5:8188"
+            assert queue.status.snapshot().backends[0].url == "http://10.0.0.5:8188"
             assert [record.getMessage() for record in caplog.records] == [
                 "comfy (http://10.0.0.5:8188) is down: comfy: connection refused"
             ]
@@ -77,13 +77,13 @@ def test_no_end_is_promised_of_work_on_a_server_that_does_not_answer() -> None:
         server = installation.servers["comfy"]
         server.service_s = 100.0
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: server.running)
-            (standing,) = (await queue.standings(await queue.open_jobs())).values()
+            (standing,) = (await queue.status.standings(await queue.jobs.open_jobs())).values()
             assert standing.done_at is not None
             server.up = False
-            await until(lambda: not queue.backends()[0].up)
-            (standing,) = (await queue.standings(await queue.open_jobs())).values()
+            await until(lambda: not queue.status.snapshot().backends[0].up)
+            (standing,) = (await queue.status.standings(await queue.jobs.open_jobs())).values()
             assert standing.done_at is None
             server.up = True
             assert (await ended(queue, job)).attempt == 1
@@ -98,13 +98,13 @@ def test_a_dead_server_is_noticed_at_once_and_asked_again_soon() -> None:
         installation = one_model()
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: server.running)
             server.die(restart_s=1.5)
             await asyncio.sleep(0.1)
-            assert not queue.backends()[0].up
+            assert not queue.status.snapshot().backends[0].up
             await asyncio.sleep(3)
-            assert queue.backends()[0].up
+            assert queue.status.snapshot().backends[0].up
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
     run(scenario())
@@ -121,14 +121,14 @@ def test_a_server_that_accepts_work_and_never_runs_it_is_taken_out() -> None:
         wedged = installation.servers["comfy-1"]
         wedged.wedged = True
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
             await asyncio.sleep(10)
-            assert [backend.up for backend in queue.backends()] == [False, True]
+            assert [backend.up for backend in queue.status.snapshot().backends] == [False, True]
             wedged.die(restart_s=15.0)  # a restart is what heals it
             await asyncio.sleep(40)
-            assert [backend.up for backend in queue.backends()] == [True, True]
+            assert [backend.up for backend in queue.status.snapshot().backends] == [True, True]
 
     run(scenario())
 
@@ -141,7 +141,7 @@ def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
         server = installation.servers["comfy"]
         server.wedged = True
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: len(server.starts) == 2)
             (first_at, _, _), (second_at, _, _) = server.starts
             assert second_at - first_at >= 30.0 + 59.0
@@ -161,14 +161,14 @@ def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wedges: i
         server = installation.servers["comfy"]
         server.wedged = True
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: len(server.starts) == wedges)
-            await until(lambda: not queue.backends()[0].up)
+            await until(lambda: not queue.status.snapshot().backends[0].up)
             await asyncio.sleep(25.3)
             server.die(restart_s=0.001)
             await asyncio.sleep(2)
-            assert queue.backends()[0].up
-            behind = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+            assert queue.status.snapshot().backends[0].up
+            behind = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
             for each in (behind, job):
                 assert (await ended(queue, each, within_s=60)).state is JobState.COMPLETED
 
@@ -190,7 +190,7 @@ def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
         server = installation.servers["comfy"]
         server.wedged = True
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: len(server.starts) == 2)
             assert server.starts[1][0] - server.starts[0][0] >= 30.0 + 59.0
             server.wedged = False
@@ -206,11 +206,13 @@ def test_a_model_evicted_by_somebody_else_is_noticed() -> None:
     async def scenario() -> None:
         installation = one_model()
         async with installation.queue() as queue:
-            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
-            assert queue.models()[0].copies
+            await ended(
+                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            )
+            assert queue.status.snapshot().models[0].copies
             installation.servers["comfy"].evict("flux")
             await asyncio.sleep(15)
-            assert queue.models()[0].copies == ()
+            assert queue.status.snapshot().models[0].copies == ()
 
     run(scenario())
 
@@ -225,7 +227,9 @@ def test_a_model_loaded_by_somebody_else_is_used() -> None:
             await asyncio.sleep(5)
             server.memory.add("flux")
             await asyncio.sleep(15)
-            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
+            await ended(
+                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            )
             assert not server.loads
 
     run(scenario())
@@ -240,10 +244,10 @@ def test_an_old_answer_about_memory_changes_nothing() -> None:
         server.load_s, server.service_s, server.answer_s = 4.0, 0.2, 3.0
         async with installation.queue() as queue:
             await asyncio.sleep(11)  # the server is asked every 10 s, and answers 3 s later
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await ended(queue, job)
             await asyncio.sleep(1)
-            assert queue.models()[0].copies
+            assert queue.status.snapshot().models[0].copies
 
     run(scenario())
 
@@ -257,9 +261,9 @@ def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> None:
         card, server = installation.cards["gpu"], installation.servers["comfy"]
         card.other_mb = 15000
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(60)
-            reason = queue.models()[0].reason
+            reason = queue.status.snapshot().models[0].reason
             assert reason is not None
             assert reason.why is Blocked.NO_ROOM
             assert not server.loads
@@ -280,7 +284,8 @@ def test_idle_copies_make_way_for_other_programs() -> None:
         async with installation.queue() as queue:
             for model in ("flux", "sdxl"):
                 await ended(
-                    queue, await queue.submit(installation.new(model, "a"), limits=NO_LIMITS)
+                    queue,
+                    await queue.submitter.submit(installation.new(model, "a"), limits=NO_LIMITS),
                 )
             assert len(installation.servers["comfy"].memory) == 2
             installation.cards["gpu"].other_mb = 8000
@@ -298,7 +303,7 @@ def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None:
         installation.servers["comfy"].tells_memory = True
         installation.cards["gpu"].other_mb = 15000
         async with installation.queue() as queue:
-            await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(60)
             assert not installation.servers["comfy"].loads
 
@@ -317,11 +322,13 @@ def test_a_server_gone_for_good_frees_its_card_for_its_neighbours() -> None:
             [host("gpu", "comfy", "lm")],
         )
         async with installation.queue() as queue:
-            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
+            await ended(
+                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            )
             installation.servers["comfy"].die(restart_s=-1)
             await asyncio.sleep(15)
-            assert [backend.up for backend in queue.backends()] == [False, True]
-            job = await queue.submit(installation.new("llm", "b"), limits=NO_LIMITS)
+            assert [backend.up for backend in queue.status.snapshot().backends] == [False, True]
+            job = await queue.submitter.submit(installation.new("llm", "b"), limits=NO_LIMITS)
             assert (await ended(queue, job, within_s=180)).state is JobState.COMPLETED
             assert JobEvent.FAIL not in installation.history(job.id)
 

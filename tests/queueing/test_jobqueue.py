@@ -34,9 +34,9 @@ def test_a_job_is_loaded_for_run_and_completed() -> None:
     async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
-            output = await queue.output(done)
+            output = await queue.jobs.output(done)
         assert done.state is JobState.COMPLETED
         assert output is not None
         assert output.text == "result of cat"
@@ -58,9 +58,9 @@ def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             with pytest.raises(UnknownModel) as refusal:
-                await queue.submit(installation.new("flax", "cat"), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("flax", "cat"), limits=NO_LIMITS)
             assert refusal.value.nearest == ("flux",)
-            assert not await queue.open_jobs()
+            assert not await queue.jobs.open_jobs()
 
     run(scenario())
 
@@ -74,13 +74,13 @@ def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
         chat = Chat(messages=(ChatMessage(role="user", text="what is this?", pictures=(0,)),))
         async with installation.queue() as queue:
             with pytest.raises(NotCapable) as refusal:
-                await queue.submit(
+                await queue.submitter.submit(
                     replace(installation.new("llm", ""), request=chat, files=(PICTURE,)),
                     limits=NO_LIMITS,
                 )
             assert refusal.value.capability == Capability.VISION
             with pytest.raises(NotCapable):
-                await queue.submit(
+                await queue.submitter.submit(
                     installation.new("flux", "like this", files=(PICTURE,)), limits=NO_LIMITS
                 )
 
@@ -94,7 +94,7 @@ def test_a_model_no_host_can_hold_is_refused() -> None:
         installation = Installation.of([image_model("huge", vram_mb=80000)], [host("gpu", "comfy")])
         async with installation.queue() as queue:
             with pytest.raises(Refused):
-                await queue.submit(installation.new("huge", "cat"), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("huge", "cat"), limits=NO_LIMITS)
 
     run(scenario())
 
@@ -107,7 +107,7 @@ def test_an_alias_names_the_same_line() -> None:
             [image_model("flux", aliases=("f",))], [host("gpu", "comfy")]
         )
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("F", "cat"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("F", "cat"), limits=NO_LIMITS)
             assert job.model == "flux"
 
     run(scenario())
@@ -120,8 +120,8 @@ def test_a_redelivered_request_is_the_job_it_made_before() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             new = installation.new("flux", "cat")
-            first = await queue.submit(new, limits=NO_LIMITS)
-            second = await queue.submit(new, limits=NO_LIMITS)
+            first = await queue.submitter.submit(new, limits=NO_LIMITS)
+            second = await queue.submitter.submit(new, limits=NO_LIMITS)
             assert first.id == second.id
 
     run(scenario())
@@ -135,9 +135,9 @@ def test_a_models_own_limit_bounds_its_line() -> None:
         installation.servers["comfy"].up = False
         async with installation.queue() as queue:
             for prompt in ("a", "b"):
-                await queue.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
             with pytest.raises(LimitReached) as refusal:
-                await queue.submit(installation.new("flux", "c"), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("flux", "c"), limits=NO_LIMITS)
             assert refusal.value.scope == "line"
 
     run(scenario())
@@ -149,11 +149,11 @@ def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
     async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
-            configured = queue.catalog.models["flux"]
-            queue.extend([image_model("new"), image_model("FLUX", service_s=99.0)])
-            assert queue.catalog.models["flux"] == configured
-            assert "FLUX" not in queue.catalog.models
-            job = await queue.submit(installation.new("new", "cat"), limits=NO_LIMITS)
+            configured = queue.models.offer.catalog.models["flux"]
+            queue.models.extend([image_model("new"), image_model("FLUX", service_s=99.0)])
+            assert queue.models.offer.catalog.models["flux"] == configured
+            assert "FLUX" not in queue.models.offer.catalog.models
+            job = await queue.submitter.submit(installation.new("new", "cat"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
     run(scenario())
@@ -168,14 +168,14 @@ def test_a_waiting_job_can_be_cancelled() -> None:
     async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-            cancelled = await queue.cancel(job.id)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            cancelled = await queue.submitter.cancel(job.id)
             assert cancelled is not None
             assert cancelled.state is JobState.CANCELLED
             await asyncio.sleep(60)
             assert not installation.servers["comfy"].starts
-            assert await queue.cancel(job.id) == cancelled
-            assert await queue.cancel(4711) is None
+            assert await queue.submitter.cancel(job.id) == cancelled
+            assert await queue.submitter.cancel(4711) is None
 
     run(scenario())
 
@@ -190,7 +190,7 @@ def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(*, offl
         installation = Installation.of([image_model("flux", vram_mb=16000)], [gpu])
         installation.servers["comfy"].sizes["flux"] = 7900  # the rest stays in the machine's memory
         async with installation.queue() as queue:
-            submitting = queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            submitting = queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             if not offloads:
                 with pytest.raises(Refused, match="no server can run flux"):
                     await submitting
@@ -210,12 +210,14 @@ def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
         server = installation.servers["comfy"]
         server.service_s, server.progress_every_s = 300.0, 2.0
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "large"), limits=NO_LIMITS)
-            behind = await queue.submit(installation.new("flux", "small"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "large"), limits=NO_LIMITS)
+            behind = await queue.submitter.submit(
+                installation.new("flux", "small"), limits=NO_LIMITS
+            )
             await until(lambda: server.running)
             began = VirtualClock().now()
             await asyncio.sleep(30)
-            standings = await queue.standings(await queue.open_jobs())
+            standings = await queue.status.standings(await queue.jobs.open_jobs())
             done_at, later = (standings[each.id].done_at for each in (job, behind))
             assert done_at == pytest.approx(began + 300, abs=15)
             assert done_at is not None
@@ -232,20 +234,21 @@ def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
         installation = Installation.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy")])
         async with installation.queue() as queue:
             await ended(
-                queue, await queue.submit(installation.new("flux", "warm"), limits=NO_LIMITS)
+                queue,
+                await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS),
             )
             for turns in range(MANY_TURNS):
                 _first, behind = [
-                    await queue.submit(
+                    await queue.submitter.submit(
                         installation.new("flux", f"{turns} {text}"), limits=NO_LIMITS
                     )
                     for text in ("first", "second")
                 ]
                 for _ in range(turns):
                     await asyncio.sleep(0)
-                await queue.standings([behind])
+                await queue.status.standings([behind])
                 await asyncio.sleep(0.5)
-                assert (await queue.standings([behind]))[behind.id].done_at is not None
+                assert (await queue.status.standings([behind]))[behind.id].done_at is not None
                 await ended(queue, behind)
 
     run(scenario())
@@ -259,11 +262,11 @@ def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
         server = installation.servers["comfy"]
         server.service_s = 1000.0
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-            other = await queue.submit(installation.new("flux", "dog"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            other = await queue.submitter.submit(installation.new("flux", "dog"), limits=NO_LIMITS)
             await until(lambda: server.running)
             server.service_s = 5.0
-            await queue.cancel(job.id)
+            await queue.submitter.cancel(job.id)
             done = await ended(queue, other, within_s=20)
             assert server.cancelled == ["cat"]
             assert done.state is JobState.COMPLETED
@@ -281,18 +284,18 @@ def test_a_cancel_that_meets_the_start_leaves_nothing_running(turns: int) -> Non
         server = installation.servers["comfy"]
         server.service_s = 1000.0
         async with installation.queue() as queue:
-            warm = await queue.submit(installation.new("flux", "warm"), limits=NO_LIMITS)
+            warm = await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS)
             await until(lambda: server.running)
-            await queue.cancel(warm.id)
+            await queue.submitter.cancel(warm.id)
             await asyncio.sleep(1)
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             for _ in range(turns):
                 await asyncio.sleep(0)
-            await queue.cancel(job.id)
+            await queue.submitter.cancel(job.id)
             await asyncio.sleep(5)
             assert not server.running
             assert installation.history(job.id)[-1] is JobEvent.CANCEL
-            assert not any(model.running for model in queue.models())
+            assert not any(model.running for model in queue.status.snapshot().models)
 
     run(scenario())
 
@@ -303,9 +306,9 @@ def test_a_cancel_that_comes_too_late_returns_the_completed_job() -> None:
     async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
-            assert await queue.cancel(job.id) == done
+            assert await queue.submitter.cancel(job.id) == done
 
     run(scenario())
 
@@ -321,19 +324,21 @@ def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
         installation.servers["comfy"].service_s = 20.0
         async with installation.queue() as queue:
             jobs = [
-                await queue.submit(installation.new("flux", str(number)), limits=NO_LIMITS)
+                await queue.submitter.submit(
+                    installation.new("flux", str(number)), limits=NO_LIMITS
+                )
                 for number in range(3)
             ]
             await asyncio.sleep(1)
-            loading = await queue.standings(jobs)
+            loading = await queue.status.standings(jobs)
             assert [loading[job.id].shown for job in jobs] == ["needs-loading"] * 3
             assert [loading[job.id].position for job in jobs] == [1, 2, 3]
             reason = loading[jobs[0].id].reason
             assert reason is not None
             assert reason.why is Blocked.LOADING
             await asyncio.sleep(10)
-            running = await queue.standings(
-                [job for each in jobs if (job := await queue.get(each.id)) is not None]
+            running = await queue.status.standings(
+                [job for each in jobs if (job := await queue.jobs.get(each.id)) is not None]
             )
             assert [running[job.id].shown for job in jobs] == ["processing", "ready", "ready"]
             assert [running[job.id].position for job in jobs] == [None, 1, 2]
@@ -341,7 +346,7 @@ def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
             assert None not in moments
             assert moments == sorted(moments, key=lambda moment: moment or 0.0)
             done = await ended(queue, jobs[0])
-            assert (await queue.standings([done]))[done.id].shown == "completed"
+            assert (await queue.status.standings([done]))[done.id].shown == "completed"
 
     run(scenario())
 
@@ -353,9 +358,9 @@ def test_a_job_in_the_overflow_has_no_place_in_line() -> None:
         installation = two_models()
         limits = replace(NO_LIMITS, max_in_line=1)
         async with installation.queue() as queue:
-            await queue.submit(installation.new("flux", "a"), limits=limits)
-            second = await queue.submit(installation.new("flux", "b"), limits=limits)
-            standing = (await queue.standings([second]))[second.id]
+            await queue.submitter.submit(installation.new("flux", "a"), limits=limits)
+            second = await queue.submitter.submit(installation.new("flux", "b"), limits=limits)
+            standing = (await queue.status.standings([second]))[second.id]
             assert standing.overflow
             assert standing.shown == "pending"
 
@@ -368,15 +373,15 @@ def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses(
     async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
-            await queue.pause(model="flux")
+            await queue.admin.pause(model="flux")
             first, second = [
-                await queue.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
                 for prompt in "ab"
             ]
-            assert (await queue.standings([first, second]))[second.id].position == 2
-            await queue.cancel(first.id)
+            assert (await queue.status.standings([first, second]))[second.id].position == 2
+            await queue.submitter.cancel(first.id)
             await asyncio.sleep(10)
-            standings = await queue.standings([first, second])  # what we hold of it is older
+            standings = await queue.status.standings([first, second])  # what we hold of it is older
             assert standings[first.id].position is None
             assert standings[second.id].position == 1
 
@@ -390,7 +395,9 @@ def test_listeners_learn_when_a_line_moves() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             for prompt in ("a", "b"):
-                job = await queue.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+                job = await queue.submitter.submit(
+                    installation.new("flux", prompt), limits=NO_LIMITS
+                )
             await until(lambda: installation.history(job.id)[-1] is JobEvent.COMPLETE)
             moves = [event for event in installation.events if isinstance(event, LinesMoved)]
             assert moves
@@ -409,8 +416,8 @@ def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixtur
             def broken(_event: object) -> None:
                 raise RuntimeError
 
-            queue.subscribe(broken)
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            queue.events.subscribe(broken)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
     run(scenario())
@@ -425,17 +432,17 @@ def test_models_and_backends_tell_what_is_where() -> None:
         installation.servers["comfy"].service_s = 30.0
         async with installation.queue() as queue:
             for prompt in ("a", "b"):
-                await queue.submit(installation.new("flux", prompt), limits=NO_LIMITS)
-            await queue.submit(installation.new("sdxl", "c"), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+            await queue.submitter.submit(installation.new("sdxl", "c"), limits=NO_LIMITS)
             await asyncio.sleep(12)
-            flux, sdxl = queue.models()
+            flux, sdxl = queue.status.snapshot().models
             assert (flux.name, flux.running, flux.waiting) == ("flux", 1, 1)
             assert [copy.host for copy in flux.copies] == ["gpu"]
             assert flux.next_done_at is not None
             assert (sdxl.waiting, sdxl.copies) == (1, ())
             assert sdxl.reason is not None
             assert sdxl.reason.why is Blocked.ROOM_BUSY
-            (backend,) = queue.backends()
+            (backend,) = queue.status.snapshot().backends
             assert (backend.name, backend.up, backend.description) == ("comfy", True, "fake 1.0")
 
     run(scenario())
@@ -452,7 +459,8 @@ async def test_the_same_works_with_threads_and_a_real_clock(tmp_path: Path) -> N
     store = JobStore(await open_database(f"sqlite:///{tmp_path / 'usher.db'}"))
     async with installation.queue(store) as queue:
         jobs = [
-            await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS) for n in range(3)
+            await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+            for n in range(3)
         ]
         for job in jobs:
             assert (await ended(queue, job)).state is JobState.COMPLETED

@@ -46,7 +46,7 @@ def test_all_who_wait_share_one_load() -> None:
         installation = two_models()
         async with installation.queue() as queue:
             jobs = [
-                await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
                 for n in range(5)
             ]
             for job in jobs:
@@ -64,9 +64,11 @@ def test_a_load_waits_until_the_memory_is_really_free() -> None:
         card, server = installation.cards["gpu"], installation.servers["comfy"]
         installation.memory = FakeProbe(installation.cards)
         async with installation.queue() as queue:
-            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
+            await ended(
+                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            )
             server.lingers_s = 7.0  # the driver shows freed memory late
-            job = await queue.submit(installation.new("sdxl", "b"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("sdxl", "b"), limits=NO_LIMITS)
             await ended(queue, job)
             (unloaded_at, _), *_ = server.unloads
             loaded_at = server.loads[-1][0]
@@ -86,9 +88,11 @@ def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
         )
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
-            await ended(queue, await queue.submit(installation.new("tiny", "a"), limits=NO_LIMITS))
+            await ended(
+                queue, await queue.submitter.submit(installation.new("tiny", "a"), limits=NO_LIMITS)
+            )
             server.load_fates = one_after_another([OutOfMemory("oom")])
-            job = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
             assert [model for _, model in server.loads] == ["tiny", "flux", "flux"]
             assert "tiny" in {model for _, model in server.unloads}
@@ -105,7 +109,7 @@ def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None
         server.load_fates = lambda: Unavailable("it crashed") if server.broken else None
         server.broken = True
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert done.state is JobState.FAILED
             assert done.error is not None
@@ -117,7 +121,7 @@ def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None
             assert pauses[0] >= server.load_s + 5.0
             assert not server.memory
             server.broken = False
-            again = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+            again = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
             assert (await ended(queue, again)).state is JobState.COMPLETED
 
     run(scenario())
@@ -134,11 +138,11 @@ def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
         server.load_fates = one_after_another([TimeoutError()])
         server.stubborn = True
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(51)
             assert not server.loading
             assert not installation.cards["gpu"].held
-            (model,) = queue.models()
+            (model,) = queue.status.snapshot().models
             assert model.copies == ()
             assert model.reason is not None
             assert model.reason.why is Blocked.LOAD_PAUSE
@@ -159,7 +163,7 @@ def test_a_backend_that_cannot_serve_a_model_is_not_asked_again() -> None:
             "models.flux.workflow: no file"
         )
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
             assert len(installation.servers["comfy-1"].loads) == 1
@@ -174,10 +178,10 @@ def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
         installation = two_models()
         installation.servers["comfy"].load_fates = lambda: BadModel("models.flux.workflow: no file")
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             assert (await ended(queue, job, within_s=60)).state is JobState.FAILED
             with pytest.raises(Refused):
-                await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
 
     run(scenario())
 
@@ -193,10 +197,16 @@ def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() -> Non
         server = installation.servers["comfy"]
         server.sizes["flux"] = 9000
         async with installation.queue() as queue:
-            await ended(queue, await queue.submit(installation.new("sdxl", "a"), limits=NO_LIMITS))
-            await ended(queue, await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS))
+            await ended(
+                queue, await queue.submitter.submit(installation.new("sdxl", "a"), limits=NO_LIMITS)
+            )
+            await ended(
+                queue, await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+            )
             assert server.memory == {"flux"}
-            await ended(queue, await queue.submit(installation.new("sdxl", "c"), limits=NO_LIMITS))
+            await ended(
+                queue, await queue.submitter.submit(installation.new("sdxl", "c"), limits=NO_LIMITS)
+            )
             assert server.memory == {"flux", "sdxl"}
 
     run(scenario())
@@ -211,7 +221,7 @@ def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
         async with installation.queue(store) as queue:
             await asyncio.sleep(1)
             store.failing = {"note_residency"}
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(30)
             assert not installation.servers["comfy"].loads
             store.failing = set()
@@ -228,10 +238,10 @@ def test_what_could_not_work_is_tried_again_after_a_while() -> None:
         server = installation.servers["comfy"]
         server.load_fates = one_after_another([BadModel("models.flux.workflow: no file")])
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await ended(queue, job)
             await asyncio.sleep(700)
-            again = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+            again = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
             assert (await ended(queue, again)).state is JobState.COMPLETED
 
     run(scenario())
@@ -246,15 +256,15 @@ def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> None:
     async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
-            assert await queue.preload("flux", None) == "comfy"
-            job = await queue.submit(installation.new("sdxl", "a"), limits=NO_LIMITS)
+            assert await queue.preloads.preload("flux", None) == "comfy"
+            job = await queue.submitter.submit(installation.new("sdxl", "a"), limits=NO_LIMITS)
             await asyncio.sleep(300)
-            flux, sdxl = queue.models()
+            flux, sdxl = queue.status.snapshot().models
             assert [copy.pinned for copy in flux.copies] == [True]
             assert sdxl.reason is not None
             assert sdxl.reason.why is Blocked.PINNED
-            assert await queue.preload("flux", "gpu") == "comfy"
-            assert list(await queue.unload("flux", None)) == ["comfy"]
+            assert await queue.preloads.preload("flux", "gpu") == "comfy"
+            assert list(await queue.preloads.unload("flux", None)) == ["comfy"]
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
     run(scenario())
@@ -268,14 +278,14 @@ def test_a_preload_that_fails_says_so_and_leaves_no_pin() -> None:
         installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
         async with installation.queue() as queue:
             with pytest.raises(Unavailable):
-                await queue.preload("flux", None)
+                await queue.preloads.preload("flux", None)
             loads = len(installation.servers["comfy"].loads)
             await asyncio.sleep(600)
             assert len(installation.servers["comfy"].loads) == loads
             with pytest.raises(UnknownModel):
-                await queue.preload("nonsense", None)
+                await queue.preloads.preload("nonsense", None)
             with pytest.raises(Refused):
-                await queue.preload("flux", "no such host")
+                await queue.preloads.preload("flux", "no such host")
 
     run(scenario())
 
@@ -288,10 +298,10 @@ def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
         server = installation.servers["comfy"]
         server.service_s = 50.0
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: server.running)
-            assert list(await queue.unload("flux", None)) == ["comfy"]
-            (copy,) = queue.models()[0].copies
+            assert list(await queue.preloads.unload("flux", None)) == ["comfy"]
+            (copy,) = queue.status.snapshot().models[0].copies
             assert copy.residency is Residency.UNLOADING
             assert server.memory == {"flux"}
             assert (await ended(queue, job)).state is JobState.COMPLETED
@@ -312,11 +322,13 @@ def test_an_unload_that_frees_everything_spares_running_neighbours() -> None:
         installation.unloads_together = True
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
-            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
+            await ended(
+                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            )
             server.service_s = 50.0
-            job = await queue.submit(installation.new("sdxl", "b"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("sdxl", "b"), limits=NO_LIMITS)
             await until(lambda: server.running)
-            await queue.unload("flux", None)
+            await queue.preloads.unload("flux", None)
             assert (await ended(queue, job)).state is JobState.COMPLETED
             assert not installation.violations
             await asyncio.sleep(1)
@@ -338,9 +350,9 @@ def test_a_model_that_loads_nothing_evicts_nothing_and_is_always_there() -> None
         server.weightless = {"lens"}
         async with installation.queue() as queue:
             for model in ("flux", "lens", "flux", "lens", "flux", "sdxl", "lens", "sdxl"):
-                job = await queue.submit(installation.new(model, model), limits=NO_LIMITS)
+                job = await queue.submitter.submit(installation.new(model, model), limits=NO_LIMITS)
                 assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
-            (lens,) = [m for m in queue.models() if m.name == "lens"]
+            (lens,) = [m for m in queue.status.snapshot().models if m.name == "lens"]
             assert lens.vram_mb == 0
         assert [model for _, model in server.loads] == ["flux", "sdxl"]
         assert [model for _, model in server.unloads] == ["flux"]

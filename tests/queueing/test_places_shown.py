@@ -29,7 +29,7 @@ async def submit(world: Installation, queue: JobQueue, rng: random.Random, count
     jobs = []
     for n in range(count):
         new = world.new(rng.choice(MODELS), f"{n}", lane=rng.choice(LANES), owner=f"web:{n}")
-        jobs.append(await queue.submit(new, limits=NO_LIMITS))
+        jobs.append(await queue.submitter.submit(new, limits=NO_LIMITS))
         await asyncio.sleep(rng.choice((0.0, 0.0, 1.3)))
     return jobs
 
@@ -53,8 +53,8 @@ def test_places_are_one_order_and_jobs_start_in_it(seed: int) -> None:
         async with world.queue() as queue:
             jobs = await submit(world, queue, rng, 40)
             shown: dict[int, int] = {}
-            while open_jobs := await queue.open_jobs():
-                standings = await queue.standings(open_jobs)
+            while open_jobs := await queue.jobs.open_jobs():
+                standings = await queue.status.standings(open_jobs)
                 for model in MODELS:
                     told = places(standings, model)
                     assert [place for place, _ in told] == list(range(1, len(told) + 1))
@@ -83,16 +83,16 @@ def test_somebody_with_precedence_raises_a_place_and_is_counted() -> None:
     async def scenario() -> None:
         world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
         async with world.queue() as queue:
-            await queue.pause(model="flux")
+            await queue.admin.pause(model="flux")
             relaxed = world.new("flux", "a", lane="relaxed")
-            waiting = await queue.submit(relaxed, limits=NO_LIMITS)
+            waiting = await queue.submitter.submit(relaxed, limits=NO_LIMITS)
             await asyncio.sleep(1)
-            before = (await queue.standings([waiting]))[waiting.id]
+            before = (await queue.status.standings([waiting]))[waiting.id]
             assert (before.position, before.overtaken) == (1, 0)
-            vip = await queue.submit(world.new("flux", "b", lane="vip"), limits=NO_LIMITS)
+            vip = await queue.submitter.submit(world.new("flux", "b", lane="vip"), limits=NO_LIMITS)
             assert vip.state is JobState.PENDING
             await asyncio.sleep(1)
-            after = (await queue.standings([waiting]))[waiting.id]
+            after = (await queue.status.standings([waiting]))[waiting.id]
             assert (after.position, after.overtaken) == (2, 1)
 
     run(scenario())

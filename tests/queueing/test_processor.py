@@ -48,7 +48,7 @@ def test_the_next_job_runs_while_the_last_ones_output_is_fetched() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
         async with installation.queue() as queue:
             jobs = [
-                await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
                 for n in range(2)
             ]
             for job in jobs:
@@ -70,7 +70,7 @@ def test_a_lost_connection_while_fetching_does_not_draw_again() -> None:
         server = installation.servers["comfy"]
         server.fetch_errors.extend([Unavailable("reset"), Unavailable("reset")])
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
             assert server.finished["cat"] == 1
 
@@ -85,7 +85,7 @@ def test_a_refusal_of_the_server_is_told_to_the_person() -> None:
         refusal = Rejected("400 bad sampler", problem=problem(What.NOT_TAKEN, field="steps"))
         installation.servers["comfy"].fates = fates(cat=[Fate(error=refusal)])
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert done.state is JobState.FAILED
             assert Problem.read(done.error or "") == refusal.problem
@@ -101,8 +101,8 @@ def test_a_fault_of_ours_fails_one_job_and_nothing_else(caplog: pytest.LogCaptur
         installation = one_model()
         installation.servers["comfy"].fates = fates(cat=[Fate(error=KeyError("secret"))])
         async with installation.queue() as queue:
-            bad = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-            good = await queue.submit(installation.new("flux", "dog"), limits=NO_LIMITS)
+            bad = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            good = await queue.submitter.submit(installation.new("flux", "dog"), limits=NO_LIMITS)
             done = await ended(queue, bad)
             assert (done.state, done.error) == (JobState.FAILED, problem(What.BUG).code())
             assert (await ended(queue, good)).state is JobState.COMPLETED
@@ -127,7 +127,7 @@ def test_a_server_that_falls_silent_is_given_up(timeouts: Timeouts, longest_s: f
         server = installation.servers["comfy"]
         server.fates = fates(cat=[Fate(service_s=1e9)])
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert (done.state, done.error) == (JobState.FAILED, problem(What.LATE).code())
             assert done.finished_at is not None
@@ -147,7 +147,7 @@ def test_signs_of_progress_keep_a_long_job_alive() -> None:
         server.service_s = 300.0
         server.progress_every_s = 15.0
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
 
@@ -162,7 +162,7 @@ def test_a_model_somebody_else_unloaded_is_loaded_again_and_the_job_keeps_its_at
         server = installation.servers["comfy"]
         server.fates = fates(cat=[Fate(error=NotLoaded("evicted"))])
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
             assert len(server.loads) == 2
@@ -181,9 +181,9 @@ def test_out_of_memory_while_running_makes_room_before_the_next_attempt() -> Non
         server = installation.servers["comfy"]
         server.fates = fates(cat=[Fate(error=OutOfMemory("oom"))])
         async with installation.queue() as queue:
-            idle = await queue.submit(installation.new("sdxl", "idle"), limits=NO_LIMITS)
+            idle = await queue.submitter.submit(installation.new("sdxl", "idle"), limits=NO_LIMITS)
             await ended(queue, idle)
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job)
             assert (done.state, done.attempt) == (JobState.COMPLETED, 2)
             assert "sdxl" in {model for _, model in server.unloads}
@@ -205,7 +205,9 @@ def test_one_killer_among_three_is_found_and_the_others_pay_nothing() -> None:
         server.fates = fates(killer=killer)
         async with installation.queue() as queue:
             jobs = {
-                prompt: await queue.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+                prompt: await queue.submitter.submit(
+                    installation.new("flux", prompt), limits=NO_LIMITS
+                )
                 for prompt in ("one", "killer", "two")
             }
             done = {prompt: await ended(queue, job) for prompt, job in jobs.items()}
@@ -226,7 +228,7 @@ def test_a_killer_takes_no_attempt_of_the_job_whose_result_is_being_fetched() ->
         installation.servers["comfy"].fates = fates(killer=[Fate(service_s=0.1, crash=True)] * 10)
         async with installation.queue() as queue:
             before, killer = [
-                await queue.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
                 for prompt in ("cat", "killer")
             ]
             done = await ended(queue, before)
@@ -247,7 +249,7 @@ def test_a_dead_servers_jobs_run_elsewhere() -> None:
         installation.servers["comfy-1"].fates = fates(cat=[Fate(crash=True)])
         installation.servers["comfy-1"].restart_s = 1e9
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             done = await ended(queue, job, within_s=120)
             assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
 
@@ -263,7 +265,7 @@ def test_a_broken_connection_to_a_living_server_does_not_draw_twice() -> None:
         server.service_s = 60.0
         async with installation.queue() as queue:
             jobs = [
-                await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
                 for n in range(2)
             ]
             await until(lambda: len(server.running) == 2)
@@ -286,7 +288,7 @@ def test_finished_work_waits_for_a_full_disk(caplog: pytest.LogCaptureFixture) -
         installation = one_model()
         store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
         async with installation.queue(store) as queue:
-            job = await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             await until(lambda: installation.servers["comfy"].running)
             store.failing = {JobEvent.COMPLETE}
             await asyncio.sleep(300)
@@ -307,7 +309,7 @@ def test_a_stop_is_not_held_up_by_a_broken_database() -> None:
         installation = one_model()
         store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
         async with installation.queue(store) as queue:
-            await queue.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
             await until(lambda: installation.servers["comfy"].running)
             store.failing = {JobEvent.COMPLETE, JobEvent.RELEASE, "get"}
             await asyncio.sleep(20)

@@ -39,18 +39,18 @@ async def crowd(
         for _ in range(300):
             if rng.random() < 0.15:
                 model = rng.choices(MODELS, (5, 3, 1))[0]
-                await queue.submit(world.new(model, "x"), limits=NO_LIMITS)
+                await queue.submitter.submit(world.new(model, "x"), limits=NO_LIMITS)
             await asyncio.sleep(1)
             now = world.clock.now()
-            standings = await queue.standings(await queue.open_jobs())
-            models = {status.name: status for status in queue.models()}
+            standings = await queue.status.standings(await queue.jobs.open_jobs())
+            models = {status.name: status for status in queue.status.snapshot().models}
             for standing in standings.values():
                 if standing.position == 1 and standing.reason is not None:
                     told.append((now, standing.reason))
                     check_same(standing.reason, models[standing.job.model])
-        for job in await queue.open_jobs():
+        for job in await queue.jobs.open_jobs():
             await ended(queue, job)
-        jobs = await queue.history("web:1", limit=500)
+        jobs = await queue.jobs.history("web:1", limit=500)
     starts = [
         Begun(job.started_at or 0.0, job.model, job.backend or "", job.queued_at) for job in jobs
     ]

@@ -44,7 +44,9 @@ async def submitted(installation: Installation, *prompts: str, model: str = "flu
     """Accept jobs without a queue running, as before a crash."""
     store = JobStore(await open_database(installation.url, inline=True))
     queue = installation.build(store, installation.connect())
-    jobs = [await queue.submit(installation.new(model, p), limits=NO_LIMITS) for p in prompts]
+    jobs = [
+        await queue.submitter.submit(installation.new(model, p), limits=NO_LIMITS) for p in prompts
+    ]
     await store.aclose()
     return [job.id for job in jobs]
 
@@ -61,7 +63,7 @@ async def left_running(folder: Path, **fields: float) -> tuple[Installation, int
 
 
 async def end_of(queue: JobQueue, job_id: int, **within: float) -> Job:
-    job = await queue.get(job_id)
+    job = await queue.jobs.get(job_id)
     assert job is not None
     return await ended(queue, job, **within)
 
@@ -80,7 +82,7 @@ def test_waiting_jobs_keep_their_order_over_a_restart(tmp_path: Path) -> None:
                 "c",
             ]
             await asyncio.sleep(5)
-            assert not await queue.open_jobs()
+            assert not await queue.jobs.open_jobs()
 
     run(scenario())
 
@@ -92,7 +94,7 @@ def test_a_job_that_still_runs_is_watched_again(tmp_path: Path) -> None:
         installation, job_id = await left_running(tmp_path, service_s=100.0)
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
-            job = await queue.get(job_id)
+            job = await queue.jobs.get(job_id)
             assert job is not None
             assert job.state is JobState.PROCESSING
             done = await ended(queue, job)
@@ -112,11 +114,11 @@ def test_what_finished_while_we_were_away_is_fetched_and_reported(tmp_path: Path
         installation.events.clear()
         async with installation.queue() as queue:
             await until(lambda: JobEvent.COMPLETE in installation.history(job_id), within_s=10)
-            (job,) = await queue.unacknowledged()
+            (job,) = await queue.deliveries.unacknowledged()
             assert (job.id, job.state) == (job_id, JobState.COMPLETED)
             assert len(server.starts) == 1
-            await queue.acknowledge(job)
-            assert not await queue.unacknowledged()
+            await queue.deliveries.acknowledge(job)
+            assert not await queue.deliveries.unacknowledged()
 
     run(scenario())
 
@@ -201,12 +203,15 @@ def test_a_model_that_is_loaded_already_is_not_loaded_again(tmp_path: Path) -> N
     async def scenario() -> None:
         installation = installation_in(tmp_path)
         async with installation.queue() as queue:
-            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
+            await ended(
+                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            )
         for tells in (True, False):
             installation.servers["comfy"].tells_loaded = tells
             async with installation.queue() as queue:
                 await ended(
-                    queue, await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+                    queue,
+                    await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS),
                 )
         assert len(installation.servers["comfy"].loads) == 1
 
@@ -221,14 +226,16 @@ def test_a_server_that_only_forgot_is_no_failed_load(tmp_path: Path) -> None:
         server = installation.servers["comfy"]
         server.tells_loaded = False
         async with installation.queue() as queue:
-            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
+            await ended(
+                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            )
         server.die(restart_s=0.0)
         await asyncio.sleep(1.0)
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
             seen = set()
             while not server.finished["b"]:
-                reason = (await queue.standings([job]))[job.id].reason
+                reason = (await queue.status.standings([job]))[job.id].reason
                 seen.add(None if reason is None else reason.why)
                 await asyncio.sleep(0.1)
         assert Blocked.LOADING in seen
@@ -248,7 +255,7 @@ def test_a_load_cut_off_by_a_kill_does_not_overfill_the_card(tmp_path: Path) -> 
         await killed_while(installation, lambda: server.loading)
         await submitted(installation, "b", model="sdxl")
         async with installation.queue() as queue:
-            await queue.cancel(job_id)
+            await queue.submitter.cancel(job_id)
             await until(lambda: server.finished["b"])
         assert not installation.violations
 
@@ -261,13 +268,13 @@ def test_pins_survive_a_restart(tmp_path: Path) -> None:
     async def scenario() -> None:
         installation = installation_in(tmp_path)
         async with installation.queue() as queue:
-            await queue.preload("sdxl", None)
+            await queue.preloads.preload("sdxl", None)
         installation.servers["comfy"].die(restart_s=0.0)
         await asyncio.sleep(1)
         async with installation.queue() as queue:
             await until(lambda: installation.servers["comfy"].memory == {"sdxl"}, within_s=60)
             await asyncio.sleep(1)
-            assert [copy.pinned for copy in queue.models()[1].copies] == [True]
+            assert [copy.pinned for copy in queue.status.snapshot().models[1].copies] == [True]
 
     run(scenario())
 
@@ -280,7 +287,7 @@ def test_a_model_configured_to_be_preloaded_is_loaded_and_pinned() -> None:
         async with installation.queue() as queue:
             await until(lambda: installation.servers["comfy"].memory == {"eye"}, within_s=60)
             await asyncio.sleep(1)
-            assert [copy.pinned for copy in queue.models()[0].copies] == [True]
+            assert [copy.pinned for copy in queue.status.snapshot().models[0].copies] == [True]
 
     run(scenario())
 
@@ -292,11 +299,13 @@ def test_learned_times_survive_a_restart(tmp_path: Path) -> None:
         installation = installation_in(tmp_path)
         installation.servers["comfy"].service_s = 77.0
         async with installation.queue() as queue:
-            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
+            await ended(
+                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            )
             await asyncio.sleep(1)
         async with installation.queue() as queue:
             await asyncio.sleep(1)
-            assert queue.models()[0].service_s == pytest.approx(77.0, abs=1.0)
+            assert queue.status.snapshot().models[0].service_s == pytest.approx(77.0, abs=1.0)
 
     run(scenario())
 
@@ -315,15 +324,16 @@ def test_a_learned_size_survives_a_restart_until_it_is_measured_again(tmp_path: 
             server.sizes["flux"] = mb
             async with installation.queue() as queue:
                 await ended(
-                    queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+                    queue,
+                    await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS),
                 )
-                assert queue.models()[0].vram_mb == mb
+                assert queue.status.snapshot().models[0].vram_mb == mb
                 await asyncio.sleep(1)
             server.die(restart_s=0.0)
             await asyncio.sleep(1)
             async with installation.queue() as queue:
                 await asyncio.sleep(1)
-                assert queue.models()[0].vram_mb == mb
+                assert queue.status.snapshot().models[0].vram_mb == mb
 
     run(scenario())
 
@@ -343,7 +353,7 @@ def test_a_job_cancelled_as_we_died_does_not_run_on(tmp_path: Path) -> None:
         async with installation.queue() as queue:
             await asyncio.sleep(10)
             assert not server.running
-            assert await queue.unacknowledged()
+            assert await queue.deliveries.unacknowledged()
 
     run(scenario())
 
@@ -360,12 +370,12 @@ def test_jobs_of_a_model_that_left_the_configuration_say_so_and_go_on_when_it_is
         installation.catalog = Catalog([whole.models["sdxl"]], whole.hosts.values())
         async with installation.queue() as queue:
             await asyncio.sleep(10)
-            standing = (await queue.standings(await queue.open_jobs()))[job_id]
+            standing = (await queue.status.standings(await queue.jobs.open_jobs()))[job_id]
             assert standing.reason == Reason(why=Blocked.OFFLINE, model="flux")
             assert (standing.position, standing.done_at) == (1, None)
         installation.catalog = whole
         async with installation.queue() as queue:
-            (job,) = await queue.open_jobs()
+            (job,) = await queue.jobs.open_jobs()
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
     run(scenario())
@@ -380,7 +390,7 @@ def test_a_stop_waits_for_jobs_that_end_in_time(tmp_path: Path) -> None:
     async def scenario() -> None:
         installation = installation_in(tmp_path)
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: installation.servers["comfy"].running)
         assert installation.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
 
@@ -392,7 +402,7 @@ async def stopped_while_running(installation: Installation, *, times: int = 1) -
     server = installation.servers["comfy"]
     server.service_s = 100.0
     async with installation.queue() as queue:
-        job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
         await until(lambda: server.running)
         began = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - began <= installation.grace_s + 0.1
@@ -467,7 +477,7 @@ def test_a_job_cancelled_while_the_bot_is_away_is_stopped_on_its_server(tmp_path
         server = installation.servers["comfy"]
         job = await stopped_while_running(installation)
         async with installation.queue() as queue:
-            await queue.cancel(job.id)
+            await queue.submitter.cancel(job.id)
             await until(lambda: server.cancelled)
         assert not server.running
 
@@ -481,7 +491,7 @@ def test_what_a_server_finished_during_a_stop_is_fetched_by_the_next_start(tmp_p
         installation = installation_in(tmp_path, grace_s=0.1)
         server = installation.servers["comfy"]
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await until(lambda: server.finished["a"])
         async with installation.queue() as queue:
             done = await ended(queue, job)
@@ -501,11 +511,11 @@ def test_what_is_asked_during_a_stop_waits_for_the_next_start(tmp_path: Path) ->
         store = JobStore(await open_database(installation.url, inline=True))
         queue = installation.build(store, installation.connect())
         task = asyncio.create_task(queue.run())
-        await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
         await until(lambda: server.running)
         task.cancel()
         await asyncio.sleep(1)
-        job = await queue.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
         await asyncio.gather(task, return_exceptions=True)
         await store.aclose()
         assert [prompt for _, _, prompt in server.starts] == ["a"]

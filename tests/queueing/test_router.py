@@ -42,7 +42,7 @@ def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
         async with installation.queue(store) as queue:
             await asyncio.sleep(1)
             store.failing = {call}
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(200)
             tried = store.calls[call]
             store.failing = set()
@@ -69,7 +69,7 @@ def test_a_fault_in_the_planner_stops_nothing_for_good(
     async def scenario() -> None:
         installation = one_model()
         async with installation.queue() as queue:
-            job = await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
     run(scenario())
@@ -83,7 +83,9 @@ def test_an_idle_queue_rests() -> None:
         installation = one_model()
         store = await flaky_store()
         async with installation.queue(store) as queue:
-            await ended(queue, await queue.submit(installation.new("flux", "a"), limits=NO_LIMITS))
+            await ended(
+                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            )
             await asyncio.sleep(60)
             before = store.calls.copy()
             await asyncio.sleep(3600)
@@ -102,10 +104,11 @@ def test_a_burst_starts_as_far_as_there_are_slots_in_one_moment() -> None:
         installation = Installation.of(models, [host("gpu", "comfy")])
         async with installation.queue() as queue:
             await ended(
-                queue, await queue.submit(installation.new("llm", "warm"), limits=NO_LIMITS)
+                queue,
+                await queue.submitter.submit(installation.new("llm", "warm"), limits=NO_LIMITS),
             )
             jobs = [
-                await queue.submit(installation.new("llm", str(n)), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("llm", str(n)), limits=NO_LIMITS)
                 for n in range(20)
             ]
             for job in jobs:
@@ -134,12 +137,13 @@ def test_what_the_router_did_itself_asks_for_no_second_look(
         installation = one_model()
         async with installation.queue() as queue:
             await ended(
-                queue, await queue.submit(installation.new("flux", "warm"), limits=NO_LIMITS)
+                queue,
+                await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS),
             )
             await asyncio.sleep(1)
             moments.clear()
             jobs = [
-                await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
                 for n in range(20)
             ]
             for job in jobs:
@@ -157,19 +161,20 @@ def test_a_job_that_has_started_is_shown_as_waiting_no_longer() -> None:
         installation = one_model()
         async with installation.queue() as queue:
             await ended(
-                queue, await queue.submit(installation.new("flux", "warm"), limits=NO_LIMITS)
+                queue,
+                await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS),
             )
             await asyncio.sleep(1)
             jobs = [
-                await queue.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
                 for n in range(2)
             ]
             await asyncio.sleep(0.01)
-            (status,) = queue.models()
+            (status,) = queue.status.snapshot().models
             assert (status.waiting, status.running) == (1, 1)
             await ended(queue, jobs[0])
             await asyncio.sleep(0.01)
-            (status,) = queue.models()
+            (status,) = queue.status.snapshot().models
             assert (status.waiting, status.running, status.reason) == (0, 1, None)
 
     run(scenario())
@@ -208,10 +213,10 @@ def test_an_old_answer_of_the_store_starts_nothing_twice(
         store = Forgetful(JobStore(await open_database("sqlite://", inline=True)))
         async with installation.queue(store) as queue:
             for number in range(12):
-                await queue.submit(installation.new("llm", str(number)), limits=NO_LIMITS)
+                await queue.submitter.submit(installation.new("llm", str(number)), limits=NO_LIMITS)
                 await asyncio.sleep(2)
             await asyncio.sleep(20)
-            assert not await queue.open_jobs()
+            assert not await queue.jobs.open_jobs()
         assert not installation.violations
         assert len(server.starts) == 12
 
@@ -227,11 +232,13 @@ def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
             [image_model("warm"), image_model("cold")], [host("gpu", "comfy")]
         )
         async with installation.queue() as queue:
-            await ended(queue, await queue.submit(installation.new("warm", "a"), limits=NO_LIMITS))
+            await ended(
+                queue, await queue.submitter.submit(installation.new("warm", "a"), limits=NO_LIMITS)
+            )
             installation.servers["comfy"].load_s = 90.0
-            cold = await queue.submit(installation.new("cold", "b"), limits=NO_LIMITS)
+            cold = await queue.submitter.submit(installation.new("cold", "b"), limits=NO_LIMITS)
             await asyncio.sleep(1)
-            warm = await queue.submit(installation.new("warm", "c"), limits=NO_LIMITS)
+            warm = await queue.submitter.submit(installation.new("warm", "c"), limits=NO_LIMITS)
             assert (await ended(queue, warm, within_s=10)).state is JobState.COMPLETED
             assert (await ended(queue, cold)).state is JobState.COMPLETED
 
@@ -254,7 +261,9 @@ def test_two_servers_on_one_card_take_turns() -> None:
             for number in range(6):
                 model = ("flux", "llm")[number % 2]
                 jobs.append(
-                    await queue.submit(installation.new(model, str(number)), limits=NO_LIMITS)
+                    await queue.submitter.submit(
+                        installation.new(model, str(number)), limits=NO_LIMITS
+                    )
                 )
             for job in jobs:
                 assert (await ended(queue, job)).state is JobState.COMPLETED
@@ -272,7 +281,7 @@ def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixture) -
         async with installation.queue() as queue:
             with caplog.at_level("INFO", logger="queueing.engine.scheduler"):
                 jobs = [
-                    await queue.submit(installation.new("flux", f"{n}"), limits=NO_LIMITS)
+                    await queue.submitter.submit(installation.new("flux", f"{n}"), limits=NO_LIMITS)
                     for n in range(5)
                 ]
                 for job in jobs:

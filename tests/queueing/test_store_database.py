@@ -422,7 +422,7 @@ async def test_the_last_of_a_disk_is_kept_for_what_was_accepted(
     assert await store.add(new(0), 1.0, limits=LIMITS) == first  # as its chat asks again
     for job in (first, second):
         cancelled = await store.apply(job, JobEvent.CANCEL, 2.0)
-        await store.acknowledge(cancelled, 2.0)
+        await store.acknowledge(cancelled)
     assert await store.purge(3.0) == 2
     assert (await store.add(new(2), 4.0, limits=LIMITS)).id == 3
     await database.aclose()
@@ -462,7 +462,7 @@ async def test_erased_bytes_are_in_none_of_the_files(database: SqliteDatabase, p
         job = await store.apply(job, JobEvent.START, 1.0)
         output = Output(text=text, files=(picture,))
         jobs.append(await store.apply(job, JobEvent.COMPLETE, 1.0, output=output))
-    await store.acknowledge(jobs[0], 1.0)
+    await store.acknowledge(jobs[0])
     await store.purge(2.0)  # what retention let go of earlier must be gone as well
     assert any(b"of ada" in file.read_bytes() for file in path.parent.iterdir())
     assert await store.erase([job.id for job in jobs]) == 29

@@ -247,7 +247,7 @@ class StoreMachine(RuleBasedStateMachine):
     def deliver_and_purge(self) -> None:
         for job in self.run(self.store.unacknowledged()):
             if job.state.final:
-                self.run(self.store.acknowledge(job, self.now))
+                self.run(self.store.acknowledge(job))
         ended = {job_id for job_id, job in self.model.jobs.items() if job.state in FINAL}
         assert self.run(self.store.purge(self.now + 1)) == len(ended)
         for job_id in ended:

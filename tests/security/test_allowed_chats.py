@@ -33,8 +33,8 @@ async def test_telegram_listens_to_the_listed_chats_only(tmp_path: Path) -> None
         admin.says("/queue all", chat=theirs)
         await fake.wait_for(lambda: len(theirs.from_bot) == 2)
         assert REFUSED in theirs.from_bot[1].shown
-        assert await parts.queue.get(2) is not None
-        assert await parts.queue.get(3) is None
+        assert await parts.queue.jobs.get(2) is not None
+        assert await parts.queue.jobs.get(3) is None
 
 
 async def test_a_button_in_a_chat_that_was_let_in_before_is_refused(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ async def test_a_button_in_a_chat_that_was_let_in_before_is_refused(tmp_path: Pa
             press = person.presses(group.from_bot[0], group.from_bot[0].buttons[0].label)
             await fake.wait_for(lambda: press.answered)
             assert REFUSED in (press.alert or "")
-            assert await parts.queue.get(2) is None
+            assert await parts.queue.jobs.get(2) is None
 
 
 async def test_topics_belong_to_their_group(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ async def test_discord_listens_to_listed_servers_channels_and_threads(
             refused = {name for name, text in told.items() if REFUSED in text}
             assert refused == expected
             assert "by the id 7" in told["direct"]
-            assert await parts.queue.get(4 - len(refused)) is None
+            assert await parts.queue.jobs.get(4 - len(refused)) is None
 
 
 async def test_discord_listens_to_listed_people_in_direct_messages(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def played(scenario: Any, **given: Any) -> FakeChat:
 
 async def jobs(running: Bot) -> list[Job]:
     """Return every job there is, without what only the passing of time changes."""
-    found = [await running.queue.get(number) for number in range(1, 6)]
+    found = [await running.queue.jobs.get(number) for number in range(1, 6)]
     return [replace(job, state=JobState.PENDING) for job in found if job is not None]
 
 
@@ -90,7 +90,7 @@ def test_another_persons_job_cannot_be_touched_or_read(command: Command, button:
             await running.gate.call(call)
             await asyncio.sleep(3)
             assert await jobs(running) == before
-            assert [job.id for job in await running.queue.open_jobs("fake:1")] == [1, 2]
+            assert [job.id for job in await running.queue.jobs.open_jobs("fake:1")] == [1, 2]
 
     chat = played(scenario)
     told = [text for where, text in chat.private if where == "666"]
@@ -103,7 +103,7 @@ def test_admins_commands_go_by_the_exact_user_id(command: Command) -> None:
     """Somebody with a name, a number or a platform like an admin's could run the installation."""
 
     async def scenario(running: Bot) -> None:
-        before, paused = await jobs(running), running.queue.paused()
+        before, paused = await jobs(running), running.queue.status.snapshot().paused
         for user in ALMOST_ADMINS:
             call = running.chat.call(
                 f"/{command.name}", user=user, options=filled(command), user_name="fake:99"
@@ -111,7 +111,7 @@ def test_admins_commands_go_by_the_exact_user_id(command: Command) -> None:
             await running.gate.call(call)
             await asyncio.sleep(2)
         assert await jobs(running) == before
-        assert running.queue.paused() == paused
+        assert running.queue.status.snapshot().paused == paused
 
     refused = [text for _, text in played(scenario).private if "is for admins" in text]
     assert len(refused) == len(ALMOST_ADMINS)
@@ -123,7 +123,7 @@ def test_an_admin_is_let_through() -> None:
     async def scenario(running: Bot) -> None:
         await running.gate.call(running.chat.call("/cancel 2", user=ADMIN, chat="99"))
         await asyncio.sleep(3)
-        job = await running.queue.get(2)
+        job = await running.queue.jobs.get(2)
         assert job is not None
         assert job.state is JobState.CANCELLED
 

@@ -48,7 +48,7 @@ async def told(parts: BotParts, page: Tab, line: str) -> None:
     await page.say(line)
     await page.next("taken")
     async with asyncio.timeout(60):
-        while await parts.queue.unacknowledged():  # noqa: ASYNC110  nothing tells of it
+        while await parts.queue.deliveries.unacknowledged():  # noqa: ASYNC110  nothing tells of it
             await asyncio.sleep(0.01)
 
 
@@ -102,7 +102,7 @@ async def test_a_persons_words_are_gone_from_the_disk(tmp_path: Path) -> None:
             assert trace.encode() not in files, trace
         assert tables_with("telegram:7", tmp_path / "usher.sqlite") == ["spent"]  # for one hour
         assert b"something-else" in files
-        assert await parts.queue.open_jobs("telegram:7") == []
+        assert await parts.queue.jobs.open_jobs("telegram:7") == []
     assert SECRET.encode() not in everything_in(tmp_path)
 
 

@@ -82,7 +82,7 @@ async def test_an_invited_person_is_let_in_as_nobody_else(tmp_path: Path) -> Non
             await hers.say("/pause")
             refused = await hers.entry("for admins")
             assert refused["shown"]["author"] == "usher"
-            job = await parts.queue.get(1)
+            job = await parts.queue.jobs.get(1)
             assert job is not None
             assert job.owner == "web:ada"
             await his.say("/cancel 1")
@@ -104,7 +104,7 @@ async def test_a_link_that_is_taken_back_ends_open_pages(tmp_path: Path) -> None
         async with tab(web, greet=False, cookie=token) as again:
             assert await closed(again) == NOT_KNOWN
         assert (await followed(f"{web.url}?token={token}"))["Location"] == "/#refused"
-        assert await parts.queue.open_jobs("web:ada") == []
+        assert await parts.queue.jobs.open_jobs("web:ada") == []
         assert "invited" in await told(fake, admin, "/uninvite ada")
         audit = await told(fake, admin, "/audit")
         assert "uninvite web:ada" in audit

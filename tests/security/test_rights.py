@@ -82,7 +82,7 @@ async def test_a_button_obeys_a_role_and_the_log_says_which(tmp_path: Path) -> N
             await people["manager"].click(status, status.buttons[0].label)
             await people["moderator"].click(status, status.buttons[0].label)
             await fake.wait_for(lambda: "ancelled" in status.shown)
-            [job] = await parts.queue.history("discord:9", limit=9)
+            [job] = await parts.queue.jobs.history("discord:9", limit=9)
             told = await people["moderator"].slash("audit")
             shown = await fake.wait_for(lambda: told.answer)
     assert job.state.final

@@ -101,8 +101,8 @@ async def bot(
             chat_settings=chat_settings,
         )
         enhancer = Enhancer(queue, clock, chat_settings or ChatSettingsTable())
-        queue.subscribe(presenter.on_event)
-        queue.subscribe(enhancer.on_event)
+        queue.events.subscribe(presenter.on_event)
+        queue.events.subscribe(enhancer.on_event)
         serving = [
             asyncio.ensure_future(presenter.run()),
             asyncio.ensure_future(enhancer.run()),
@@ -148,5 +148,5 @@ async def quiet(running: Bot) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     async with asyncio.timeout(200_000):
-        while await running.queue.unacknowledged():  # noqa: ASYNC110 - virtual time
+        while await running.queue.deliveries.unacknowledged():  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(max(1.0, (loop.time() - began) / 100))

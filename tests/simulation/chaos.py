@@ -239,7 +239,7 @@ class Chaos:
         # What a killed queue did last may never have been told.
         self.witness.jobs = {job.id: job for job in await real.open_jobs()}
         self.queue = self.installation.build(store, backends)
-        self.queue.subscribe(self.witness.on_event)
+        self.queue.events.subscribe(self.witness.on_event)
         task = asyncio.create_task(self.queue.run())
         watch = asyncio.create_task(self._quiet(real, over))
         if stops_after_s is not None:
@@ -289,13 +289,13 @@ class Chaos:
         while True:
             with suppress(Killed, NotAccepting):
                 if self.queue is not None:
-                    return (await self.queue.submit(new, limits=NO_LIMITS)).id
+                    return (await self.queue.submitter.submit(new, limits=NO_LIMITS)).id
             await asyncio.sleep(1.0)
 
     async def _cancel(self, job_id: int) -> None:
         with suppress(Killed):
             if self.queue is not None:
-                await self.queue.cancel(job_id)
+                await self.queue.submitter.cancel(job_id)
 
     async def _disasters(self) -> None:
         servers = list(self.installation.servers.values())
@@ -322,7 +322,7 @@ class Chaos:
             await asyncio.sleep(random.uniform(1, 40))
             await self._by_admin(random)
         # What stays pinned for ever keeps others waiting for ever, and rightly so.
-        for last in (_unload_all, lambda queue: queue.resume()):
+        for last in (_unload_all, lambda queue: queue.admin.resume()):
             for _ in range(1000):
                 if not self.acts or await self._asked(last):
                     break
@@ -333,19 +333,19 @@ class Chaos:
         host = random.choice(list(self.installation.catalog.hosts))
         job_id = random.randint(1, self.jobs)
         acts: list[Callable[[JobQueue], Awaitable[object]]] = [
-            lambda queue: queue.pause(model=model),
-            lambda queue: queue.pause(host=host),
-            lambda queue: queue.resume(model=model),
-            lambda queue: queue.resume(host=host),
-            lambda queue: queue.resume(),
-            lambda queue: queue.drain(host),
-            lambda queue: queue.move_first(job_id),
-            lambda queue: queue.move_first(job_id),
-            lambda queue: queue.preload(model, None),
-            lambda queue: queue.unload(model, None),
+            lambda queue: queue.admin.pause(model=model),
+            lambda queue: queue.admin.pause(host=host),
+            lambda queue: queue.admin.resume(model=model),
+            lambda queue: queue.admin.resume(host=host),
+            lambda queue: queue.admin.resume(),
+            lambda queue: queue.admin.drain(host),
+            lambda queue: queue.admin.move_first(job_id),
+            lambda queue: queue.admin.move_first(job_id),
+            lambda queue: queue.preloads.preload(model, None),
+            lambda queue: queue.preloads.unload(model, None),
         ]
         if random.random() < 0.1:
-            acts = [lambda queue: queue.clear(model), lambda queue: queue.pause()]
+            acts = [lambda queue: queue.admin.clear(model), lambda queue: queue.admin.pause()]
         await self._asked(random.choice(acts))
 
     async def _asked(self, act: Callable[[JobQueue], Awaitable[object]]) -> bool:
@@ -387,5 +387,5 @@ class Chaos:
 
 
 async def _unload_all(queue: JobQueue) -> None:
-    for model in queue.catalog.models:
-        await queue.unload(model, None)
+    for model in queue.models.offer.catalog.models:
+        await queue.preloads.unload(model, None)

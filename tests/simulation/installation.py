@@ -115,7 +115,7 @@ class Installation:
             runner="test",
             grace_s=self.grace_s,
         )
-        queue.subscribe(self.events.append)
+        queue.events.subscribe(self.events.append)
         return queue
 
     def history(self, job_id: int) -> list[JobEvent | None]:
@@ -127,7 +127,7 @@ async def ended(queue: JobQueue, job: Job, *, within_s: float = 3600.0) -> Job:
     """Wait in virtual time until a job has ended and return it."""
     async with asyncio.timeout(within_s):
         while True:
-            current = await queue.get(job.id)
+            current = await queue.jobs.get(job.id)
             assert current is not None
             if current.state.final:
                 return current

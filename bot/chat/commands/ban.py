@@ -27,8 +27,8 @@ async def handle(context: Context, call: Call) -> Answer:
     hours, reason = call.decimal("hours"), call.text("reason")
     until = None if hours is None else now + hours * HOUR_S
     await context.people.change(user, banned_at=now, banned_until=until, ban_reason=reason)
-    for job in await context.queue.open_jobs(user):
-        await context.queue.cancel(job.id)
+    for job in await context.queue.jobs.open_jobs(user):
+        await context.queue.submitter.cancel(job.id)
     told = (reason, None if hours is None else f"for {hours:g} h")
     await audited(context, call, "ban", user, ", ".join(each for each in told if each))
     if until is None:

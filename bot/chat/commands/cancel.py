@@ -27,7 +27,7 @@ async def handle(context: Context, call: Call) -> Answer:
     job = await meant_job(context, call)
     if job.state.final:
         raise CallRefused("refused.already_ended", job=job.id)
-    ended = await context.queue.cancel(job.id)
+    ended = await context.queue.submitter.cancel(job.id)
     if ended is None or ended.state is not JobState.CANCELLED:
         raise CallRefused("refused.already_ended", job=job.id)
     if call.invocation.button:
@@ -36,10 +36,10 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def _all(context: Context, call: Call) -> Answer:
-    mine = await context.queue.open_jobs(call.invocation.user)
+    mine = await context.queue.jobs.open_jobs(call.invocation.user)
     if not mine:
         raise CallRefused("refused.no_open_job")
     # The youngest first: so none is started, or let into its line, only to be cancelled there.
-    ended = [await context.queue.cancel(job.id) for job in reversed(mine)]
+    ended = [await context.queue.submitter.cancel(job.id) for job in reversed(mine)]
     count = sum(job is not None and job.state is JobState.CANCELLED for job in ended)
     return reply(call.say("cancel.all_done", count=count))

@@ -21,12 +21,12 @@ from bot.people.audit_log import Act, AuditLog
 from bot.people.invites import Invites
 from bot.people.naming import NameForms
 from bot.people.users import People, Person
+from bot.queue.door import QueueDoor
 from bot.requests.admission import AdmissionService
 from bot.requests.conversation import IDLE_S
 from queueing.core.catalog import Catalog
 from queueing.core.near import near
 from queueing.core.ports import Clock
-from queueing.service.jobqueue import JobQueue
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +39,7 @@ class Context:
     last exchange.
     """
 
-    queue: JobQueue
+    queue: QueueDoor
     admission: AdmissionService
     records: MessageRecords
     people: People
@@ -57,7 +57,7 @@ class Context:
     @property
     def catalog(self) -> Catalog:
         """The models, hosts and backends known now."""
-        return self.queue.catalog
+        return self.queue.models.offer.catalog
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

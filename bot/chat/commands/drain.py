@@ -21,7 +21,7 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     host = meant_host(context.catalog, call)
-    await context.queue.pause(host=host)  # durable before anybody hears of it
+    await context.queue.admin.pause(host=host)  # durable before anybody hears of it
     await audited(context, call, "drain", host)
 
     task = Task(command=COMMAND.name, language=call.language, host=host)
@@ -32,9 +32,9 @@ async def work(context: Context, task: Task) -> Content:
     """Empty the host, unless it was resumed meanwhile, and say so."""
     host = task.host or ""
     try:
-        if host not in context.queue.paused().hosts:
+        if host not in context.queue.status.snapshot().paused.hosts:
             return Content(body=say(task.language, "drain.resumed", host=host))
-        await context.queue.drain(host)
+        await context.queue.admin.drain(host)
     except QueueError as error:
         reason = told(problem_of(error), task.language)
         return Content(body=say(task.language, "drain.failed", host=host, reason=reason))

@@ -49,7 +49,7 @@ def _asked_anew(call: Call, request: Chat) -> Chat:
 
 def _drawn_anew(context: Context, call: Call, job: Job, request: TextToImage) -> TextToImage:
     options = options_of(call)
-    require_taken(options, job.model, context.queue.options(job.model))
+    require_taken(options, job.model, context.queue.models.offer.options_of(job.model))
     if call.invocation.form:
         shown = {field.name for field in _fields(context, call, job, None)}
         request = _emptied(request, frozenset(shown - call.args.keys()))
@@ -91,7 +91,7 @@ async def _drawn_size(context: Context, job: Job) -> tuple[int, int] | None:
     """Return the size of a job's first picture, for a request that named none."""
     if not isinstance(job.request, TextToImage) or job.request.width or job.request.upscale:
         return None
-    output = await context.queue.output(job)
+    output = await context.queue.jobs.output(job)
     return await dimensions(output.files[0]) if output and output.files else None
 
 
@@ -114,7 +114,7 @@ def _fields(
         long=True,
         required=True,
     )
-    takes = context.queue.options(job.model)
+    takes = context.queue.models.offer.options_of(job.model)
     sides = drawn or (request.width, request.height)
     shown = {
         "negative": ("negative", "form.negative", request.negative),

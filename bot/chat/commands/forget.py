@@ -33,7 +33,7 @@ async def handle(context: Context, call: Call) -> Answer:
     user, chat = call.invocation.user, call.invocation.chat
     await context.people.forget(user)
     await context.records.forget(user)
-    count = await context.queue.forget(user)
+    count = await context.queue.erasure.forget(user)
     log = context.chat_logs.get(call.invocation.platform)
     if log is not None:
         await log.clear(chat)
@@ -46,7 +46,7 @@ async def _forget_conversation(context: Context, call: Call) -> Answer:
     ids = {job.id for job in jobs}
     log = context.chat_logs.get(call.invocation.platform)
     messages = [await _messages(context, job) for job in jobs] if log is not None else []
-    count = await context.queue.forget(call.invocation.user, lambda job: job.id in ids)
+    count = await context.queue.erasure.forget(call.invocation.user, ids)
     if log is not None:
         await log.forget(call.invocation.chat, [each for some in messages for each in some])
     return _told(call, "forget.conversation" if count else "forget.nothing", count, log)
@@ -61,7 +61,9 @@ def _told(call: Call, key: str, count: int, log: ChatLog | None) -> Answer:
 async def _asked_here(context: Context, call: Call) -> list[Job]:
     jobs: list[Job] = []
     before = None
-    while page := await context.queue.history(call.invocation.user, limit=_PAGE, before=before):
+    while page := await context.queue.jobs.history(
+        call.invocation.user, limit=_PAGE, before=before
+    ):
         jobs += [job for job in page if isinstance(job.request, Chat) and _came_from(job, call)]
         before = page[-1].id
     return jobs

@@ -22,7 +22,7 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     user, before = call.invocation.user, call.whole("id")
-    jobs = await context.queue.history(user, limit=_SHOWN + 1, before=before)
+    jobs = await context.queue.jobs.history(user, limit=_SHOWN + 1, before=before)
     if not jobs:
         if before is not None:
             return reply(call.say("history.none_before", job=before))

@@ -13,7 +13,7 @@ async def own_job(context: Context, call: Call, job_id: int) -> Job:
     A stranger who types a number learns nothing of the job; one who presses the button under it
     already sees it, and learns whose it is to press.
     """
-    job = await context.queue.get(job_id)
+    job = await context.queue.jobs.get(job_id)
     if job is None:
         admin = is_admin(context, call)
         raise CallRefused("refused.no_job" if admin else "refused.no_such_job", job=job_id)
@@ -30,7 +30,7 @@ async def past_job(context: Context, call: Call) -> Job:
     if job is not None:
         return job
     await call.turn()
-    latest = await context.queue.history(call.invocation.user, limit=1)
+    latest = await context.queue.jobs.history(call.invocation.user, limit=1)
     if not latest:
         raise CallRefused("history.none")
     return latest[0]
@@ -51,12 +51,12 @@ async def replied_job(context: Context, call: Call) -> Job | None:
     """Return the job whose message the call replies to, whoever's it is: they see it there."""
     ref = call.invocation.replied_to
     job_id = await context.records.job_of(ref) if ref is not None else None
-    return await context.queue.get(job_id) if job_id is not None else None
+    return await context.queue.jobs.get(job_id) if job_id is not None else None
 
 
 async def drawn_pictures(context: Context, job: Job) -> tuple[File, ...]:
     """Return the pictures of a job's result; none where it has none, or has them no longer."""
-    output = await context.queue.output(job)
+    output = await context.queue.jobs.output(job)
     files = output.files if output is not None else ()
     return tuple(file for file in files if file.mime.startswith("image/"))
 
@@ -76,7 +76,7 @@ async def meant_job(context: Context, call: Call) -> Job:
     job = await _pointed_at(context, call)
     if job is not None:
         return job
-    mine = await context.queue.open_jobs(call.invocation.user)
+    mine = await context.queue.jobs.open_jobs(call.invocation.user)
     if not mine:
         raise CallRefused("refused.no_open_job")
     if len(mine) > 1:

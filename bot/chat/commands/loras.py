@@ -36,7 +36,7 @@ async def work(context: Context, task: Task) -> Content:
 
 
 def _takes_lora(context: Context, model: str) -> bool:
-    takes = context.queue.options(model)
+    takes = context.queue.models.offer.options_of(model)
     return takes is None or "lora" in takes
 
 
@@ -44,7 +44,7 @@ async def _names(context: Context, model: str) -> tuple[str, ...]:
     """Return a model's LoRAs; none where its server is away."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            return await context.queue.loras(model)
+            return await context.queue.models.loras(model)
     except (QueueError, TimeoutError):
         return ()
 

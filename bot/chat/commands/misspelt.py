@@ -38,7 +38,7 @@ def _prompt(context: Context, call: Call) -> str:
 
 async def _used_before(context: Context, user: str, word: str) -> bool:
     """Return whether the person began a prompt so lately: then they know, or mean it."""
-    jobs = await context.queue.history(user, limit=_LOOKED_AT)
+    jobs = await context.queue.jobs.history(user, limit=_LOOKED_AT)
     return any(_asked(job).casefold().startswith(word.casefold()) for job in jobs)
 
 

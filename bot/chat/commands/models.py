@@ -17,7 +17,10 @@ COMMAND = Command(name="models", help="command.models")
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    models = sorted(context.queue.models(), key=lambda model: not (model.copies or model.waiting))
+    models = sorted(
+        context.queue.status.snapshot().models,
+        key=lambda model: not (model.copies or model.waiting),
+    )
     if not models:
         return reply(call.say("models.none"))
     specs = context.catalog.models

@@ -25,7 +25,7 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     job = await own_job(context, call, call.whole("id") or 0)
-    moved = await context.queue.move_first(job.id)
+    moved = await context.queue.admin.move_first(job.id)
     if moved is None:
         raise CallRefused("refused.not_waiting", job=job.id)
     await audited(context, call, "move", f"{job.model} {job.id}", "first")

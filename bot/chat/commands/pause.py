@@ -18,6 +18,6 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     model, host = meant_target(context.catalog, call)
-    await context.queue.pause(model=model, host=host)
+    await context.queue.admin.pause(model=model, host=host)
     await audited(context, call, "pause", subject(model, host))
     return reply(call.say("pause.done", what=words(call, model, host)))

@@ -30,7 +30,7 @@ COMMAND = Command(
 async def handle(context: Context, call: Call) -> Answer:
     model, host = named(context.catalog, call)
     try:
-        reason = await context.queue.preload_waits_for(model, host)
+        reason = await context.queue.preloads.waits_for(model, host)
     except QueueError:
         reason = None  # the outcome follows at once, and says what is wrong
     if reason is None:
@@ -53,7 +53,7 @@ async def work(context: Context, task: Task) -> Content:
     """Load the model and say where it is."""
     model = task.model or ""
     try:
-        backend = await context.queue.preload(model, task.host)
+        backend = await context.queue.preloads.preload(model, task.host)
     except QueueError as error:
         body = say(
             task.language,

@@ -39,8 +39,10 @@ async def handle(context: Context, call: Call) -> Answer:
     everybody = call.text("whose") == "all"
     if everybody and not is_admin(context, call):
         raise CallRefused("refused.admin_only", command="queue all")
-    jobs = await context.queue.open_jobs(None if everybody else call.invocation.user)
-    lines = [model for model in context.queue.models() if model.waiting or model.running]
+    jobs = await context.queue.jobs.open_jobs(None if everybody else call.invocation.user)
+    lines = [
+        model for model in context.queue.status.snapshot().models if model.waiting or model.running
+    ]
     if not jobs and not lines:
         return reply(call.say("queue.empty"))
     body = await _jobs(context, call, jobs, everybody=everybody)
@@ -59,7 +61,7 @@ async def _jobs(context: Context, call: Call, jobs: Sequence[Job], *, everybody:
     else:
         body = call.say("queue.yours" if jobs else "queue.none_yours")
     shown = jobs[: _ALL_SHOWN if everybody else _JOBS_SHOWN]
-    standings = await context.queue.standings(shown)
+    standings = await context.queue.status.standings(shown)
     for job in shown:
         standing = standings[job.id]
         body += ("\n", *call.say("queue.job", job=Strong(str(job.id))))

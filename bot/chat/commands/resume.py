@@ -13,8 +13,8 @@ COMMAND = Command(name="resume", help="command.resume", admin=True, params=PAUSE
 
 async def handle(context: Context, call: Call) -> Answer:
     model, host = meant_target(context.catalog, call)
-    before = context.queue.paused()
-    still = await context.queue.resume(model=model, host=host)
+    before = context.queue.status.snapshot().paused
+    still = await context.queue.admin.resume(model=model, host=host)
     if before.without(model=model, host=host) == before:
         key = "resume.nothing" if model is None and host is None else "resume.not_paused"
         body = call.say(key, what=words(call, model, host))

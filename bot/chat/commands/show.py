@@ -20,6 +20,6 @@ async def handle(context: Context, call: Call) -> Answer:
     if job.state.final:
         return ShownAgain(job=job, origin=Origin.of(call.invocation, call.language))
     # Its own message goes on living where it is: here is only how it stands now.
-    standing = (await context.queue.standings([job]))[job.id]
+    standing = (await context.queue.status.standings([job]))[job.id]
     content = status.open_message(standing, None, call.language, previews=False)
     return reply(content.body, buttons=content.buttons[0])

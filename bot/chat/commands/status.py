@@ -14,13 +14,13 @@ COMMAND = Command(name="status", help="command.status")
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    models = context.queue.models()
+    now = context.queue.status.snapshot()
     body: Body = ()
-    for host in context.queue.hosts():
+    for host in now.hosts:
         body += ("\n", *_host(call, host))
-        for backend in context.queue.backends():
+        for backend in now.backends:
             if backend.host == host.name:
-                body += ("\n", *_backend(context, call, backend, models))
+                body += ("\n", *_backend(context, call, backend, now.models))
     return reply(join(body[1:]))
 
 

@@ -27,7 +27,7 @@ async def asking(context: Context, call: Call, needs: Capability) -> Asking:
 
 async def repeated(context: Context, call: Call, job: Job, request: TextToImage | Chat) -> Placed:
     """Ask once more with a job's files, for `request` in place of its own. Raises `Declined`."""
-    files = await context.queue.inputs(job)
+    files = await context.queue.jobs.inputs(job)
     needs = Capability.TEXT_TO_TEXT if isinstance(request, Chat) else Capability.TEXT_TO_IMAGE
     by = await asking(context, call, needs)
     return placed(await context.admission.submit(by, job.model, request, files, earlier=job))

@@ -59,7 +59,7 @@ async def _last(context: Context, call: Call) -> Job | None:
         invocation.platform, invocation.chat, invocation.user
     )
     before = None
-    while page := await context.queue.history(invocation.user, limit=_PAGE, before=before):
+    while page := await context.queue.jobs.history(invocation.user, limit=_PAGE, before=before):
         recent = (
             job for job in page if job.queued_at > fresh and (job.finished_at or now) >= since
         )

@@ -24,7 +24,7 @@ async def handle(context: Context, call: Call) -> Answer:
     if person is None:
         raise CallRefused("refused.not_invited", name=named[:60])
     await context.invites.uninvite(person)
-    for job in await context.queue.open_jobs(f"web:{person.id}"):
-        await context.queue.cancel(job.id)
+    for job in await context.queue.jobs.open_jobs(f"web:{person.id}"):
+        await context.queue.submitter.cancel(job.id)
     await audited(context, call, "uninvite", f"web:{person.id}", person.name)
     return reply(call.say("uninvite.done", name=person.name))

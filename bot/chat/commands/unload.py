@@ -22,7 +22,7 @@ async def work(context: Context, task: Task) -> Content:
     """Unload the model and say where it was."""
     model = task.model or ""
     try:
-        backends = await context.queue.unload(model, task.host)
+        backends = await context.queue.preloads.unload(model, task.host)
     except QueueError as error:
         body = say(
             task.language,
@@ -40,5 +40,10 @@ async def work(context: Context, task: Task) -> Content:
 
 def _running(context: Context, model: str) -> set[str]:
     """Return the backends on which the model has work: there it leaves when that has ended."""
-    copies = (copy for each in context.queue.models() if each.name == model for copy in each.copies)
+    copies = (
+        copy
+        for each in context.queue.status.snapshot().models
+        if each.name == model
+        for copy in each.copies
+    )
     return {copy.backend for copy in copies if copy.running}

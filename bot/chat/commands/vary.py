@@ -48,7 +48,7 @@ async def vary(context: Context, call: Call, how: str) -> Answer:
         request = source.request.model_copy(update=changes)
         return await draw(context, call, source.job.model, request)
     model = model or context.admission.usual_model(call.person, Capability.IMAGE_TO_IMAGE)
-    takes = context.queue.options(model)
+    takes = context.queue.models.offer.options_of(model)
     if takes is None or "strength" in takes:
         changes["strength"] = STRENGTHS[how]
     # The size follows the picture, which may not be the one that was asked for.

@@ -10,9 +10,9 @@ from bot.chat.api.errors import ChatError, ChatGone, SlowDown
 from bot.chat.delivery.channels import Channel, Channels, pause_s, paused_until
 from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.records.message_records import MessageRecords, Unreachable
+from bot.queue.deliveries import Deliveries
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
-from queueing.service.jobqueue import JobQueue
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +27,13 @@ class DeliveryFailures:
     def __init__(
         self,
         *,
-        queue: JobQueue,
+        deliveries: Deliveries,
         records: MessageRecords,
         clock: Clock,
         channels: Channels,
         drop: Callable[[StatusMessage], None],
     ) -> None:
-        self._queue = queue
+        self._deliveries = deliveries
         self._records = records
         self._clock = clock
         self._channels = channels
@@ -91,7 +91,7 @@ class DeliveryFailures:
             if now - unreachable.since <= _GIVE_UP_S or message.dropped:
                 return
             await self._records.note_unreachable(message.job.id, now, given_up=True)
-            await self._queue.acknowledge(message.job)
+            await self._deliveries.acknowledge(message.job)
         except Exception:
             log.exception("job %s: its failed delivery was not noted", message.job.id)
             return

@@ -29,10 +29,12 @@ from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.records.message_records import MessageRecords
 from bot.chat.texts import join, plain, status, word
 from bot.people.users import People
+from bot.queue.deliveries import Deliveries
+from bot.queue.models import ModelReader
+from bot.queue.status import QueueStatus
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
 from queueing.core.standings import Standing
-from queueing.service.jobqueue import JobQueue
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +45,9 @@ class Editor:
     def __init__(
         self,
         *,
-        queue: JobQueue,
+        deliveries: Deliveries,
+        models: ModelReader,
+        status: QueueStatus,
         records: MessageRecords,
         people: People,
         platforms: Mapping[str, ChatPlatform],
@@ -55,7 +59,9 @@ class Editor:
         busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
         self._busy_after_s = busy_after_s
-        self._queue = queue
+        self._deliveries = deliveries
+        self._models = models
+        self._status = status
         self._records = records
         self._people = people
         self._platforms = platforms
@@ -137,7 +143,7 @@ class Editor:
         wait_s = 0.0 if standing.done_at is None else standing.done_at - self._clock.now()
         if wait_s <= self._busy_after_s:
             return ()
-        models, catalog = self._queue.models(), self._queue.catalog
+        models, catalog = self._status.snapshot().models, self._models.offer.catalog
         language = message.origin.language
         return busy_line(message.job.model, wait_s, models, catalog, language)
 
@@ -245,7 +251,7 @@ class Editor:
         place = Below(platform=self._platform(message), ref=message.ref, turn=turn)
         if not await self._extra_messages.send_rest(place, message.job, rendered):
             await self._show(message, _with_send_again(message, rendered.content))
-        await self._queue.acknowledge(message.job)
+        await self._deliveries.acknowledge(message.job)
         if self._platform(message).limits.pings:
             await self._extra_messages.ping(place, message.job, message.origin)
         return True

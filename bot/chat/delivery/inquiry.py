@@ -5,23 +5,23 @@ Each question may cost a forecast. Where many requests come at once they are ans
 
 import asyncio
 
+from bot.queue.status import Standings
 from queueing.core.jobs import Job, JobState
 from queueing.core.standings import Standing
-from queueing.service.jobqueue import JobQueue
 
 
 class Inquiry:
     """One for all messages; answers while `run` is at work."""
 
-    def __init__(self, queue: JobQueue) -> None:
-        self._queue = queue
+    def __init__(self, status: Standings) -> None:
+        self._status = status
         self._asked: list[tuple[Job, asyncio.Future[Standing | None]]] = []
         self._wake = asyncio.Event()
 
     async def of(self, job: Job) -> Standing | None:
         """Return where a job stands, None where it is unknown. Raises `StoreError`."""
         if job.state is not JobState.PENDING:  # known without a forecast
-            return (await self._queue.standings([job])).get(job.id)
+            return (await self._status.standings([job])).get(job.id)
         answer: asyncio.Future[Standing | None] = asyncio.get_running_loop().create_future()
         self._asked.append((job, answer))
         self._wake.set()
@@ -34,7 +34,7 @@ class Inquiry:
             self._wake.clear()
             asked, self._asked = self._asked, []
             try:
-                found = await self._queue.standings([job for job, _ in asked])
+                found = await self._status.standings([job for job, _ in asked])
             except Exception as error:  # noqa: BLE001  it goes to those who asked
                 for _, answer in asked:
                     if not answer.done():

@@ -32,11 +32,11 @@ from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.delivery.unfinished_messages import Owed
 from bot.chat.records.message_records import MessageRecords
 from bot.people.users import People
+from bot.queue.door import QueueDoor
 from queueing.core.errors import StoreError
 from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
-from queueing.service.jobqueue import JobQueue
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Presenter:
     def __init__(
         self,
         *,
-        queue: JobQueue,
+        queue: QueueDoor,
         records: MessageRecords,
         people: People,
         platforms: Mapping[str, ChatPlatform],
@@ -59,18 +59,23 @@ class Presenter:
         originals: OriginalHints | None = None,
         busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
-        self._queue = queue
+        self._deliveries = queue.deliveries
         self._records = records
         self._platforms = platforms
         self._clock = clock
         self._channels = Channels(platforms, clock)
         renderer = ResultRenderer(
-            queue, chat_settings or ChatSettingsTable(), originals or OriginalHints()
+            queue.jobs,
+            queue.models,
+            chat_settings or ChatSettingsTable(),
+            originals or OriginalHints(),
         )
         extra_messages = ExtraMessages(records, clock)
-        self._inquiry = Inquiry(queue)
+        self._inquiry = Inquiry(queue.status)
         self._editor = Editor(
-            queue=queue,
+            deliveries=queue.deliveries,
+            models=queue.models,
+            status=queue.status,
             records=records,
             people=people,
             platforms=platforms,
@@ -94,11 +99,15 @@ class Presenter:
             owed=self._owed,
         )
         self._failures = DeliveryFailures(
-            queue=queue, records=records, clock=clock, channels=self._channels, drop=self._drop
+            deliveries=queue.deliveries,
+            records=records,
+            clock=clock,
+            channels=self._channels,
+            drop=self._drop,
         )
         self._messages: dict[int, StatusMessage] = {}
         self._stale_messages = StaleMessages(
-            queue=queue,
+            status=queue.status,
             messages=self._messages.values(),
             draw=self._editor.draw,
             stale=self._serve,
@@ -187,7 +196,7 @@ class Presenter:
         A job far back in a long line gets its message when others have gone, or when something
         happens to it: until then its message shows what it showed before.
         """
-        jobs = await self._queue.to_tell(self._resumed, MOST_RESUMED)
+        jobs = await self._deliveries.to_tell(self._resumed, MOST_RESUMED)
         for job in jobs:
             self._job_changed(job)
         waiting = [job.id for job in jobs if job.state is JobState.PENDING]

@@ -18,11 +18,12 @@ from bot.chat.texts import join, plain, say, status
 from bot.chat.texts.buttons import abilities_of
 from bot.chat.texts.problems import told
 from bot.chat.texts.split import pages, utf16_length
+from bot.queue.jobs import JobReader
+from bot.queue.models import ModelReader
 from bot.requests.images import dimensions
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
 from queueing.core.requests import File, Output, TextToImage
-from queueing.service.jobqueue import JobQueue
 
 _PAGES = 4  # longer answers come as a file as well
 
@@ -59,11 +60,13 @@ class ResultRenderer:
 
     def __init__(
         self,
-        queue: JobQueue,
+        jobs: JobReader,
+        models: ModelReader,
         chat_settings: ChatSettingsTable,
         originals: OriginalHints | None = None,
     ) -> None:
-        self._queue = queue
+        self._jobs = jobs
+        self._models = models
         self._chat_settings = chat_settings
         self._originals = originals or OriginalHints()
 
@@ -108,7 +111,7 @@ class ResultRenderer:
             case JobState.CANCELLED:
                 stopped = status.cancelled(job, language, written)
                 return self._render_text(stopped, written, limits, language)
-        output = await self._queue.output(job)
+        output = await self._jobs.output(job)
         if output is None:
             body = say(language, "status.gone", job=job.id)
             return RenderedResult(content=Content(body=body))
@@ -126,7 +129,7 @@ class ResultRenderer:
             output,
             language,
             files=files[: limits.files_per_edit],
-            abilities=abilities_of(job, self._queue.catalog),
+            abilities=abilities_of(job, self._models.offer.catalog),
             size=size,
             note=note,
             hint=hint,

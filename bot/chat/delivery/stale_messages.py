@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection
 from bot.chat.api.content import Content
 from bot.chat.delivery.rate_limit import HEAD
 from bot.chat.delivery.status_message import StatusMessage
+from bot.queue.status import Standings
 from queueing.core.errors import StoreError
 from queueing.core.events import LinesMoved
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
 from queueing.core.standings import Standing
-from queueing.service.jobqueue import JobQueue
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +38,13 @@ class StaleMessages:
     def __init__(
         self,
         *,
-        queue: JobQueue,
+        status: Standings,
         messages: Collection[StatusMessage],
         draw: Callable[[StatusMessage, Standing], Content],
         stale: Callable[[StatusMessage], None],
         clock: Clock,
     ) -> None:
-        self._queue = queue
+        self._status = status
         self._messages = messages
         self._draw = draw
         self._stale = stale
@@ -91,7 +91,7 @@ class StaleMessages:
 
     async def _look(self, messages: Collection[StatusMessage]) -> None:
         standings = (
-            await self._queue.standings([message.job for message in messages]) if messages else {}
+            await self._status.standings([message.job for message in messages]) if messages else {}
         )
         for message in messages:
             standing = standings.get(message.job.id)

@@ -15,7 +15,7 @@ from queueing.core.requests import Chat, ChatMessage
 
 async def asked_with_album(context: Context, invocation: Invocation) -> Job | None:
     """Return the job that the album of a call has made already."""
-    return None if invocation.album is None else await context.queue.find(invocation.key)
+    return None if invocation.album is None else await context.queue.jobs.find(invocation.key)
 
 
 def refuse_incomplete(invocation: Invocation) -> None:
@@ -44,10 +44,10 @@ async def join(context: Context, call: Call, command: Command, job: Job) -> Answ
     *before, last = request.messages
     if (count := len(last.pictures) + len(late)) > PICTURES:
         raise BadCall("problem.too_many_pictures", count=count, command=command.name, most=PICTURES)
-    there = len(await context.queue.inputs(job))
+    there = len(await context.queue.jobs.inputs(job))
     asked = _joined(last, tuple(range(there, there + len(late))), call.invocation.text)
     parts = (*origin.parts, *(file.part for file in late))
-    amended = await context.queue.amend(
+    amended = await context.queue.submitter.replace_request(
         job.id,
         request.model_copy(update={"messages": (*before, asked)}),
         files=await pictures(call, late),

@@ -138,7 +138,7 @@ class JobStore:
             self._amending, Amendment(job_id, request, tuple(files), reply_to)
         )
 
-    async def acknowledge(self, job: Job, now: float) -> None:  # noqa: ARG002 - the port's
+    async def acknowledge(self, job: Job) -> None:
         """Note that the person has the job's end. Idempotent."""
         await self._database.write(
             lambda connection: connection.execute(queries.ACKNOWLEDGE, (job.id,))
@@ -219,10 +219,13 @@ class JobStore:
             return await self._many(queries.OPEN_JOBS)
         return await self._many(queries.OPEN_JOBS_OF, owner)
 
-    async def history(self, owner: str, *, limit: int, before: int | None = None) -> list[Job]:
+    async def history(
+        self, owner: str, *, limit: int, before: int | None = None, made_for_jobs: bool = False
+    ) -> list[Job]:
         """Return an owner's jobs, open and ended, newest first."""
         last = before if before is not None else queries.AFTER_ALL
-        return await self._many(queries.HISTORY, owner, last, limit)
+        query = queries.WHOLE_HISTORY if made_for_jobs else queries.HISTORY
+        return await self._many(query, owner, last, limit)
 
     async def processing(self) -> list[Job]:
         """Return the jobs in state processing, oldest start first."""

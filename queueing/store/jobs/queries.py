@@ -110,7 +110,10 @@ ABANDONED = (
     " AND state = 'cancelled' AND backend IS NOT NULL ORDER BY id"
 )
 AFTER_ALL = 2**63 - 1  # no job has a greater id or place
-HISTORY = f"SELECT {JOB_COLUMNS} FROM jobs WHERE owner = ? AND id < ? ORDER BY id DESC LIMIT ?"
+WHOLE_HISTORY = (
+    f"SELECT {JOB_COLUMNS} FROM jobs WHERE owner = ? AND id < ? ORDER BY id DESC LIMIT ?"
+)
+HISTORY = WHOLE_HISTORY.replace(" ORDER BY", " AND parent IS NULL ORDER BY")
 INPUTS = "SELECT name, mime, data FROM inputs WHERE job_id = ? ORDER BY number"
 OUTPUTS = "SELECT number, name, mime, data FROM outputs WHERE job_id = ? ORDER BY number"
 RESULT_HEAD = (  # number 0 is the text

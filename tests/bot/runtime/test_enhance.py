@@ -52,7 +52,7 @@ async def asked(running: Bot, text: str) -> None:
 
 async def quiet(running: Bot) -> None:
     async with asyncio.timeout(3600):
-        while await running.queue.unacknowledged():  # noqa: ASYNC110 - virtual time
+        while await running.queue.deliveries.unacknowledged():  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(0.2)
 
 
@@ -177,7 +177,7 @@ def test_a_cancelled_picture_takes_its_question_with_it() -> None:
         async with bot(gpu) as running:
             await asked(running, "/image flux a cat")
             await until(lambda: gpu.servers["studio"].starts)
-            await running.queue.cancel(1)
+            await running.queue.submitter.cancel(1)
             await quiet(running)
             assert asyncio.get_running_loop().time() < 5
 
@@ -194,7 +194,7 @@ def test_the_question_counts_against_nobodys_limits() -> None:
         async with bot(gpu) as running:
             await asked(running, "/image flux a cat")
             await until(lambda: gpu.servers["studio"].starts)
-            assert [job.id for job in await running.queue.open_jobs("fake:1")] == [1]
+            assert [job.id for job in await running.queue.jobs.open_jobs("fake:1")] == [1]
             await quiet(running)
 
     run(scenario())
@@ -209,17 +209,23 @@ def test_a_forgotten_picture_takes_its_question_with_it() -> None:
         async with bot(gpu) as running:
             await asked(running, "/image flux a cat")
             await until(lambda: gpu.servers["studio"].starts)
-            assert await running.queue.get(2) is not None
+            assert await running.queue.jobs.get(2) is not None
             await running.gate.call(running.chat.call("/forget me"))
             await asyncio.sleep(15)
-            assert [await running.queue.get(1), await running.queue.get(2)] == [None, None]
+            assert [await running.queue.jobs.get(1), await running.queue.jobs.get(2)] == [
+                None,
+                None,
+            ]
 
             await asked(running, "/image flux a cat")
             await quiet(running)
-            assert await running.queue.get(4) is not None
+            assert await running.queue.jobs.get(4) is not None
             await running.gate.call(running.chat.call("/forget me"))
             await asyncio.sleep(1)
-            assert [await running.queue.get(3), await running.queue.get(4)] == [None, None]
+            assert [await running.queue.jobs.get(3), await running.queue.jobs.get(4)] == [
+                None,
+                None,
+            ]
 
     run(scenario())
 
@@ -248,9 +254,9 @@ async def left_behind(gpu: Installation, *, state: JobState) -> None:
     """Make what a crash leaves between a picture's acceptance and its better prompt."""
     store = JobStore(await open_database(gpu.url, inline=True))
     queue = gpu.build(store, gpu.connect())
-    picture = await queue.submit(CALL, limits=NO_LIMITS)
+    picture = await queue.submitter.submit(CALL, limits=NO_LIMITS)
     question = enhancement.question(picture, REQUEST, "qwen")
-    asked_for = await queue.submit(question, limits=NO_LIMITS)
+    asked_for = await queue.submitter.submit(question, limits=NO_LIMITS)
     now = picture.queued_at
     if state is not JobState.PENDING:
         asked_for = await store.apply(
@@ -275,9 +281,9 @@ def test_a_crash_between_the_two_loses_neither(
         async with bot(gpu) as running:
             await until(lambda: gpu.servers["comfy"].finished)
             await asyncio.sleep(15)
-            assert [job.id for job in await running.queue.unacknowledged()] == [1]
-            assert not await running.queue.open_jobs()
-            picture = await running.queue.get(1)
+            assert [job.id for job in await running.queue.deliveries.unacknowledged()] == [1]
+            assert not await running.queue.jobs.open_jobs()
+            picture = await running.queue.jobs.get(1)
             assert picture is not None
             return picture
 
@@ -300,10 +306,10 @@ def test_a_call_repeated_after_a_crash_is_seen_through_once(
     async def scenario() -> None:
         await left_behind(gpu, state=JobState.PENDING)
         async with bot(gpu) as running:
-            await running.queue.submit(CALL, limits=NO_LIMITS)
+            await running.queue.submitter.submit(CALL, limits=NO_LIMITS)
             await until(lambda: gpu.servers["comfy"].finished)
             await asyncio.sleep(15)
-            assert not await running.queue.open_jobs()
+            assert not await running.queue.jobs.open_jobs()
 
     run(scenario())
     ((_, prompt),) = drawn(gpu)

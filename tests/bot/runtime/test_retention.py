@@ -39,7 +39,7 @@ async def _drawn(store: JobStore, number: int) -> Job:
     job = await store.apply(job, JobEvent.START, NOW, backend="comfy", runner="r")
     output = Output(files=(_picture(number),))
     job = await store.apply(job, JobEvent.COMPLETE, NOW + number, output=output)
-    await store.acknowledge(job, NOW + number)
+    await store.acknowledge(job)
     return job
 
 

@@ -59,7 +59,7 @@ def test_requests_are_accepted_in_the_order_they_were_sent(
         accepted = [
             (job.request.messages[-1].text, job.reply_to)
             for user in ("fake:1", "fake:2")
-            for job in reversed(await running.queue.history(user, limit=20))
+            for job in reversed(await running.queue.jobs.history(user, limit=20))
             if isinstance(job.request, Chat)
         ]
         assert len(accepted) == len(lines)
@@ -82,7 +82,7 @@ def test_a_slow_download_holds_up_nothing_but_requests() -> None:
             return now() - began_at
 
         await took("/ask before")
-        (job,) = await running.queue.open_jobs("fake:1")
+        (job,) = await running.queue.jobs.open_jobs("fake:1")
         downloading = asyncio.ensure_future(took("/ask this", files=(slow(60),)))
         await asyncio.sleep(0.1)
         behind = asyncio.ensure_future(took("/ask that"))
@@ -113,7 +113,7 @@ def test_what_fails_lets_the_others_go_on() -> None:
                 call = running.chat.call("/ask why?", files=files)
                 calls.create_task(running.gate.call(call))
                 await asyncio.sleep(0)
-        assert len(await running.queue.history("fake:1", limit=5)) == 1
+        assert len(await running.queue.jobs.history("fake:1", limit=5)) == 1
 
     in_bot(scenario)
 

@@ -42,13 +42,13 @@ def test_a_banned_person_is_refused_after_a_restart_too(tmp_path: Path) -> None:
     async def before(running: Bot) -> None:
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/ban fake:1 --hours 2 too many cats")
-        assert await running.queue.open_jobs("fake:1") == []
+        assert await running.queue.jobs.open_jobs("fake:1") == []
 
     async def after(running: Bot) -> None:
         await say(running, "/image flux cat", "fake:1")
         await say(running, "/unban 1")
         await say(running, "/image flux cat", "fake:1")
-        assert len(await running.queue.open_jobs("fake:1")) == 1
+        assert len(await running.queue.jobs.open_jobs("fake:1")) == 1
 
     assert (
         "is banned, and their open jobs are cancelled. The ban ends at " in in_bot(before, url)[-1]
@@ -63,7 +63,7 @@ def test_a_reply_names_the_person() -> None:
 
     async def scenario(running: Bot) -> None:
         await say(running, "/image flux cat", "fake:7")
-        (job,) = await running.queue.open_jobs()
+        (job,) = await running.queue.jobs.open_jobs()
         sent = await running.records.message(job.id)
         assert sent is not None
         await say(running, "/ban rude prompts", replied_to=sent.ref)
@@ -109,7 +109,7 @@ def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot() -
         await say(running, "/limit fake:1 --per-hour none")
         for _ in range(3):
             await say(running, "/image flux cat --seed -1", "fake:1")
-        assert len(await running.queue.open_jobs("fake:1")) == 3
+        assert len(await running.queue.jobs.open_jobs("fake:1")) == 3
         for option in ("--open 0", "--per-hour 0"):
             await say(running, f"/limit {ADMIN} {option}")
         await say(running, f"/limit {ADMIN}")
@@ -147,7 +147,7 @@ def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
         ]
         await asyncio.gather(*(running.gate.call(call) for call in calls))
         await asyncio.sleep(2)
-        assert len(await running.queue.open_jobs("fake:1")) == 2
+        assert len(await running.queue.jobs.open_jobs("fake:1")) == 2
 
     assert sum("your jobs for this hour (2)" in answer for answer in in_bot(scenario)) == 8
 
@@ -170,7 +170,7 @@ def test_a_lane_is_where_the_jobs_go() -> None:
     async def scenario(running: Bot) -> None:
         await say(running, "/limit fake:1 --lane vip")
         await say(running, "/image flux cat", "fake:1")
-        (job,) = await running.queue.open_jobs()
+        (job,) = await running.queue.jobs.open_jobs()
         assert job.lane == "vip"
 
     in_bot(scenario)
@@ -198,7 +198,7 @@ def test_settings_hold_and_can_be_taken_back() -> None:
     async def scenario(running: Bot) -> None:
         await say(running, "/settings --image flux --size 3:2 --language de", "fake:1")
         await say(running, "/image a cat", "fake:1")
-        (job,) = await running.queue.open_jobs()
+        (job,) = await running.queue.jobs.open_jobs()
         assert (job.request.width, job.request.height) == (1280, 832)  # type: ignore[union-attr]
         await say(running, "/cancel", "fake:1")
         await say(running, "/settings --image reset --language reset", "fake:1")

@@ -95,7 +95,7 @@ async def test_the_nearest_rules_are_told_to_the_model(tmp_path: Path) -> None:
 
 async def told(parts: BotParts, job_id: int) -> str:
     """Return the system text of a question."""
-    job = await parts.queue.get(job_id)
+    job = await parts.queue.jobs.get(job_id)
     assert job is not None
     assert isinstance(job.request, Chat)
     return "".join(turn.text for turn in job.request.messages if turn.role == "system")
@@ -111,7 +111,7 @@ async def test_pictures_are_hidden_in_a_thread_also_after_a_restart(tmp_path: Pa
             for channel in (thread, another):
                 await fake.person(7).slash("image", in_channel=channel, prompt="a cat")
             await fake.wait_for(lambda: thread.messages and another.messages)
-            assert len(await parts.queue.open_jobs(None)) == 2
+            assert len(await parts.queue.jobs.open_jobs(None)) == 2
         async with on_discord(fake, tmp_path, more=more):
             await fake.person(1).slash("resume", model="flux")
             await fake.wait_for(lambda: thread.messages[-1].files and another.messages[-1].files)

@@ -163,7 +163,7 @@ def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
             await running.gate.call(running.chat.call(f"/image flux {number}", user="fake:1"))
         await say(running, "/image flux dog", "fake:2")
         await say(running, "/cancel ALL", "fake:1")
-        assert [job.owner for job in await running.queue.open_jobs()] == ["fake:2"]
+        assert [job.owner for job in await running.queue.jobs.open_jobs()] == ["fake:2"]
         await until(lambda: installation.servers["comfy"].finished["dog"])
         assert not any(prompt.isdigit() for prompt in installation.servers["comfy"].finished)
         await say(running, "/cancel all", "fake:1")
@@ -202,19 +202,19 @@ def test_a_line_is_cleared_with_its_overflow_while_running_work_goes_on() -> Non
         server.service_s = 30.0
         limits = Admission(max_in_line=1)
         jobs = [
-            await running.queue.submit(
+            await running.queue.submitter.submit(
                 installation.new("flux", str(n), owner="fake:1"), limits=limits
             )
             for n in range(4)
         ]
-        other = await running.queue.submit(installation.new("sdxl", "x"), limits=limits)
+        other = await running.queue.submitter.submit(installation.new("sdxl", "x"), limits=limits)
         await until(lambda: server.running)
         await say(running, "/clear flux")
-        states = [found.state for job in jobs if (found := await running.queue.get(job.id))]
+        states = [found.state for job in jobs if (found := await running.queue.jobs.get(job.id))]
         assert states == [JobState.PROCESSING, *[JobState.CANCELLED] * 3]
         await asyncio.sleep(120)
         assert server.finished["0"] == 1
-        done = await running.queue.get(other.id)
+        done = await running.queue.jobs.get(other.id)
         assert done is not None
         assert done.state is JobState.COMPLETED
 
@@ -229,10 +229,10 @@ def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
         server.service_s = 30.0
         for number in range(4):
             await say(running, f"/image flux {number}", f"fake:{number}", chat=str(number))
-        jobs = await running.queue.open_jobs()
+        jobs = await running.queue.jobs.open_jobs()
         await until(lambda: server.running)
         await say(running, f"/move {jobs[3].id} first")
-        standings = await running.queue.standings(jobs[1:])
+        standings = await running.queue.status.standings(jobs[1:])
         assert [standings[job.id].position for job in jobs[1:]] == [2, 3, 1]
         await asyncio.sleep(200)
         assert [prompt for _, _, prompt in server.starts] == ["0", "3", "1", "2"]
@@ -265,7 +265,9 @@ def test_a_wrong_name_changes_nothing(text: str, answer: str) -> None:
 
     async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, text)
-        assert running.queue.paused() == type(running.queue.paused())()
+        assert (
+            running.queue.status.snapshot().paused == type(running.queue.status.snapshot().paused)()
+        )
         await say(running, "/audit")
 
     assert answers(in_bot(scenario)) == [answer, "No admin actions yet."]
@@ -332,7 +334,7 @@ def test_an_option_the_model_does_not_take_is_refused_at_once() -> None:
         await say(running, "/image flux --count 2 cat", "fake:1")
         await say(running, "/settings --size 3:2", "fake:2")
         await say(running, "/image sdxl --seed 7 cat", "fake:2")
-        assert len(await running.queue.open_jobs()) == 2
+        assert len(await running.queue.jobs.open_jobs()) == 2
 
     assert [answer for answer in answers(in_bot(scenario)) if "doesn't take" in answer] == [
         "flux doesn't take --steps.",

@@ -161,7 +161,7 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
         await say(running, "/history", "fake:1")
         await say(running, "/settings", "fake:1")
         assert not files_with(tmp_path, b"secret")
-        assert await running.queue.get(3) is not None
+        assert await running.queue.jobs.get(3) is not None
         await say(running, "/show 1", "fake:1")
 
     _, forgotten, history, settings, shown = answers(in_bot(scenario, f"sqlite:///{path}"))
@@ -194,7 +194,7 @@ def test_forgetting_ends_open_jobs_and_empties_their_messages() -> None:
         await asyncio.sleep(20)
         assert server.cancelled == ["cat"]
         assert server.finished == {"other": 1}
-        assert await running.queue.unacknowledged() == []
+        assert await running.queue.deliveries.unacknowledged() == []
 
     running, waiting, *_ = in_bot(scenario).messages.values()
     assert running.text == "Cancelled and deleted."
@@ -240,12 +240,12 @@ def test_a_forgotten_conversation_leaves_pictures_and_other_chats_alone() -> Non
         await say(running, "/ask llm somebody else", "fake:2")
         await asyncio.sleep(60)
         await say(running, "/forget conversation", "fake:1")
-        jobs = await running.queue.history("fake:1", limit=9)
+        jobs = await running.queue.jobs.history("fake:1", limit=9)
         assert [(job.id, job.state) for job in jobs] == [
             (3, JobState.COMPLETED),
             (1, JobState.COMPLETED),
         ]
-        assert len(await running.queue.history("fake:2", limit=9)) == 1
+        assert len(await running.queue.jobs.history("fake:2", limit=9)) == 1
         await say(running, "/forget conversation", "fake:1")
 
     forgot, nothing = answers(in_bot(scenario))[-2:]
@@ -284,7 +284,7 @@ def test_a_forgotten_word_is_needed() -> None:
         await draw(running, installation, "cat")
         await say(running, "/forget", "fake:1")
         await say(running, "/forget all", "fake:1")
-        assert len(await running.queue.history("fake:1", limit=9)) == 1
+        assert len(await running.queue.jobs.history("fake:1", limit=9)) == 1
 
     chat = in_bot(scenario)
     without, wrong = answers(chat)
@@ -301,7 +301,7 @@ def test_the_latest_job_is_meant_where_none_is_named() -> None:
         await say(running, "/again", "fake:1")
         await say(running, "/delete", "fake:1")
         await say(running, "/show", "fake:2")
-        jobs = await running.queue.history("fake:1", limit=9)
+        jobs = await running.queue.jobs.history("fake:1", limit=9)
         assert [getattr(job.request, "prompt", "") for job in jobs] == ["cat", "cat"]
 
     told = answers(in_bot(scenario))

@@ -85,7 +85,7 @@ def test_a_question_that_was_taken_back_is_no_part_of_the_conversation() -> None
         await done(running, BOB)
         job = await ask(running, "/ask my name is Eve")
         assert job is not None
-        await running.queue.cancel(job.id)
+        await running.queue.submitter.cancel(job.id)
         assert turns(await done(running, WHO)) == ["my name is Bob", "what is my name?"]
 
     in_bot(scenario)
@@ -217,7 +217,7 @@ def test_pictures_stay_in_the_conversation() -> None:
         first = await done(running, "/ask", files=(picture(),))
         assert turns(first) == ["my name is Bob", "Describe this picture."]
         job = await done(running, "/ask what breed is it?")
-        assert len(await running.queue.inputs(job)) == 1
+        assert len(await running.queue.jobs.inputs(job)) == 1
 
     in_bot(scenario)
 

@@ -95,7 +95,7 @@ def test_restarts_neither_hammer_a_chat_nor_forget_how_long_it_is_gone(tmp_path:
             await running.gate.call(ask(chat))
             await until(lambda: chat.messages)
             chat.fail_when = lambda _: ChatGone("kicked")
-            (job,) = await running.queue.open_jobs()
+            (job,) = await running.queue.jobs.open_jobs()
             await ended(running.queue, job)
             await asyncio.sleep(2 * HOUR_S)
         for _ in range(20):
@@ -106,7 +106,7 @@ def test_restarts_neither_hammer_a_chat_nor_forget_how_long_it_is_gone(tmp_path:
         async with bot(world, chat) as running:
             await quiet(running)
             assert 24 * HOUR_S < await now() < 27 * HOUR_S
-            assert await running.queue.output(job) is not None
+            assert await running.queue.jobs.output(job) is not None
 
     run(play())
     assert sum(asked) <= 8
@@ -392,8 +392,8 @@ def test_after_a_penalty_only_the_newest_text_is_shown() -> None:
         before = await now()
         await until(lambda: len(mine.texts) > shown)
         assert mine.times[shown] <= before + 45
-        (job,) = await running.queue.open_jobs("fake:11")
-        (standing,) = (await running.queue.standings([job])).values()
+        (job,) = await running.queue.jobs.open_jobs("fake:11")
+        (standing,) = (await running.queue.status.standings([job])).values()
         assert f"#{standing.position} in line" in mine.text
 
     in_bot(scenario, chat)

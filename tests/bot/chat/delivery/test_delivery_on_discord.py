@@ -28,7 +28,7 @@ async def test_the_end_of_an_old_message_comes_as_a_fresh_one(tmp_path: Path) ->
         fake.rest.faults.clear()
         await fake.wait_for(lambda: done(fake.channel().messages[1]), timeout_s=60)
         await parts.presenter.settle(10)
-        assert await parts.queue.unacknowledged() == []
+        assert await parts.queue.deliveries.unacknowledged() == []
         assert not done(fake.channel().messages[0])
 
 
@@ -60,7 +60,7 @@ async def test_a_channel_closed_to_us_gets_its_result_when_somebody_calls_again(
         await person.slash("queue")
         await fake.wait_for(lambda: done(call.answer), timeout_s=60)
         await parts.presenter.settle(10)
-        assert await parts.queue.unacknowledged() == []
+        assert await parts.queue.deliveries.unacknowledged() == []
 
 
 def refused_in_words(requests: Sequence[Seen]) -> bool:

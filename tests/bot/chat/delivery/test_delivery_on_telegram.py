@@ -23,7 +23,7 @@ async def test_a_group_that_becomes_a_supergroup_gets_its_result_there(tmp_path:
         go_on.set()
         await fake.wait_for(lambda: any(map(done, moved.from_bot)), timeout_s=60)
         await parts.presenter.settle(10)
-        assert await parts.queue.unacknowledged() == []
+        assert await parts.queue.deliveries.unacknowledged() == []
         assert len(moved.from_bot) == 1
 
 
@@ -38,13 +38,13 @@ async def test_somebody_who_unblocks_the_bot_gets_the_result_with_the_next_call(
         await fake.wait_for(lambda: person.chat.from_bot)
         person.chat.refusal = (403, "Forbidden: bot was blocked by the user", {})
         go_on.set()
-        while (await parts.queue.open_jobs()) != []:
+        while (await parts.queue.jobs.open_jobs()) != []:
             await fake.quiet()
         person.chat.refusal = None
         person.says("/queue")
         await fake.wait_for(lambda: any(map(done, person.chat.from_bot)), timeout_s=60)
         await parts.presenter.settle(10)
-        assert await parts.queue.unacknowledged() == []
+        assert await parts.queue.deliveries.unacknowledged() == []
 
 
 async def test_a_message_somebody_deleted_ends_as_a_fresh_one(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ async def test_a_group_without_the_right_to_pictures_gets_words(tmp_path: Path) 
             lambda: group.from_bot and "/show 1" in group.from_bot[0].shown, timeout_s=60
         )
         await parts.presenter.settle(10)
-        assert await parts.queue.unacknowledged() == []
+        assert await parts.queue.deliveries.unacknowledged() == []
 
 
 async def test_a_busy_group_stays_within_its_minute(tmp_path: Path) -> None:

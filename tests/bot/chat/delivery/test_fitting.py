@@ -103,7 +103,7 @@ async def _ended(running: Bot) -> tuple[Invocation, Job]:
     call = running.chat.call("/image flux a cat")
     assert isinstance(call, Invocation)
     await running.gate.call(call)
-    (job,) = await running.queue.open_jobs()
+    (job,) = await running.queue.jobs.open_jobs()
     return call, replace(job, state=JobState.COMPLETED, finished_at=9.0)
 
 
@@ -112,14 +112,16 @@ async def test_a_film_has_no_buttons_for_pictures_and_is_hidden_as_they_are() ->
     async with bot(Installation.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
         call, ended = await _ended(running)
         renderer = ResultRenderer(
-            running.queue, ChatSettingsTable(by_key={"fake:1": ChatSettings(spoiler=True)})
+            running.queue.jobs,
+            running.queue.models,
+            ChatSettingsTable(by_key={"fake:1": ChatSettings(spoiler=True)}),
         )
         output = Output(files=(file(film("mp4")),))
 
         async def kept(job: Job) -> Output:
             return output
 
-        running.queue.output = kept  # type: ignore[method-assign]
+        running.queue.jobs.output = kept  # type: ignore[method-assign]
         rendered = await renderer.render(ended, Origin.of(call, "en"), LIMITS)
     assert rendered.content.files == output.files
     assert rendered.content.spoiler
@@ -138,11 +140,11 @@ async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
             async def kept(job: Job, many: int = count, one: File = lost) -> Output:
                 return Output(files=(one,) * many)
 
-            running.queue.output = kept  # type: ignore[method-assign]
+            running.queue.jobs.output = kept  # type: ignore[method-assign]
             limits = replace(LIMITS, upload=100)
-            rendered = await ResultRenderer(running.queue, ChatSettingsTable()).render(
-                ended, Origin.of(call, "en"), limits
-            )
+            rendered = await ResultRenderer(
+                running.queue.jobs, running.queue.models, ChatSettingsTable()
+            ).render(ended, Origin.of(call, "en"), limits)
             assert said in plain(rendered.content.body)
     assert "1 Datei ist" in CATALOGUES["de"]["result.file_left_out"]
 
@@ -167,8 +169,8 @@ async def test_what_was_changed_is_said_as_it_is(made: str, limits: ChatLimits, 
         call = running.chat.call("/image flux a cat")
         assert isinstance(call, Invocation)
         await running.gate.call(call)
-        (job,) = await running.queue.open_jobs()
-        renderer = ResultRenderer(running.queue, ChatSettingsTable())
+        (job,) = await running.queue.jobs.open_jobs()
+        renderer = ResultRenderer(running.queue.jobs, running.queue.models, ChatSettingsTable())
         fitting, note = await renderer._fit_files(
             job, tuple(file(data[each]) for each in made), limits, "en"
         )

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 import pytest
 
@@ -14,7 +13,6 @@ from bot.chat.delivery.status_message import StatusMessage
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState
 from queueing.core.standings import Standing
-from queueing.service.jobqueue import JobQueue
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, play
 from tests.simulation.installation import Installation, host, image_model
@@ -44,7 +42,7 @@ def job(number: int, state: JobState = JobState.PENDING) -> Job:
 
 
 async def asking(queue: Queue, numbers: Sequence[int]) -> list[Standing | BaseException | None]:
-    inquiry = Inquiry(cast("JobQueue", queue))
+    inquiry = Inquiry(queue)
     running = asyncio.ensure_future(inquiry.run())
     asked = [asyncio.ensure_future(inquiry.of(job(number))) for number in numbers]
     asyncio.get_running_loop().call_later(0.5, asked[0].cancel)
@@ -80,7 +78,7 @@ def test_a_running_job_waits_for_no_others() -> None:
     """Its state is known without a forecast, and without the task that asks for many."""
 
     async def scenario() -> None:
-        inquiry = Inquiry(cast("JobQueue", Queue()))
+        inquiry = Inquiry(Queue())
         assert await inquiry.of(job(1, JobState.PROCESSING)) is not None
 
     run(scenario())

@@ -72,7 +72,7 @@ class Installation:
         await self.says("/image flux a cat --size 512x512")
         await self.until(lambda: "Original: " in self.last())
         told = self.last()
-        (job,) = await self.parts.queue.history("fake:1", limit=1)
+        (job,) = await self.parts.queue.jobs.history("fake:1", limit=1)
         assert job.state is JobState.COMPLETED
         return job, told
 
@@ -130,7 +130,7 @@ async def test_a_link_brings_the_original_as_it_was_made(tmp_path: Path) -> None
     """A chat's smaller form would be all anybody ever gets."""
     async with installation(tmp_path) as usher:
         job, told = await usher.drawn()
-        output = await usher.parts.queue.output(job)
+        output = await usher.parts.queue.jobs.output(job)
         assert output is not None
         (made,) = output.files
         path = path_in(told)

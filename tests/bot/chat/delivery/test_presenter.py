@@ -94,7 +94,7 @@ def test_a_restart_goes_on_with_the_same_message(tmp_path: Path, state: str) -> 
             if state == "done":
                 await until(lambda: chat.messages)
                 chat.fail_when = lambda _: ChatUnavailable("the network is away")
-                (job,) = await running.queue.open_jobs()
+                (job,) = await running.queue.jobs.open_jobs()
                 assert (await ended(running.queue, job)).state is JobState.COMPLETED
         chat.fail_when = lambda _: None
         async with bot(world, chat) as running:
@@ -153,10 +153,10 @@ def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept() -> N
         await running.gate.call(running.chat.call("/image flux cat"))
         await until(lambda: running.chat.messages)
         running.chat.fail_when = lambda _: ChatGone("kicked")
-        (job,) = await running.queue.open_jobs()
+        (job,) = await running.queue.jobs.open_jobs()
         await quiet(running)
         assert asyncio.get_running_loop().time() > 24 * 3600
-        assert await running.queue.output(job) is not None
+        assert await running.queue.jobs.output(job) is not None
 
     in_bot(scenario)
 
@@ -309,7 +309,7 @@ def test_refusals_are_private_and_make_no_job() -> None:
         ):
             await running.gate.call(chat.call(text))
         await asyncio.sleep(30)
-        assert await running.queue.open_jobs() == []
+        assert await running.queue.jobs.open_jobs() == []
 
     chat = in_bot(scenario)
     assert chat.messages == {}
@@ -346,7 +346,7 @@ def test_only_owner_and_admin_may_cancel() -> None:
         await running.gate.call(chat.call("/cancel", user="fake:1", **press))
         await running.gate.call(chat.call("/cancel 2", user=ADMIN))
         await quiet(running)
-        states = [(await running.queue.get(number)) for number in (1, 2)]
+        states = [(await running.queue.jobs.get(number)) for number in (1, 2)]
         assert [job.state for job in states if job] == [JobState.CANCELLED] * 2
 
     chat = in_bot(scenario)
@@ -364,11 +364,11 @@ def test_an_admin_preloads_and_unloads() -> None:
         await asyncio.sleep(1)
         await running.gate.call(running.chat.call("/preload sdxl", user=ADMIN))
         await asyncio.sleep(30)
-        (status,) = [m for m in running.queue.models() if m.name == "sdxl"]
+        (status,) = [m for m in running.queue.status.snapshot().models if m.name == "sdxl"]
         assert [copy.pinned for copy in status.copies] == [True]
         await running.gate.call(running.chat.call("/unload sdxl", user=ADMIN))
         await asyncio.sleep(30)
-        (status,) = [m for m in running.queue.models() if m.name == "sdxl"]
+        (status,) = [m for m in running.queue.status.snapshot().models if m.name == "sdxl"]
         assert status.copies == ()
 
     texts = [message.text for message in in_bot(scenario).messages.values()]

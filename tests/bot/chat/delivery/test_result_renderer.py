@@ -28,10 +28,10 @@ def packed(text: str) -> RenderedResult:
             call = running.chat.call("/image flux a cat")
             assert isinstance(call, Invocation)
             await running.gate.call(call)
-            (job,) = await running.queue.open_jobs()
+            (job,) = await running.queue.jobs.open_jobs()
             asked = Chat(messages=(ChatMessage(role="user", text="tell me all"),))
             stopped = replace(job, request=asked, state=JobState.CANCELLED, finished_at=9.0)
-            renderer = ResultRenderer(running.queue, ChatSettingsTable())
+            renderer = ResultRenderer(running.queue.jobs, running.queue.models, ChatSettingsTable())
             return await renderer.render(stopped, Origin.of(call, "en"), TELEGRAM, written=text)
 
     return run(scenario())

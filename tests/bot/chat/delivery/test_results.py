@@ -101,7 +101,7 @@ def test_a_variation_starts_from_the_result_with_its_words_and_a_new_seed() -> N
             request = drawn(asked)
             assert (request.prompt, request.strength, request.width) == ("a cat", strength, None)
             assert request.seed != 7
-            assert await running.queue.inputs(asked) == (PICTURE,)
+            assert await running.queue.jobs.inputs(asked) == (PICTURE,)
             varied = await ended(running.queue, asked)
             await asyncio.sleep(10)
             told = running.chat.messages[(await of(running, varied)).message].text
@@ -118,7 +118,7 @@ def test_a_model_that_only_draws_varies_by_a_new_seed() -> None:
         varied = await ask(running, f"/vary --id {job.id}")
         assert drawn(varied).seed != 7
         assert varied is not None
-        assert await running.queue.inputs(varied) == ()
+        assert await running.queue.jobs.inputs(varied) == ()
 
     in_bot(scenario, model("flux", Capability.TEXT_TO_IMAGE))
 
@@ -196,7 +196,7 @@ def test_delete_takes_the_message_away_and_keeps_the_result() -> None:
         await press(running, job, "delete")
         await asyncio.sleep(1)
         assert ref.message not in running.chat.messages
-        assert await running.queue.output(job) is not None
+        assert await running.queue.jobs.output(job) is not None
 
     assert in_bot(scenario).private == []
 

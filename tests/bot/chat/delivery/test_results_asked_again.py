@@ -146,12 +146,12 @@ def test_describe_shows_the_picture_to_a_model_that_sees() -> None:
         assert described is not None
         assert described.model == "qwen"
         assert said(described) == [("user", "Describe this picture.")]
-        assert len(await running.queue.inputs(described)) == 1
+        assert len(await running.queue.jobs.inputs(described)) == 1
         job = await done(running, "/image flux a cat")
         again = await ask(running, "/describe what colour?", replied_to=await of(running, job))
         assert said(again) == [("user", "what colour?")]
         assert again is not None
-        assert await running.queue.inputs(again) == (PICTURE,)
+        assert await running.queue.jobs.inputs(again) == (PICTURE,)
         await ask(running, "/describe")
 
     private = in_bot(scenario, DEAF, FLUX, QWEN).private
@@ -167,7 +167,7 @@ def test_a_follow_up_sees_the_picture_again() -> None:
         assert second is not None
         assert isinstance(second.request, Chat)
         assert [turn.pictures for turn in second.request.messages] == [(0,), (), ()]
-        assert await running.queue.inputs(second) == await running.queue.inputs(first)
+        assert await running.queue.jobs.inputs(second) == await running.queue.jobs.inputs(first)
 
     in_bot(scenario)
 

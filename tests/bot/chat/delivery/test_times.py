@@ -18,10 +18,10 @@ async def a_standing() -> Standing:
     """Return where a job stands behind another one."""
     gpu = Installation.of([image_model("flux")], [host("gpu", "comfy")])
     async with gpu.queue() as queue:
-        await queue.submit(gpu.new("flux", "first"), limits=NO_LIMITS)
-        job = await queue.submit(gpu.new("flux", "second"), limits=NO_LIMITS)
+        await queue.submitter.submit(gpu.new("flux", "first"), limits=NO_LIMITS)
+        job = await queue.submitter.submit(gpu.new("flux", "second"), limits=NO_LIMITS)
         await asyncio.sleep(1)
-        return (await queue.standings([job]))[job.id]
+        return (await queue.status.standings([job]))[job.id]
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_after_forget_me_no_message_stays_half_true(
         async with bot(world, chat) as running:
             await asyncio.sleep(200)
             assert await owed(running) == 0
-            assert await running.queue.open_jobs() == []
+            assert await running.queue.jobs.open_jobs() == []
 
     run(scenario())
     shown = {each.text for each in chat.messages.values()}

@@ -27,7 +27,7 @@ async def test_a_mention_asks_and_a_reply_to_the_answer_goes_on(tmp_path: Path) 
         assert "why?" in answer.shown
         await person.says("and why not?", reply_to=answer)
         await fake.wait_for(lambda: answered(channel.messages[-1]), timeout_s=60)
-        job = await parts.queue.get(2)
+        job = await parts.queue.jobs.get(2)
         assert job is not None
         assert job.request.kind == "chat"
         assert [turn.text for turn in job.request.messages][-1] == "and why not?"
@@ -43,11 +43,11 @@ async def test_a_slash_commands_answer_is_continued_by_reply_and_mention(tmp_pat
         await person.says("lovely", reply_to=call.answer)
         await person.says(f"{ME} and why not?", reply_to=call.answer)
         await fake.wait_for(lambda: answered(channel.messages[-1]), timeout_s=60)
-        job = await parts.queue.get(2)
+        job = await parts.queue.jobs.get(2)
         assert job is not None
         assert job.request.kind == "chat"
         assert len(job.request.messages) == 3
-        assert await parts.queue.get(3) is None
+        assert await parts.queue.jobs.get(3) is None
 
 
 async def test_a_direct_message_asks_without_a_command(tmp_path: Path) -> None:

@@ -141,9 +141,9 @@ def of_album(*numbers: int, key: str = "a", **about: bool) -> dict[str, Any]:
 
 
 async def pictures_of(running: Bot) -> Sequence[bytes]:
-    job = await running.queue.get(1)
+    job = await running.queue.jobs.get(1)
     assert job is not None
-    return [file.data for file in await running.queue.inputs(job)]
+    return [file.data for file in await running.queue.jobs.inputs(job)]
 
 
 def test_a_late_part_joins_the_question_while_it_waits() -> None:
@@ -156,7 +156,7 @@ def test_a_late_part_joins_the_question_while_it_waits() -> None:
         for _ in range(2):  # handed on again after a crash
             await ask(running, "/ask", **of_album(3, begun=False))
         assert await pictures_of(running) == [await part(n).read() for n in (1, 2, 3)]
-        job = await running.queue.get(1)
+        job = await running.queue.jobs.get(1)
         assert said(job) == [("user", "what differs?")]
         assert job is not None
         assert job.request.kind == "chat"
@@ -228,9 +228,9 @@ async def test_an_album_and_its_late_part_survive_restarts(tmp_path: Path) -> No
         shows(person, "")
         async with usher(fake, tmp_path) as parts:
             await fake.wait_for(lambda: any(map(ended, person.chat.from_bot)), timeout_s=60)
-            job = await parts.queue.get(1)
+            job = await parts.queue.jobs.get(1)
             assert job is not None
-            assert len(await parts.queue.inputs(job)) == 2
+            assert len(await parts.queue.jobs.inputs(job)) == 2
         shows(person, "")
         async with usher(fake, tmp_path) as parts:
             late = "A picture of your album arrived after I had begun on job 1"
@@ -238,4 +238,4 @@ async def test_an_album_and_its_late_part_survive_restarts(tmp_path: Path) -> No
                 lambda: any(late in each.shown for each in person.chat.from_bot), timeout_s=60
             )
             await fake.quiet()
-            assert await parts.queue.get(2) is None
+            assert await parts.queue.jobs.get(2) is None

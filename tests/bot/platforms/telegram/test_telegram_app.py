@@ -104,7 +104,7 @@ async def test_work_goes_on_after_a_restart_in_the_same_message(
             await fake.wait_for(lambda: all(map(done, person.chat.from_bot)), timeout_s=60)
             await fake.quiet()
             assert len(person.chat.from_bot) == 2
-            assert await parts.queue.get(3) is None
+            assert await parts.queue.jobs.get(3) is None
     assert "not reached" not in caplog.text, "a delivery did not wait for the connection"
 
 
@@ -119,7 +119,7 @@ async def test_an_answer_streams_and_is_continued_by_a_reply(tmp_path: Path) -> 
         assert len(answer.history) > 1
         more = person.says("and why not?", reply_to=answer)
         await fake.wait_for(lambda: any(map(ended, answers(fake, 7, more))), timeout_s=60)
-        job = await parts.queue.get(2)
+        job = await parts.queue.jobs.get(2)
         assert job is not None
         assert job.request.kind == "chat"
         assert len(job.request.messages) == 3
@@ -142,7 +142,7 @@ async def test_a_picture_is_changed_by_a_reply_to_the_question_for_it(tmp_path: 
         await fake.wait_for(
             lambda: len([each for each in group.from_bot if ended(each)]) == 2, timeout_s=60
         )
-        job = await parts.queue.get(2)
+        job = await parts.queue.jobs.get(2)
         assert job is not None
         assert job.request.kind == "text-to-image"
         assert job.request.prompt == "dog"
@@ -171,10 +171,10 @@ async def test_a_photo_with_a_caption_is_the_picture_to_look_at(tmp_path: Path) 
         person = fake.person(7)
         person.says("/ask llama what is this?", photo=picture(kind="JPEG").data)
         await fake.wait_for(lambda: person.chat.from_bot)
-        job = await parts.queue.get(1)
+        job = await parts.queue.jobs.get(1)
         told = person.chat.from_bot[0].shown
         assert job is not None, told
-        [file] = await parts.queue.inputs(job)
+        [file] = await parts.queue.jobs.inputs(job)
         assert file.mime == "image/jpeg"
 
 

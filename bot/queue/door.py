@@ -1,0 +1,56 @@
+"""The front door of the queue: its parts, for the few that need several of them."""
+
+from typing import Protocol
+
+from bot.queue.admin import ModelPreloads, QueueAdmin
+from bot.queue.deliveries import Deliveries
+from bot.queue.erasure import JobEraser
+from bot.queue.events import QueueEvents
+from bot.queue.jobs import JobReader
+from bot.queue.models import ModelReader
+from bot.queue.status import QueueStatus
+from bot.queue.submitting import JobSubmitter
+
+
+class QueueDoor(Protocol):
+    """All that the bot asks of the queue; what is awaited raises `QueueError`s only.
+
+    The queue in this process is one implementation, `queueing.service.jobqueue.JobQueue`. Its
+    promises are in `tests/contracts/test_queue_door.py`.
+    """
+
+    @property
+    def submitter(self) -> JobSubmitter:
+        """Accepts, changes and cancels jobs."""
+
+    @property
+    def jobs(self) -> JobReader:
+        """Reads jobs."""
+
+    @property
+    def deliveries(self) -> Deliveries:
+        """Knows what is to be told."""
+
+    @property
+    def models(self) -> ModelReader:
+        """Knows what can be asked for."""
+
+    @property
+    def status(self) -> QueueStatus:
+        """Says where everything stands."""
+
+    @property
+    def admin(self) -> QueueAdmin:
+        """Stops and moves."""
+
+    @property
+    def preloads(self) -> ModelPreloads:
+        """Keeps models in memory."""
+
+    @property
+    def erasure(self) -> JobEraser:
+        """Deletes for good."""
+
+    @property
+    def events(self) -> QueueEvents:
+        """Tells what happens."""

@@ -1,0 +1,32 @@
+"""Reading jobs: what was accepted, from whom, with what, and what came of it."""
+
+from typing import Protocol
+
+from queueing.core.jobs import Job
+from queueing.core.requests import File, Output
+
+
+class JobReader(Protocol):
+    """Answers what is stored of jobs. Every call raises `StoreError` when the database fails."""
+
+    async def get(self, job_id: int) -> Job | None:
+        """Return a job, or None."""
+
+    async def find(self, key: str) -> Job | None:
+        """Return the job accepted under an idempotency key, or None."""
+
+    async def open_jobs(self, owner: str | None = None) -> list[Job]:
+        """Return the open jobs of an owner, or of everybody, oldest first."""
+
+    async def history(self, owner: str, *, limit: int, before: int | None = None) -> list[Job]:
+        """Return an owner's jobs, open and ended, newest first.
+
+        `before` is the id of a job: only older ones are returned. Jobs made for another job, such
+        as enhancements, are left out.
+        """
+
+    async def inputs(self, job: Job) -> tuple[File, ...]:
+        """Return the files the job was accepted with."""
+
+    async def output(self, job: Job) -> Output | None:
+        """Return what a completed job produced, None after retention removed it."""

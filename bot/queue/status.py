@@ -1,0 +1,21 @@
+"""Status: where jobs, models, servers and hosts stand, in the terms people read."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from queueing.core.jobs import Job
+from queueing.core.standings import QueueSnapshot, Standing
+
+
+class Standings(Protocol):
+    """Answers where jobs stand."""
+
+    async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
+        """Return where each job stands, by job id; all of one moment. Raises `StoreError`."""
+
+
+class QueueStatus(Standings, Protocol):
+    """Answers where jobs, models, servers and hosts stand."""
+
+    def snapshot(self) -> QueueSnapshot:
+        """Return where models, servers and hosts stand, from memory; never waits."""

@@ -1,0 +1,41 @@
+"""Submitting: what a request goes through to become a job, to change, and to end early."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from queueing.core.jobs import Job, NewJob
+from queueing.core.ports import Admission
+from queueing.core.requests import Chat, File, TextToImage
+
+
+class JobSubmitter(Protocol):
+    """Accepts, changes and cancels jobs; every change is durable when the call returns."""
+
+    async def submit(self, new: NewJob, *, limits: Admission) -> Job:
+        """Accept a job. Raises `Refused`, and `StoreError`.
+
+        A known `key` returns the job it made before and changes nothing, whatever the limits: a
+        call that may or may not have arrived is made again. The model may be given by an alias.
+        """
+
+    async def cancel(self, job_id: int) -> Job | None:
+        """End a job on a person's wish and stop its work on the server; idempotent.
+
+        Returns the job as it is afterwards (perhaps completed: it was faster), None if unknown.
+        Raises `StoreError`.
+        """
+
+    async def replace_request(
+        self,
+        job_id: int,
+        request: TextToImage | Chat,
+        *,
+        files: Sequence[File] = (),
+        reply_to: str | None = None,
+    ) -> Job | None:
+        """Give a job that never started another request and let it start at once.
+
+        `files` join its inputs, `reply_to` replaces its own. It keeps its place; its delay ends.
+        Returns the job as it is then, None when it has started or ended already. Raises
+        `StoreError`.
+        """

@@ -1,0 +1,90 @@
+"""Intake: makes jobs of requests, gives them other requests, and ends them on a person's wish."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import NoServer, StaleJob
+from queueing.core.events import JobChanged
+from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.ports import Admission, Clock, Store
+from queueing.core.requests import Chat, File, TextToImage
+from queueing.engine.durations import Times
+from queueing.engine.effects import Effects
+from queueing.engine.fleet import Fleet
+from queueing.engine.job_runner import Processor
+
+
+class Intake:
+    """Changes what people asked for; every change is durable when a call returns."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        fleet: Fleet,
+        times: Times,
+        processor: Processor,
+        clock: Clock,
+        effects: Effects,
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._times = times
+        self._processor = processor
+        self._clock = clock
+        self._effects = effects
+
+    async def submit(self, new: NewJob, *, limits: Admission) -> Job:
+        """Accept a job durably. Raises `Refused`. A known key returns the job it made before.
+
+        The model may be given by an alias; its own bound on waiting jobs is added to the limits.
+        What comes during a stop waits for the next start.
+        """
+        spec = self._able(new)
+        if limits.max_waiting is None or limits.max_waiting > spec.max_waiting:
+            limits = replace(limits, max_waiting=spec.max_waiting)
+        job = await self._store.add(replace(new, model=spec.name), self._clock.now(), limits=limits)
+        self._times.arrived(job)
+        self._effects.publish(JobChanged(job=job, event=None))
+        return job
+
+    def _able(self, new: NewJob) -> ModelSpec:
+        spec = self._fleet.catalog.require(new.model, new.needs)
+        if not self._fleet.can_ever_serve(spec):
+            troubles = self._fleet.load_failures.troubles(spec.name)
+            raise NoServer(spec.name, min((each.again_at for each in troubles), default=None))
+        return spec
+
+    async def cancel(self, job_id: int) -> Job | None:
+        """End a job on a person's wish and stop its work on the server; idempotent.
+
+        Returns the job as it is afterwards (perhaps completed: it was faster), None if unknown.
+        """
+        while (job := await self._store.get(job_id)) is not None and not job.state.final:
+            try:
+                job = await self._store.apply(job, JobEvent.CANCEL, self._clock.now())
+            except StaleJob:
+                continue
+            self._effects.publish(JobChanged(job=job, event=JobEvent.CANCEL))
+            self._processor.cancel(job_id)
+            break
+        return job
+
+    async def replace_request(
+        self,
+        job_id: int,
+        request: TextToImage | Chat,
+        *,
+        files: Sequence[File] = (),
+        reply_to: str | None = None,
+    ) -> Job | None:
+        """Give a job that never started another request and let it start at once.
+
+        `files` join its inputs, `reply_to` replaces its own. It keeps its place; its delay ends.
+        Returns it as it is then, or None when it has started or ended already.
+        """
+        job = await self._store.amend(job_id, request, files=files, reply_to=reply_to)
+        if job is not None:
+            self._effects.publish(JobChanged(job=job, event=None))
+        return job

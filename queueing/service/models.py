@@ -1,0 +1,92 @@
+"""Models: what can be asked for, and what a model's servers have."""
+
+from collections.abc import Iterable, Mapping
+
+from queueing.core.catalog import Catalog, ModelSpec, Offer
+from queueing.core.errors import Unavailable
+from queueing.core.ports import Backend, Clock
+from queueing.engine.availability import is_at_hand
+from queueing.engine.durations import Times
+from queueing.engine.effects import Effects
+from queueing.engine.fleet import Fleet
+from queueing.engine.scheduler import Router
+
+
+class OfferedModels:
+    """Keeps the offer and asks about its models."""
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        times: Times,
+        router: Router,
+        backends: Mapping[str, Backend],
+        clock: Clock,
+        effects: Effects,
+    ) -> None:
+        self._fleet = fleet
+        self._times = times
+        self._router = router
+        self._backends = backends
+        self._clock = clock
+        self._effects = effects
+        self._offer: Offer | None = None
+        self._unable = frozenset[tuple[str, str]]()
+
+    @property
+    def offer(self) -> Offer:
+        """What can be asked for now; the same value until it changes."""
+        catalog, unable = self._fleet.catalog, self._fleet.load_failures.unable_now()
+        offer = self._offer
+        if offer is None or offer.catalog is not catalog or self._unable != unable:
+            options = {spec.name: self._options(spec) for spec in catalog.models.values()}
+            self._offer = offer = Offer(catalog=catalog, options=options)
+            self._unable = unable
+        return offer
+
+    def _options(self, spec: ModelSpec) -> frozenset[str] | None:
+        known = [self._backends[name].options(spec) for name in self._fleet.serving(spec)]
+        limited = [options for options in known if options is not None]
+        return frozenset.intersection(*limited) if limited else None
+
+    def extend(self, models: Iterable[ModelSpec]) -> None:
+        """Add models found on servers; a name already known keeps its entry."""
+        known = self._fleet.catalog
+        new = {model.name: model for model in models if known.find(model.name) is None}
+        self._fleet.catalog = Catalog((*known.models.values(), *new.values()), known.hosts.values())
+        self._effects.fleet_changed()
+
+    async def loras(self, model: str) -> tuple[str, ...]:
+        """Return the LoRAs the first server of a model has that can be reached.
+
+        Raises `UnknownModel`, and `Unavailable` when none can be.
+        """
+        spec = self._fleet.catalog.named(model)
+        failure: Unavailable | None = None
+        for name in self._fleet.serving(spec):
+            try:
+                return await self._backends[name].loras(spec)
+            except Unavailable as error:
+                failure = error
+        raise failure or Unavailable(f"no server runs {spec.name}")
+
+    async def is_at_hand(self, model: str, *, beside: str, within_s: float) -> bool:
+        """Return whether a model could answer now for the sake of a job of `beside`.
+
+        It is in memory, or fits without evicting anything and without making anybody wait for its
+        load longer than `within_s`; see `queueing.engine.availability`. False for an unknown name.
+        """
+        spec, served = self._fleet.catalog.find(model), self._fleet.catalog.find(beside)
+        if spec is None or served is None:
+            return False
+        world = self._router.world
+        return is_at_hand(
+            self._fleet,
+            self._times,
+            spec,
+            beside=served,
+            wanted=[n for n, m in world.models.items() if m.waiting] if world else (),
+            within_s=within_s,
+            now=self._clock.now(),
+        )
