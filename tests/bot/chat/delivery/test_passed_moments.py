@@ -172,7 +172,7 @@ async def told(seed: int, monkeypatch: pytest.MonkeyPatch) -> Watcher:
         oracle, watcher = Oracle(random, running, random.choice((0.05, 0.6))), Watcher(running)
         monkeypatch.setattr(running.queue, "standings", oracle.standings)
         jobs: list[Job] = []
-        running.queue.subscribe(
+        running.queue.events.subscribe(
             lambda event: (
                 jobs.append(event.job)
                 if isinstance(event, JobChanged) and event.event is None
