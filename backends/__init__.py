@@ -1,1 +1,1 @@
-"""Inference servers: one folder a kind. Know no chat and no store."""
+"""Inference servers, one folder per kind. They know no chat and no store."""

@@ -1,4 +1,4 @@
-"""The kinds of backends by name. A new kind is a file and a line."""
+"""The kinds of backends by name. A new kind is a folder and a line here."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -14,7 +14,7 @@ from queueing.core.requests import Capability
 
 
 class BackendKind(Protocol):
-    """A class of backends: makes one from a specification, and knows what its servers are like."""
+    """A class of backends: makes one from a specification and knows what its servers are like."""
 
     needs_url: bool
     serial: bool
@@ -24,7 +24,7 @@ class BackendKind(Protocol):
     capabilities: frozenset[Capability]
 
     def __call__(self, spec: BackendSpec) -> Backend:
-        """Return a backend; opens no connection yet. Raises `BadModel` naming the setting."""
+        """Return a backend without opening a connection. Raises `BadModel` naming the setting."""
 
 
 KINDS: Mapping[str, BackendKind] = {
@@ -37,7 +37,7 @@ KINDS: Mapping[str, BackendKind] = {
 
 
 def connect(spec: BackendSpec) -> Backend:
-    """Return the backend a specification describes; opens no connection yet.
+    """Return the backend a specification describes, without opening a connection.
 
     Raises `BadModel` naming the setting that cannot work.
     """

@@ -1,6 +1,7 @@
-"""Reads what a ComfyUI server answers over HTTP into plain values. Pure.
+"""Reads a ComfyUI server's HTTP answers into plain values. Pure.
 
-Only the fields used are read; a shape that cannot be understood is a server that is not working.
+Only the fields that are used are read; an answer of any other shape means that the server is not
+working.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ class Stage(StrEnum):
 
     WAITING = "waiting"
     RUNNING = "running"
-    UNKNOWN = "unknown"  # never arrived, deleted by somebody, or forgotten by a restart
+    UNKNOWN = "unknown"  # never arrived, deleted from the queue, or forgotten by a restart
 
 
 class ServerFile(BaseModel):
@@ -36,7 +37,7 @@ class ServerFile(BaseModel):
 
 
 class NodeFailure(BaseModel):
-    """What a node raised. The message can hold paths and texts of people: for the log only."""
+    """What a node raised. The message can hold paths and people's texts: for the log only."""
 
     node_id: str = ""
     node_type: str = ""
@@ -46,7 +47,7 @@ class NodeFailure(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """An attempt the server is done with: its files, or why it has none."""
+    """An attempt the server has finished: its files, or why there are none."""
 
     files: tuple[ServerFile, ...] = ()
     failure: NodeFailure | None = None
@@ -55,14 +56,14 @@ class Ended:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerPrompt:
-    """A prompt the server ran or runs: its id, and all marks of its graph."""
+    """A prompt the server ran or is running: its id and all marks of its graph."""
 
     id: str
     marks: Marks
 
     @property
     def weightless(self) -> bool:
-        """Whether it loads nothing, and leaves what is in memory as it is."""
+        """Whether it loads nothing and leaves what is in memory alone."""
         return is_plain(self.marks)
 
 
@@ -107,24 +108,24 @@ class _System(BaseModel):
 
 
 class Stats(BaseModel):
-    """The server's version and memory; the first device is the one it computes on."""
+    """The server's version and memory; the first device is the one that computes."""
 
     system: _System
     devices: list[_Device] = Field(min_length=1)
 
     @property
     def total_mb(self) -> int:
-        """The memory of the card, or of the machine on a CPU."""
+        """The memory of the card, or of the machine when it runs on a CPU."""
         return self.devices[0].vram_total // _MB
 
     @property
     def free_mb(self) -> int:
-        """What of it is free."""
+        """How much of it is free."""
         return self.devices[0].vram_free // _MB
 
     @property
     def held_mb(self) -> int:
-        """What this server itself holds of the card; 0 on a CPU, where it is unknown."""
+        """How much of the card this server holds; 0 on a CPU, where that is unknown."""
         device = self.devices[0]
         return 0 if device.type == "cpu" else device.torch_vram_total // _MB
 
@@ -142,12 +143,12 @@ _IN_JOBS = {"pending": Stage.WAITING, "in_progress": Stage.RUNNING}
 
 
 def read_job(body: JsonValue) -> Stage | None:
-    """Return the stage of an answer of /api/jobs/{id}; None when the attempt has ended."""
+    """Return an attempt's stage from an answer of /api/jobs/{id}; None when it has ended."""
     return _IN_JOBS.get(_read(_JOBS, body).status)
 
 
 def read_queue(body: JsonValue, key: str) -> Stage | None:
-    """Return the stage of an attempt by the answer of /queue; None when it is not there."""
+    """Return an attempt's stage from an answer of /queue; None when it is not there."""
     queue = _read(_QUEUES, body)
     if any(key in item[1:2] for item in queue.queue_running):
         return Stage.RUNNING
@@ -155,7 +156,7 @@ def read_queue(body: JsonValue, key: str) -> Stage | None:
 
 
 def read_ahead(body: JsonValue, key: str) -> int:
-    """Return how many prompts a waiting one has before it by the answer of /queue."""
+    """Return how many prompts are ahead of a waiting one, from an answer of /queue."""
     queue = _read(_QUEUES, body)
     own = next((item[0] for item in queue.queue_pending if key in item[1:2]), None)
     if own is None:
@@ -165,26 +166,26 @@ def read_ahead(body: JsonValue, key: str) -> int:
 
 
 def read_running(body: JsonValue) -> ServerPrompt | None:
-    """Return what /queue says is running now."""
+    """Return the prompt that is running, from an answer of /queue."""
     for item in _read(_QUEUES, body).queue_running:
         return _prompt(item)
     return None
 
 
 def read_ended(body: JsonValue, key: str) -> Ended | None:
-    """Return how an attempt ended by the answer of /history/{id}; None when it is not there."""
+    """Return how an attempt ended, from an answer of /history/{id}; None when it is not there."""
     entry = _read(_HISTORIES, body).get(key)
     return _ended(entry) if entry else None
 
 
 def read_newest(body: JsonValue) -> list[tuple[ServerPrompt, Ended]]:
-    """Return the prompts that ended last, the very last first, by the answer of /history."""
+    """Return the prompts that ended last, newest first, from an answer of /history."""
     entries = reversed(_read(_HISTORIES, body).values())
     return [(_prompt(entry.prompt), _ended(entry)) for entry in entries]
 
 
 def read_stats(body: JsonValue) -> Stats:
-    """Return the answer of /system_stats."""
+    """Return version and memory from an answer of /system_stats."""
     return _read(_STATS, body)
 
 
@@ -205,7 +206,7 @@ def _ended(entry: _History) -> Ended:
 
 
 def _files(outputs: Mapping[str, Mapping[str, Any]]) -> tuple[ServerFile, ...]:
-    """Return the files kept, whatever kind of node wrote them; previews are only temporary."""
+    """Return the files that were kept, from any kind of node; previews are temporary and left out."""
     items = [
         item
         for output in outputs.values()

@@ -1,8 +1,7 @@
-"""Sees prompts through on one ComfyUI server: sent once, watched, stopped when they are given up.
+"""Runs prompts on one ComfyUI server: each is sent once, watched, and stopped when it is given up.
 
-Websocket messages only hint (`comfyui_watch`), but for one that says an attempt has succeeded; what
-has become of all others is decided by asking. Prompts are never sent twice: a repeated id would run
-twice.
+Websocket messages are only hints (see `watch`), except the one that reports success; every other
+outcome is read from the server. Prompts are never sent twice: a repeated id would run twice.
 """
 
 import asyncio
@@ -27,14 +26,14 @@ log = logging.getLogger(__name__)
 
 ASK_S = 2.0  # between two looks at a running attempt while its websocket is open
 ASK_LOST_S = 0.5  # while it is not
-GRACE_S = 5.0  # of a server that does not answer, before its attempt counts as lost
-STOP_S = 2.5  # for a server to take a stop; the bot's own stop waits for it
-GIVE_WAY_S = 0.25  # of a result being fetched to the next prompt
+GRACE_S = 5.0  # grace for a server that does not answer, before its attempt counts as lost
+STOP_S = 2.5  # for a server to accept a stop; the bot's own shutdown waits for it
+GIVE_WAY_S = 0.25  # how long fetching a result yields to the next prompt
 STUCK_S = 60.0  # a stopped attempt may finish its node first; beyond this the worker is stuck
 
 
 class Attempts:
-    """The attempts at one server, by their keys; remembers those that were stopped."""
+    """The attempts at one server by key; remembers those that were stopped."""
 
     def __init__(
         self, server: ComfyUIServer, socket_url: str, headers: Mapping[str, str], *, name: str
@@ -44,9 +43,11 @@ class Attempts:
         self._headers = headers
         self._name = name
         self._session: aiohttp.ClientSession | None = None
-        self._stopped: dict[str, float] = {}  # not yet seen to end, by when stopped
+        self._stopped: dict[
+            str, float
+        ] = {}  # stopped, not yet seen to end; the value is when it was stopped
         self._stops: set[asyncio.Task[None]] = set()
-        self._left = False  # what is cancelled from now on goes on at the server
+        self._left = False  # attempts cancelled from now on keep running on the server
         self._none_on_its_way = asyncio.Event()
         self._none_on_its_way.set()
 
@@ -60,10 +61,10 @@ class Attempts:
         *,
         recorded: Recorded = at_once,
     ) -> Ended | None:
-        """Send a prompt and return how it ended; None when it succeeded by the server's word.
+        """Send a prompt and return how it ended; None when the server reported success.
 
-        The connections are made while it is being `recorded`. Raises `BackendError` for one that
-        failed. Given up, it is stopped on the server.
+        Connects while the attempt is being `recorded`. Raises `BackendError` for a failed attempt.
+        If the call is cancelled, the attempt is stopped on the server.
         """
         async with self._watching(key, graph, report) as watch:
             watch.sent = False
@@ -77,23 +78,23 @@ class Attempts:
         return _succeeded(workflow, ended)
 
     async def follow(self, key: str, workflow: Workflow, report: Report) -> Ended | None:
-        """Watch a prompt that was sent earlier to its end; returns and raises as `run` does."""
+        """Watch a prompt that was sent earlier until it ends; returns and raises as `run` does."""
         async with self._watching(key, workflow.nodes, report) as watch:
             ended = await self._until_ended(key, watch)
         return _succeeded(workflow, ended)
 
     def leave(self) -> None:
-        """Let everything run on from now on when nobody waits for it any more."""
+        """Let everything keep running from now on, even if its caller is cancelled."""
         self._left = True
 
     async def give_way(self) -> None:
-        """Let a prompt on its way go first: until it arrives the server has nothing to do."""
+        """Yield to a prompt that is being sent: until it arrives the server has nothing to do."""
         with suppress(TimeoutError):
             async with asyncio.timeout(GIVE_WAY_S):
                 await self._none_on_its_way.wait()
 
     async def raise_if_stuck(self) -> None:
-        """Look after stopped attempts; raise `Unavailable` when one runs on: its worker hangs."""
+        """Raise `Unavailable` if a stopped attempt is still running: the server's worker hangs."""
         now = asyncio.get_running_loop().time()
         for key, since in list(self._stopped.items()):
             seen = await self._server.look(key)
@@ -105,7 +106,7 @@ class Attempts:
                 await self._stop_on_server(key)
 
     async def aclose(self) -> None:
-        """Finish stopping what was given up, then close the websockets' session. Idempotent."""
+        """Finish stopping cancelled attempts, then close the websocket session. Idempotent."""
         if self._stops:
             await asyncio.wait(self._stops)  # each is bounded by STOP_S
         if self._session is not None:
@@ -113,7 +114,7 @@ class Attempts:
 
     @asynccontextmanager
     async def _watching(self, key: str, graph: Graph, report: Report) -> AsyncIterator[Watch]:
-        """Listen to an attempt; stop it on the server when it is given up here."""
+        """Listen to an attempt; stop it on the server if the caller gives up."""
         if self._session is None:  # made here: it belongs to the running loop
             self._session = listener(self._headers)
         watch = Watch(self._socket_url, key, graph, report)
@@ -137,14 +138,14 @@ class Attempts:
         request: TextToImage,
         recorded: Recorded,
     ) -> None:
-        """Put a prompt into the server's queue once, whatever becomes of the answer."""
+        """Put a prompt into the server's queue once, even if the answer is lost."""
         sending = asyncio.ensure_future(self._server.send(key, graph, recorded))
         self._none_on_its_way.clear()
         sending.add_done_callback(lambda _: self._none_on_its_way.set())
         try:
             answer = await asyncio.shield(sending)
         except asyncio.CancelledError:
-            # It may arrive yet; what stops it must come after it.
+            # It may still arrive, so the stop must be sent after it.
             with suppress(BackendError, TimeoutError):
                 await asyncio.wait_for(sending, STOP_S / 2)
             raise
@@ -159,10 +160,10 @@ class Attempts:
             raise refusal(answer, workflow, request)
 
     async def _until_ended(self, key: str, watch: Watch) -> Ended | None:
-        """Ask at every sign and now and then until the attempt has ended.
+        """Poll at every hint and at intervals until the attempt has ended.
 
-        None: the server said so and that it succeeded. What it made is asked for later, because
-        until this returns the server has nothing to do.
+        Returns None when the server reported success. The result is fetched later, because the
+        server is idle until this returns.
         """
         await watch.settled()
         clock = asyncio.get_running_loop().time
@@ -181,18 +182,18 @@ class Attempts:
                     await self._tell_ahead(key, watch)
                 answered_at, failures = clock(), 0
                 unknown = unknown + 1 if seen is Stage.UNKNOWN else 0
-            if unknown > 1:  # once could be a look in the moment it moves between two lists
+            if unknown > 1:  # once may be a look at the moment it moves between two lists
                 raise Unavailable("the server does not know the attempt any more: restarted?")
             if not unknown:
                 await watch.wait(ASK_S, ASK_LOST_S)
         return None
 
     async def _tell_ahead(self, key: str, watch: Watch) -> None:
-        with suppress(Unavailable):  # a courtesy; the next look finds out whether it is away
+        with suppress(Unavailable):  # optional; the next look notices when the server is away
             watch.waits_behind(await self._server.ahead(key))
 
     async def _stop(self, key: str) -> None:
-        """Stop an attempt on the server; being cancelled again does not keep it from that."""
+        """Stop an attempt on the server, even if this call is cancelled again."""
         self._stopped[key] = asyncio.get_running_loop().time()
         task = asyncio.create_task(self._stop_on_server(key))
         self._stops.add(task)
@@ -208,7 +209,7 @@ class Attempts:
 
 
 def _succeeded(workflow: Workflow, ended: Ended | None) -> Ended | None:
-    """Return an end that was no failure. Raises `BackendError`."""
+    """Return an end that is no failure. Raises `BackendError`."""
     if ended is not None:
         raise_if_failed(workflow, ended)
     return ended

@@ -1,7 +1,7 @@
 """ComfyUI: runs workflow templates on a ComfyUI server.
 
-The attempt's key is the server's prompt id, so it can be asked for after any crash; how one is
-seen through stands in `comfyui_attempts`.
+The attempt's key is the server's prompt id, so an attempt can be looked up after any crash;
+`attempts` runs them.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ from queueing.core.requests import Capability, File, Output, Record, TextToImage
 
 FREE_S = 10.0
 NO_PICTURE = problem(What.NO_PICTURE)
-FREED_MB = 512  # what a process may hold without a model
+FREED_MB = 512  # what a process may hold when no model is loaded
 
 
 class ServerOptions(Record):
     """The settings of a ComfyUI backend.
 
-    `token` is sent as a bearer token, for servers behind a proxy that asks for one.
-    `keep_metadata` leaves the workflow in the files that people get.
+    `token` is sent as a bearer token, for servers behind a proxy that requires one. `keep_metadata`
+    leaves the workflow in the files that people receive.
     """
 
     token: str | None = None
@@ -57,7 +57,7 @@ class ServerOptions(Record):
 class ComfyUI:
     """One ComfyUI process; see `queueing.core.ports.Backend` for the obligations.
 
-    It runs one prompt at a time, loads included, and keeps what its last prompt used.
+    It runs one prompt at a time, loads included, and keeps in memory what its last prompt used.
     """
 
     needs_url: ClassVar[bool] = True
@@ -82,7 +82,7 @@ class ComfyUI:
         socket_url = f"ws{spec.url.removeprefix('http').rstrip('/')}/ws"
         self._attempts = Attempts(self._server, socket_url, headers, name=spec.name)
         self._known: dict[str, tuple[ModelSpec, Templates]] = {}
-        self._allowed: dict[tuple[str, str], NumberRange] = {}  # by type of node and input
+        self._allowed: dict[tuple[str, str], NumberRange] = {}  # by node type and input
         self._freed_after: str | None = None  # the prompt after which the memory was freed
 
     # ---------------------------------------------------------------- what it is and has
@@ -92,22 +92,22 @@ class ComfyUI:
         self._templates(model)
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:
-        """Return what the placeholders of its templates take."""
+        """Return the options that the placeholders of its templates accept."""
         return self._templates(model).options
 
     def weightless(self, model: ModelSpec) -> bool:
-        """Return whether its templates work without a model, as making larger can."""
+        """Return whether its templates need no model, such as those that enlarge a picture."""
         return all(workflow.weightless for workflow in self._templates(model).all)
 
     def own_name(self, model: ModelSpec) -> str:
-        """Return the name: a workflow loads what it likes, and only one stays."""
+        """Return the name itself: a workflow loads what it likes, and only one stays loaded."""
         return model.name
 
     async def probe(self) -> ServerInfo:
-        """Ask for version and memory; a server whose worker is stuck counts as unavailable."""
+        """Read version and memory; a server whose worker hangs counts as unavailable."""
         stats = await self._server.stats()
         await self._attempts.raise_if_stuck()
-        await self._server.look(str(UUID(int=0)))  # finds out what this version can do
+        await self._server.look(str(UUID(int=0)))  # detects what this version supports
         notes = []
         if not self._server.knows_jobs:
             notes.append("An old version: lost work is found more slowly; 0.26 or newer is better.")
@@ -121,9 +121,9 @@ class ComfyUI:
         )
 
     async def gone(self) -> None:
-        """Return when a silent connection breaks, or when the server forgot what it ran.
+        """Return when an idle connection breaks, or when the server has forgotten what it ran.
 
-        The latter shows a restart behind a proxy, whose connections outlast the server.
+        The latter reveals a restart behind a proxy, whose connections outlive the server.
         """
         signs = [
             asyncio.create_task(self._http.gone()),
@@ -139,7 +139,7 @@ class ComfyUI:
             await asyncio.gather(*signs, return_exceptions=True)
 
     async def verify(self, model: ModelSpec) -> None:
-        """Raise `BadModel` if the server lacks a node type or a file of the model's templates."""
+        """Raise `BadModel` if the server lacks a node type or file of the model's templates."""
         for workflow in self._templates(model).all:
             for node_id, node in workflow.nodes.items():
                 offered = await self._server.node_type(node.class_type)
@@ -149,13 +149,13 @@ class ComfyUI:
                 raise BadModel(f"{workflow.name}: no seed is allowed by all nodes that take it")
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Return a model for each other checkpoint, drawn by the shipped SDXL templates."""
+        """Return a model for each further checkpoint, drawn with the shipped SDXL templates."""
         taken = frozenset[str]().union(*(self._templates(model).checkpoints for model in known))
         offered = await self._server.node_type("CheckpointLoaderSimple")
         return discovered(offered, self._name, taken)
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:
-        """Return the names of the LoRAs the server has; none where no template takes one."""
+        """Return the names of the server's LoRAs; none if no template takes one."""
         workflows = self._templates(model).all
         taking = next((workflow for workflow in workflows if workflow.lora_loader), None)
         files = await self._loras(taking) if taking else ()
@@ -170,7 +170,7 @@ class ComfyUI:
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:
-        """Send one prompt and see it through."""
+        """Send one prompt and follow it to its end."""
         request, workflow = self._request(model, work)
         if request.lora and workflow.lora_loader:
             lora = lora_named(request.lora, await self._loras(workflow))
@@ -187,7 +187,7 @@ class ComfyUI:
         return self._fetch(model, work.key, workflow, ended)
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
-        """Ask for an attempt sent earlier, and watch it if it still runs."""
+        """Look up an attempt that was sent earlier, and watch it if it is still running."""
         _, workflow = self._request(model, work)
         seen = await self._server.look(work.key)
         if seen is Stage.UNKNOWN:
@@ -201,12 +201,12 @@ class ComfyUI:
         return self._fetch(model, work.key, workflow, ended)
 
     def leave(self) -> bool:
-        """Have prompts run on when their calls are cancelled; their keys find them again."""
+        """Keep prompts running when their calls are cancelled; their keys find them again."""
         self._attempts.leave()
         return True
 
     async def aclose(self) -> None:
-        """Finish stopping what was cancelled, then close connections. Idempotent."""
+        """Finish stopping what was cancelled, then close all connections. Idempotent."""
         await self._attempts.aclose()
         await self._http.aclose()
 
@@ -215,7 +215,7 @@ class ComfyUI:
     async def _upload(
         self, file: File, request: TextToImage, workflow: Workflow
     ) -> tuple[str, TextToImage]:
-        """Bring a picture to the server; a size left open follows the picture's shape."""
+        """Upload a picture to the server; a size left open follows the picture's shape."""
         upload, size = await asyncio.to_thread(as_upload, file)
         default = workflow.defaults
         if default.width and default.height and not (request.width or request.height):
@@ -235,7 +235,7 @@ class ComfyUI:
         return fetch
 
     async def _made(self, key: str, workflow: Workflow) -> Ended:
-        """Ask what an attempt has made of which the server said that it is done."""
+        """Read the result of an attempt that the server reported as done."""
         seen = await self._server.look(key)
         if not isinstance(seen, Ended):
             raise Unavailable(f"a result is gone: the attempt is {seen}")
@@ -245,10 +245,10 @@ class ComfyUI:
     # ---------------------------------------------------------------- memory
 
     async def load(self, model: ModelSpec) -> None:
-        """Run the model's own template once: smallest size, one step, no file kept."""
+        """Run the model's own template once, at the smallest size, with one step, keeping no file."""
         if await self.loaded([model]):
             return
-        self._allowed.clear()  # nodes may be others since
+        self._allowed.clear()  # the nodes may have changed since
         workflow = self._templates(model).all[0]
         limits = {word: await self._limits(workflow, word) for word in ("seed", *TINY)}
         picture = await self._server.upload(blank()) if workflow.takes_picture else None
@@ -257,11 +257,11 @@ class ComfyUI:
         nothing = TextToImage(prompt="")
         try:
             await self._attempts.run(str(uuid4()), graph, workflow, nothing, lambda _: None)
-        except Rejected as error:  # nobody asked for anything that could be changed
+        except Rejected as error:  # no person asked for anything that could be changed
             raise BadModel(f"warm-up: {error}", problem=MISCONFIGURED) from error
 
     async def unload(self, model: ModelSpec) -> None:
-        """Free all models of this process; return when its memory is back, or after `FREE_S`."""
+        """Free all models of this process; return when its memory is free, or after `FREE_S`."""
         if self.weightless(model):
             return
         newest = await self._server.newest()
@@ -269,14 +269,14 @@ class ComfyUI:
         self._freed_after = newest[0].id if newest else None
         with suppress(TimeoutError):
             async with asyncio.timeout(FREE_S):
-                while await self._holds_memory():  # noqa: ASYNC110  # nothing tells
+                while await self._holds_memory():  # noqa: ASYNC110  # the server sends no signal
                     await asyncio.sleep(0.1)
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
-        """Return the models that the server's newest prompt used, whoever sent it.
+        """Return the models that the server's newest prompt used, from any client.
 
-        People at the server's own page load what they ask for. An empty history after a restart
-        means an empty memory. What loads nothing is always there.
+        People load models from the server's own page, too. An empty history after a restart means
+        an empty memory. A model that loads nothing always counts as loaded.
         """
         always = frozenset(model.name for model in models if self.weightless(model))
         weighing = [model for model in models if model.name not in always]
@@ -294,7 +294,7 @@ class ComfyUI:
         return frozenset(name for name in using if not _unloaded(self._known[name][1], ended))
 
     async def _holds_memory(self) -> bool:
-        """Whether the worker is busy, so that it cannot free anything yet, or has not done so."""
+        """Whether the worker is busy and cannot free anything yet, or has not freed it yet."""
         if await self._server.running() is not None:
             return True
         return (await self._server.stats()).held_mb > FREED_MB
@@ -309,7 +309,7 @@ class ComfyUI:
     # ---------------------------------------------------------------- requests and templates
 
     async def _limits(self, workflow: Workflow, word: str) -> NumberRange:
-        """Return what the server allows for the placeholder of a word, asked once per load."""
+        """Return the limits the server sets for a placeholder, read once per load."""
         places = list(inputs_of(workflow.nodes, word))
         for place in places:
             if place not in self._allowed:
@@ -332,7 +332,7 @@ class ComfyUI:
 
 
 def _unloaded(templates: Templates, ended: Ended) -> bool:
-    """Whether a prompt's end left nothing in memory: the server unloads all after an OOM."""
+    """Whether a prompt's end left the memory empty: the server unloads everything after an OOM."""
     if ended.failure is None:
         return False
     workflow = templates.all[0]

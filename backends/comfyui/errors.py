@@ -1,4 +1,4 @@
-"""Turns what ComfyUI refuses or fails at into the error that fits: whose mistake is it? Pure.
+"""Turns what ComfyUI refuses or fails at into the error that names whose mistake it is. Pure.
 
 People never see the server's own words, which hold file lists, paths and other people's texts.
 """
@@ -28,7 +28,7 @@ UNREADABLE_PICTURE = problem(What.BAD_START)
 STEP_FAILED = problem(What.STEP_FAILED)
 
 _NO_MEMORY = ("out of memory", "not enough memory", "allocation on device")
-# After these the process draws nothing any more until it is started again.
+# After these errors the process draws nothing until it is restarted.
 _SICK = ("cuda error", "illegal memory access", "device-side assert", "hip error")
 
 
@@ -50,7 +50,7 @@ class _Refusal(BaseModel):
 
 
 def refusal(body: JsonValue, workflow: Workflow, request: TextToImage) -> BackendError:
-    """Return the error for a prompt that was not accepted, or only in part."""
+    """Return the error for a prompt that was refused, in whole or in part."""
     try:
         read = _Refusal.model_validate(body)
     except ValidationError:
@@ -65,7 +65,7 @@ def refusal(body: JsonValue, workflow: Workflow, request: TextToImage) -> Backen
 
 
 def refused_prompt(refused: HttpRefused, workflow: Workflow, request: TextToImage) -> BackendError:
-    """Tell a prompt that is wrong from a proxy or server that takes none."""
+    """Return whether the prompt is wrong, rather than a proxy or server that accepts none."""
     if refused.status == 413:
         return Rejected(str(refused), problem=problem(What.TOO_LARGE))
     if refused.status != 400:
@@ -74,12 +74,12 @@ def refused_prompt(refused: HttpRefused, workflow: Workflow, request: TextToImag
 
 
 def accepted_in_part(body: JsonValue) -> bool:
-    """Whether a 200 answer to a prompt lists broken outputs: only the others would run."""
+    """Whether a 200 answer lists broken outputs, so that only the others would run."""
     return not isinstance(body, dict) or bool(body.get("node_errors"))
 
 
 def failure(failed: NodeFailure, workflow: Workflow) -> BackendError:
-    """Return the error for an attempt that a node ended by raising."""
+    """Return the error for an attempt that ended because a node raised."""
     cause = (
         f"{workflow.name}: node {failed.node_id} ({failed.node_type}): {failed.exception_type}: "
         f"{failed.exception_message.strip()[:300]!a}"
@@ -99,7 +99,7 @@ def failure(failed: NodeFailure, workflow: Workflow) -> BackendError:
 
 
 def raise_if_failed(workflow: Workflow, ended: Ended) -> None:
-    """Raise what an attempt's end means, unless it ended well."""
+    """Raise the error that an attempt's end stands for, unless it ended well."""
     if ended.failure is not None:
         raise failure(ended.failure, workflow)
     if ended.interrupted:

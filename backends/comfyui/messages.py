@@ -1,6 +1,6 @@
-"""Reads what a ComfyUI server sends over its websocket, and how far an attempt is. Pure.
+"""Reads ComfyUI's websocket messages, and how far an attempt has come. Pure.
 
-Messages are hints: a failure, and what an attempt has made, is found out by asking the server.
+Messages are hints: failures and results are always read from the server over HTTP.
 """
 
 import json
@@ -13,16 +13,16 @@ from backends.comfyui.workflow.graph import Graph, upstream_of
 from queueing.core.requests import File, Progress
 
 HANDSHAKE = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
-"""The first frame of every connection: asks for previews that say whose they are."""
+"""The first frame of every connection: asks for previews that name their prompt."""
 
 _LABELLED_PREVIEW = 4  # the frame kind of a picture with a JSON header
-_SAMPLER_WEIGHT = 30  # the sampler takes most of the time; all other nodes count 1
-_STEPS_MOST = 100_000  # a server that tells more tells nonsense
+_SAMPLER_WEIGHT = 30  # the sampler takes most of the time; every other node counts 1
+_STEPS_MOST = 100_000  # a server that reports more reports nonsense
 _SUFFIXES = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp"}
 
 
 class MessageData(BaseModel):
-    """The fields of all messages that are used here; unknown ones are ignored."""
+    """The fields of all messages that are used here; unknown fields are ignored."""
 
     prompt_id: str | None = None
     node: str | None = None
@@ -32,13 +32,13 @@ class MessageData(BaseModel):
 
 
 class Message(BaseModel):
-    """One text message of the server."""
+    """One text message from the server."""
 
     type: str
     data: MessageData
 
     def ends(self, key: str) -> bool:
-        """Whether the server is done with this attempt: its history is written by now."""
+        """Whether the server has finished this attempt and written its history."""
         return self.type == "executing" and self.data.prompt_id == key and self.data.node is None
 
     def succeeds(self, key: str) -> bool:
@@ -52,7 +52,7 @@ class _PreviewHeader(BaseModel):
 
 
 def read_message(text: str) -> Message | None:
-    """Return a text message, or None for kinds of another shape and for garbage."""
+    """Return a text message; None for other kinds and for garbage."""
     try:
         return Message.model_validate_json(text)
     except ValidationError:
@@ -60,9 +60,9 @@ def read_message(text: str) -> Message | None:
 
 
 def read_preview(frame: bytes, key: str) -> File | None:
-    """Return the picture of a binary frame that belongs to this attempt, or None.
+    """Return the picture in a binary frame that belongs to this attempt, or None.
 
-    Unlabelled frames are dropped: the server sends those of other people's prompts to everybody.
+    Unlabelled frames are dropped: the server broadcasts previews of other people's prompts in them.
     """
     try:
         kind, length = struct.unpack_from(">II", frame)
@@ -76,7 +76,7 @@ def read_preview(frame: bytes, key: str) -> File | None:
 
 
 class Tracker:
-    """Follows one attempt through its graph; the fraction it tells never falls."""
+    """Follows one attempt through its graph; the fraction it reports never falls."""
 
     def __init__(self, key: str, graph: Graph) -> None:
         self._key = key
@@ -91,7 +91,7 @@ class Tracker:
         self._fraction = 0.0
 
     def follow(self, message: Message) -> Progress | None:
-        """Return the progress a message tells of this attempt, or None."""
+        """Return this attempt's progress from a message, or None."""
         data = message.data
         if data.prompt_id != self._key:
             return None
@@ -108,7 +108,7 @@ class Tracker:
                 self._enter(data.node)
                 steps = max(int(data.max), 1)  # some nodes count in parts of one
                 if steps > 1 and not self._knows_heavy and data.node in self._weights:
-                    self._weights[data.node] = _SAMPLER_WEIGHT  # what takes long counts its steps
+                    self._weights[data.node] = _SAMPLER_WEIGHT  # slow nodes count by their steps
                 return self._progress((min(int(data.value), steps), steps))
             case _:
                 return None
@@ -119,7 +119,7 @@ class Tracker:
         if self._current is not None:
             self._done.add(self._current)
         self._current = node
-        if node is not None:  # messages before the first one heard may be missing
+        if node is not None:  # messages before the first one received may be missing
             self._done |= upstream_of(self._graph, node)
 
     def _progress(self, step: tuple[int, int] | None = None) -> Progress:

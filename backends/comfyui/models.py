@@ -1,6 +1,6 @@
 """What a model is on ComfyUI: its templates, and whether a server has what they need.
 
-Reads template files of this machine; never speaks to a server.
+Reads template files on this machine; never calls a server.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,18 +22,18 @@ from queueing.core.problems import What, problem
 from queueing.core.requests import Capability, Record, TextToImage
 
 _SHIPPED = resources.files("backends") / "workflows"
-_LISTED = 10  # names of files in an error text
+_LISTED = 10  # file names in an error text
 _NEAR = 3
-_COMPARED = 1000  # names a word is compared with: that takes time
-_NAME_MOST = 80  # characters of a LoRA's name
+_COMPARED = 1000  # names a word is compared with, because comparing takes time
+_NAME_MOST = 80  # characters in a LoRA's name
 
 
 class ModelOptions(Record):
     """The settings of a model on ComfyUI.
 
-    `workflow` and `picture_workflow` (for requests with a picture to start from) are names of
-    shipped templates or paths of files. `values` fill placeholders: file names of checkpoints and
-    the like, and defaults for steps, sizes and so on.
+    `workflow` and `picture_workflow` (for requests that start from a picture) are names of shipped
+    templates or paths of files. `values` fill placeholders: file names of checkpoints and the like,
+    and defaults for steps, sizes and so on.
     """
 
     workflow: str
@@ -43,9 +43,9 @@ class ModelOptions(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Templates:
-    """The templates of a model; at least one is there.
+    """The templates of a model; there is at least one.
 
-    For requests without and with a picture to start from, and for making a picture larger.
+    One serves requests without a starting picture, one those with it, one enlarges pictures.
     """
 
     plain: Workflow | None
@@ -54,12 +54,12 @@ class Templates:
 
     @property
     def all(self) -> tuple[Workflow, ...]:
-        """Those that are there, the plain one first."""
+        """The templates that exist, the plain one first."""
         mine = (self.plain, self.picture, self.upscale)
         return tuple(workflow for workflow in mine if workflow)
 
     def serving(self, request: TextToImage, *, has_picture: bool) -> Workflow:
-        """Return the template for a request; where none is meant for it, filling one will say so."""
+        """Return the template for a request; if none fits, filling the returned one reports that."""
         drawing = self.picture if has_picture else self.plain
         return (self.upscale if request.upscale else drawing) or self.all[0]
 
@@ -73,7 +73,7 @@ class Templates:
 
     @property
     def options(self) -> frozenset[str]:
-        """The fields of a request that one of the templates takes."""
+        """The request fields that at least one of the templates takes."""
         return frozenset[str]().union(*(workflow.options for workflow in self.all))
 
 
@@ -103,14 +103,14 @@ def _redraws(workflow: Workflow) -> bool:
 
 
 def choices_of(offered: JsonValue, class_type: str, name: str) -> tuple[str, ...]:
-    """Return what an input of a type of node can be chosen from; nothing where it is free."""
+    """Return the choices for an input of a node type; empty when it is free."""
     info = offered.get(class_type) if isinstance(offered, dict) else None
     inputs = dict(_inputs(info, "required")) if isinstance(info, dict) else {}
     return tuple(_choices(inputs.get(name)) or ())
 
 
 def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
-    """Return what a server says of an input of a type of node, None where it says nothing."""
+    """Return the server's description of an input of a node type, None without one."""
     info = offered.get(class_type) if isinstance(offered, dict) else None
     if not isinstance(info, dict):
         return None
@@ -118,9 +118,9 @@ def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
 
 
 def lora_named(word: str, files: Sequence[str]) -> str:
-    """Return the LoRA file a person means: by its path, or by its name without folder and ending.
+    """Return the LoRA file a person means, by path or by name without folder and ending.
 
-    Raises `Rejected` with the names there are.
+    Raises `Rejected` with the available names.
     """
     wanted = word.casefold()
     called = ((file, {file, _base_name(file), lora_name(file)}) for file in files)
@@ -139,9 +139,9 @@ def lora_named(word: str, files: Sequence[str]) -> str:
 
 
 def lora_name(file: str) -> str:
-    """Return what people call a LoRA: its file's name without folder and ending.
+    """Return the name people use for a LoRA: its file's name without folder and ending.
 
-    What cannot be seen is left out: a name must not turn around the text it stands in.
+    Invisible characters are removed: a name must not reverse the text around it.
     """
     name = _base_name(file)
     bare = name.rpartition(".")[0] or name
@@ -149,14 +149,14 @@ def lora_name(file: str) -> str:
 
 
 def _base_name(file: str) -> str:
-    return file.replace("\\", "/").rpartition("/")[2]  # servers on Windows tell their own slashes
+    return file.replace("\\", "/").rpartition("/")[2]  # servers on Windows list their own slashes
 
 
 def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
-    """Raise `BadModel` unless a server's answer for the node's type fits the node.
+    """Raise `BadModel` unless a server's description of the node type fits the node.
 
-    The type must be there, its required inputs set, every fixed choice (a model file, a sampler)
-    among those offered, and every number that is fixed or a default within its limits.
+    The type must exist, its required inputs must be set, every fixed choice (a model file, a
+    sampler) must be offered, and every number that is fixed or a default must be within its limits.
     """
     node = workflow.nodes[node_id]
     filled = substituted({node_id: node}, _set(workflow.defaults))[node_id].inputs
@@ -179,7 +179,7 @@ def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
 def discovered(
     offered: JsonValue, backend: str, taken: frozenset[str] = frozenset()
 ) -> tuple[ModelSpec, ...]:
-    """Return a model for each checkpoint a server offers but those taken, named after its file."""
+    """Return a model, named after its file, for each offered checkpoint that is not taken."""
     files = choices_of(offered, "CheckpointLoaderSimple", "ckpt_name")
     return tuple(
         ModelSpec(
@@ -194,7 +194,7 @@ def discovered(
 
 
 def _picture_name(model: ModelSpec, options: ModelOptions) -> str | None:
-    """Return the template for pictures; a shipped template may bring one along."""
+    """Return the template for pictures; a shipped template may come with one."""
     variant = f"{options.workflow.removesuffix('.json')}-img2img.json"
     if options.picture_workflow or Capability.IMAGE_TO_IMAGE not in model.capabilities:
         return options.picture_workflow
@@ -209,7 +209,7 @@ def _graph(where: str, name: str) -> Graph:
     source = _SHIPPED / name if name in _shipped() else Path(name)
     try:
         text = source.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a name no file can have
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an impossible file name
         known = ", ".join(sorted(_shipped()))
         missing = isinstance(error, FileNotFoundError)
         why = "is not there" if missing else f"cannot be read ({type(error).__name__})"
@@ -234,7 +234,7 @@ def _check_capabilities(where: str, model: ModelSpec, templates: Templates) -> N
 
 
 def _check_choice(where: str, value: str, choices: list[str]) -> None:
-    if value in choices or "{{" in value:  # placeholders are filled by requests
+    if value in choices or "{{" in value:  # requests fill placeholders
         return
     listed = ", ".join(choices[:_LISTED]) + (" …" if len(choices) > _LISTED else "")
     raise BadModel(f"{where}: the server does not have {value}; it has: {listed or 'none'}")
@@ -248,7 +248,7 @@ def _check_number(where: str, value: float, limits: NumberRange) -> None:
 
 
 def _set(defaults: TextToImage) -> dict[str, JsonValue]:
-    """Return the values a request gets that asks for nothing else."""
+    """Return the values for a request that sets nothing else."""
     return defaults.model_dump(exclude_none=True, exclude={"prompt", "seed", "count"})
 
 
@@ -259,7 +259,7 @@ def _inputs(info: dict[str, JsonValue], part: str) -> Iterator[tuple[str, JsonVa
 
 
 def _choices(kind: JsonValue) -> list[str] | None:
-    """Return what an input can be chosen from, None for one that is free; there are two shapes."""
+    """Return an input's choices, None for a free input; servers use two shapes."""
     match kind:
         case [list(choices), *_]:
             return [str(choice) for choice in choices]

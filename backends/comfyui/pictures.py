@@ -1,4 +1,4 @@
-"""Makes pictures ready for ComfyUI's LoadImage. Blocking Pillow work: call it in a thread."""
+"""Prepares pictures for ComfyUI's LoadImage. Blocking Pillow work: call it in a thread."""
 
 import hashlib
 
@@ -11,11 +11,11 @@ UPLOAD_SIDE = 4096  # pixels; templates scale down anyway, and uploads are limit
 
 
 def as_upload(file: File) -> tuple[File, tuple[int, int]]:
-    """Return a person's picture as the server should get it, and its size in pixels.
+    """Return a person's picture as the server should receive it, and its size in pixels.
 
-    The first frame only (LoadImage makes a batch of all), upright, without anything beside the
-    pixels. It is named by its content: the same picture again takes no further room on the
-    server. Raises `Rejected` for what is no picture.
+    Only the first frame (LoadImage makes a batch of all), upright, and nothing but the pixels. The
+    name is a hash of the content, so the same picture takes no further space on the server. Raises
+    `Rejected` for anything that is not a picture.
     """
     image = open_picture(file)
     image.thumbnail((UPLOAD_SIDE, UPLOAD_SIDE))

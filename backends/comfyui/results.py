@@ -1,4 +1,4 @@
-"""Brings an attempt's files from a ComfyUI server and takes the workflow out of them."""
+"""Fetches an attempt's files from a ComfyUI server and strips the workflow from them."""
 
 import logging
 import re
@@ -20,10 +20,10 @@ _log = logging.getLogger(__name__)
 async def collected(
     server: ComfyUIServer, files: Sequence[ServerFile], model: str, *, keep_metadata: bool
 ) -> Output:
-    """Return all an attempt has made; with `keep_metadata`, with the workflow inside.
+    """Return everything an attempt made; with `keep_metadata`, including the workflow.
 
-    A file that cannot be cleaned is left out, which `missing` then says. Raises `Rejected` where
-    none is left.
+    A file that cannot be stripped is left out, and `missing` says so. Raises `Rejected` if no file
+    is left.
     """
     given: list[File] = []
     for number, file in enumerate(files, start=1):
@@ -41,7 +41,7 @@ async def _download(
 ) -> File:
     data, mime = await server.download(file)
     ending = re.search(r"\.([a-z0-9]{1,8})$", file.filename.lower(), re.ASCII)
-    suffix = ending[1] if ending else "bin"  # nothing else of the server's name is taken
+    suffix = ending[1] if ending else "bin"  # nothing else of the server's name is used
     if not keep_metadata:
         try:
             data = await bare(data)

@@ -1,7 +1,7 @@
-"""The calls of one ComfyUI server's HTTP interface, old versions included; knows no model.
+"""The HTTP calls of one ComfyUI server, including old versions; knows no models.
 
 Every method raises `Unavailable` for a server that cannot be reached or understood, and nothing
-else but where it says so.
+else unless stated.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from queueing.core.ports import Recorded
 from queueing.core.requests import File
 
 FILE_LIMIT = 256 * 1024 * 1024
-FORGETS_S = 1.0  # between two looks for what it knew
-NEWEST = (1, 8, 64, 512)  # prompts of the history to look through, as far as it takes
-PREVIEWS = "latent2rgb"  # costs the card nothing; the server's own default is none
+FORGETS_S = 1.0  # between two looks at whether it still knows a prompt
+NEWEST = (1, 8, 64, 512)  # how many prompts of the history to read, growing as needed
+PREVIEWS = "latent2rgb"  # costs the card nothing; the server's own default is no preview
 
 
 class ComfyUIServer:
@@ -42,18 +42,18 @@ class ComfyUIServer:
 
     def __init__(self, http: Http) -> None:
         self._http = http
-        self.knows_jobs = True  # it has /api/jobs (0.6 and newer); found out by `look`
+        self.knows_jobs = True  # whether it has /api/jobs (0.6 and newer); `look` finds out
 
     async def stats(self) -> Stats:
         """Return version and memory."""
         return read_stats(await self._get("/system_stats"))
 
     async def node_type(self, class_type: str) -> JsonValue:
-        """Return what the server says of a node type: an empty object when it has none such."""
+        """Return the server's description of a node type; an empty object if it has none."""
         return await self._get(f"/object_info/{quote(class_type, safe='')}")
 
     async def look(self, key: str, *, said_ended: bool = False) -> Stage | Ended:
-        """Return what has become of a prompt; when it is said to have ended, in one call."""
+        """Return where a prompt stands; when it is reported as ended, with a single call."""
         if said_ended and (ended := await self._ended(key)):
             return ended
         if self.knows_jobs:
@@ -65,15 +65,15 @@ class ComfyUIServer:
                 self.knows_jobs = False
             else:
                 return stage or await self._ended(key) or Stage.UNKNOWN
-        # In this order: a prompt that ends in between is found in the history.
+        # In this order, a prompt that ends in between is still found in the history.
         stage = read_queue(await self._get("/queue"), key)
         return stage or await self._ended(key) or Stage.UNKNOWN
 
     async def send(self, key: str, graph: Graph, recorded: Recorded) -> JsonValue:
         """Put a prompt into the server's queue once it is recorded, and return the answer.
 
-        Raises `HttpRefused` when the prompt is refused. After `Unavailable` it may be in the
-        queue all the same: ask before anything else, a second one of the same key would run too.
+        Raises `HttpRefused` when the prompt is refused. After `Unavailable` it may still be in the
+        queue: look before anything else, because a second prompt with the same key would run too.
         """
         body: JsonValue = {
             "prompt": as_json(graph),
@@ -84,28 +84,29 @@ class ComfyUIServer:
         return await self._http.post_json("/prompt", body, before_body=recorded)
 
     async def stop(self, key: str) -> None:
-        """Take a prompt out of the queue or interrupt it; one that has ended stays as it is."""
+        """Remove a prompt from the queue or interrupt it; an ended prompt stays as it is."""
         if self.knows_jobs:
             with suppress(HttpRefused):  # before 0.26
                 await self._http.post_json(f"/api/jobs/{key}/cancel", {})
                 return
         await self._post("/queue", {"delete": [key]})
-        # Before 0.3.57 an interrupt hits whatever runs: only when that is the one meant.
+        # Before 0.3.57 an interrupt hits whatever runs, so send it only if that is the right
+        # prompt.
         if read_queue(await self._get("/queue"), key) is Stage.RUNNING:
             await self._post("/interrupt", {"prompt_id": key})
 
     async def ahead(self, key: str) -> int:
-        """Return how many prompts come before one that waits."""
+        """Return how many prompts are ahead of a waiting one."""
         return read_ahead(await self._get("/queue"), key)
 
     async def running(self) -> ServerPrompt | None:
-        """Return the prompt that runs now, whoever sent it."""
+        """Return the running prompt, from any client."""
         return read_running(await self._get("/queue"))
 
     async def newest(self) -> tuple[ServerPrompt, Ended] | None:
-        """Return the prompt that ended last, or None since the server's start.
+        """Return the prompt that ended last, or None if none has since the server's start.
 
-        Those that load nothing are passed over.
+        Prompts that load nothing are skipped.
         """
         for most in NEWEST:
             ended = read_newest(await self._get("/history", {"max_items": str(most)}))
@@ -115,11 +116,11 @@ class ComfyUIServer:
         return None
 
     async def forgets(self) -> None:
-        """Return when the server no longer knows a prompt that it knew: it was restarted."""
+        """Return when the server no longer knows a prompt it knew: it was restarted."""
         known: str | None = None
-        missed = 0  # once could be a look in the moment it moves between two lists
+        missed = 0  # once may be a look at the moment it moves between two lists
         while missed < 2:
-            with suppress(Unavailable):  # that it does not answer is seen elsewhere
+            with suppress(Unavailable):  # a server that does not answer is noticed elsewhere
                 if known is None:
                     known = await self._latest()
                 elif await self.look(known) is Stage.UNKNOWN:
@@ -129,7 +130,7 @@ class ComfyUIServer:
             await asyncio.sleep(FORGETS_S)
 
     async def _latest(self) -> str | None:
-        """Return the id of a prompt that the server knows until it ends, and for long after."""
+        """Return the id of a prompt that the server knows until it ends and long after."""
         newest = await self.newest()
         prompt = newest[0] if newest else await self.running()
         return prompt.id if prompt else None
@@ -147,14 +148,14 @@ class ComfyUIServer:
             raise Unavailable(str(refused)) from refused
 
     async def download(self, file: ServerFile) -> tuple[bytes, str]:
-        """Return a file the server wrote, and its media type."""
+        """Return a file the server wrote and its media type."""
         try:
             return await self._http.get_bytes("/view", params=file.model_dump(), limit=FILE_LIMIT)
         except HttpRefused as refused:
             raise Unavailable(f"a result is gone: {refused}") from refused
 
     async def free(self) -> None:
-        """Ask for all models to be unloaded; the worker does so when it is idle."""
+        """Ask the server to unload all models; its worker does so when it is idle."""
         await self._post("/free", {"unload_models": True, "free_memory": True})
 
     async def _ended(self, key: str) -> Ended | None:
@@ -163,7 +164,7 @@ class ComfyUIServer:
     async def _get(self, path: str, params: Params | None = None) -> JsonValue:
         try:
             return await self._http.get_json(path, params=params)
-        except HttpRefused as refused:  # these calls cannot be wrong: it is no ComfyUI
+        except HttpRefused as refused:  # these calls cannot be wrong, so this is no ComfyUI
             raise Unavailable(str(refused)) from refused
 
     async def _post(self, path: str, body: JsonValue) -> None:

@@ -1,7 +1,7 @@
-"""Listens to a ComfyUI server about one attempt, and wakes whoever waits for its end.
+"""Listens to a ComfyUI server for one attempt and wakes the task that waits for its end.
 
-A socket may be lost, deaf or half-open without anybody noticing; so nothing here decides. It
-reports progress and says when asking the server is worth while.
+A socket may be lost, deaf or half-open without notice, so nothing is decided here. It reports
+progress and signals when the server is worth asking.
 """
 
 import asyncio
@@ -19,16 +19,20 @@ from queueing.core.requests import File, Progress
 
 log = logging.getLogger(__name__)
 
-CONNECT_S = 0.5  # then asking begins, and the websocket may come later
+CONNECT_S = 0.5  # after this, polling begins; the websocket may follow
 RECONNECT_S = 1.0
-SILENCE_S = 15.0  # of a connection, before a new one is tried; a slow step may take longer
-MESSAGE_LIMIT = 64 * 1024 * 1024  # results can come as frames too; aiohttp's 4 MiB ends the socket
+SILENCE_S = 15.0  # silence of a connection before a new one is tried; a slow step may take longer
+MESSAGE_LIMIT = (
+    64 * 1024 * 1024
+)  # results can arrive as frames too; aiohttp's default of 4 MiB would end the socket
 
 
 def listener(headers: Mapping[str, str]) -> aiohttp.ClientSession:
-    """Return a session for websockets that goes nowhere but to the address it is given."""
+    """Return a websocket session that connects only to the address it is given."""
     trace = aiohttp.TraceConfig()
-    trace.on_request_redirect.append(_refuse_redirect)  # aiohttp follows them here unasked
+    trace.on_request_redirect.append(
+        _refuse_redirect
+    )  # aiohttp would follow redirects here unasked
     return aiohttp.ClientSession(headers=headers, trace_configs=[trace])
 
 
@@ -42,10 +46,10 @@ async def _refuse_redirect(
 
 
 class Watch:
-    """The ear on one attempt. The client id is the attempt's key.
+    """Listens for one attempt. The client id is the attempt's key.
 
-    So each attempt has an id of its own, which a half-open socket of an earlier one cannot
-    disturb, and after a crash of the bot the same id gets the rest of the attempt's messages.
+    So each attempt has an id of its own that a half-open socket of an earlier attempt cannot
+    disturb, and after a crash of the bot the same id receives the rest of the attempt's messages.
     """
 
     def __init__(self, url: str, key: str, graph: Graph, report: Report) -> None:
@@ -55,21 +59,21 @@ class Watch:
         self._report = report
         self._last = Progress()
         self.sent = True  # whether the server may know the attempt
-        self.said_ended = False  # a hint: the history should know the end by now
+        self.said_ended = False  # a hint: the history should contain the end by now
         self._wake = asyncio.Event()
         self._connected = False
-        self._settled = asyncio.Event()  # connected, or the first try has failed
+        self._settled = asyncio.Event()  # connected, or the first try failed
         self._succeeded = False
-        self.done = False  # the server said that it is done with the attempt, successfully
+        self.done = False  # the server reported that the attempt succeeded
 
     def waits_behind(self, ahead: int) -> None:
-        """Report how many others the server takes first, when that has changed."""
+        """Report how many prompts are ahead, when that number has changed."""
         if ahead and ahead != self._last.ahead:
             self._tell(Progress(ahead=ahead))
 
     @asynccontextmanager
     async def listening(self, session: aiohttp.ClientSession) -> AsyncIterator[None]:
-        """Listen while the context lasts; connecting goes on beside what the caller does."""
+        """Listen while the context lasts; connects in the background."""
         listener = asyncio.create_task(self._listen(session))
         try:
             yield
@@ -79,13 +83,13 @@ class Watch:
                 await listener
 
     async def settled(self) -> None:
-        """Return when connected, or soon without a connection; what ended before was not heard."""
+        """Return once connected, or soon without a connection; earlier messages are missed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CONNECT_S):
                 await self._settled.wait()
 
     async def wait(self, live_s: float, lost_s: float) -> None:
-        """Return when the server is worth asking: a sign came, or time passed.
+        """Return when the server is worth asking: a hint arrived, or time passed.
 
         `live_s` is the longest wait while the socket is open, `lost_s` while it is not.
         """
@@ -103,11 +107,11 @@ class Watch:
             finally:
                 self._connected = False
             self._settled.set()
-            self._wake.set()  # a lost socket is often a dead server
+            self._wake.set()  # a lost socket often means a dead server
             await asyncio.sleep(RECONNECT_S)
 
     async def _hear(self, session: aiohttp.ClientSession) -> None:
-        """Connect and listen until the socket ends or says nothing for `SILENCE_S`."""
+        """Connect and listen until the socket ends or is silent for `SILENCE_S`."""
         async with session.ws_connect(
             self._url,
             max_msg_size=MESSAGE_LIMIT,
@@ -126,7 +130,8 @@ class Watch:
                         return
 
     def _hear_text(self, text: str) -> None:
-        # The first message says that the server has us in its table: from now on nothing is missed.
+        # The first message shows that the server has registered the client: nothing is missed
+        # from now on.
         self._connected = True
         self._settled.set()
         message = read_message(text)

@@ -1,7 +1,8 @@
-"""One HTTP client per inference server; the only module that names httpx.
+"""One HTTP client per inference server; the only module that imports httpx.
 
-It turns every way a call can fail into a `BackendError`, bounds what a server can make us read,
-and keeps addresses and credentials out of all texts. It never retries and knows no server's API.
+It turns every way a call can fail into a `BackendError`, limits how much of a server's answer is
+read, and keeps addresses and credentials out of all texts. It never retries and knows no server's
+API.
 """
 
 import asyncio
@@ -22,14 +23,18 @@ from queueing.core.requests import File
 
 PORTS = {"http": 80, "https": 443}
 CONNECT_S = 5.0
-ANSWER_S = 30.0  # control calls: longer means that the server is stuck
-JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is some 10 MB
+ANSWER_S = 30.0  # for control calls; longer means that the server hangs
+JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is about 10 MB
 LINE_LIMIT = 8 * 1024 * 1024
 ERROR_LIMIT = 64 * 1024  # of an error's body; enough for any text worth reading
 
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # also halves of a whole sign: then a second look
+_HALF = re.compile(
+    rb"\\u[dD][89a-fA-F]"
+)  # also matches half of a whole character: then a second look decides
 
-Transport = httpx.AsyncBaseTransport  # what tests hand in; named here so that callers need no httpx
+Transport = (
+    httpx.AsyncBaseTransport
+)  # what tests pass in; named here so that callers do not import httpx
 Params = Mapping[str, str]
 
 
@@ -56,15 +61,15 @@ class HttpFailed(Unavailable):
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Return the authorities that are trusted; reading them takes as long as many calls."""
+    """Return the trusted authorities; reading them takes as long as many calls."""
     return httpx.create_ssl_context(trust_env=False)
 
 
 class Http:
-    """Talks to one server over kept-open connections; calls may overlap.
+    """Calls one server over kept-open connections; calls may overlap.
 
-    Every method raises `HttpRefused`, `HttpFailed` or `Unavailable` and nothing else on purpose.
-    Paths begin with a slash and are added to the path of `url`.
+    Every method raises only `HttpRefused`, `HttpFailed` or `Unavailable`. Paths begin with a slash
+    and are appended to the path of `url`.
     """
 
     def __init__(
@@ -75,23 +80,23 @@ class Http:
         transport: Transport | None = None,
     ) -> None:
         try:
-            urlsplit(url)  # it refuses broken IPv6 addresses, httpx does not
+            urlsplit(url)  # rejects broken IPv6 addresses, which httpx does not
             address = httpx.URL(url)
         except (ValueError, httpx.InvalidURL):
             raise BadModel("url: not a valid address") from None
         if address.scheme not in {"http", "https"} or not address.host:
             raise BadModel("url: must begin with http:// or https:// and name a server")
-        # Credentials move into a header: httpx would log them with every address.
+        # Credentials move into a header, because httpx logs them with every address.
         auth = httpx.BasicAuth(address.username, address.password) if address.userinfo else None
         self.base = str(address.copy_with(userinfo=b"", query=None, fragment=None)).rstrip("/")
         self._client = httpx.AsyncClient(
             base_url=self.base,
             auth=auth,
-            # Uncompressed: a limit on bytes must also be one on memory.
+            # Uncompressed, so that a limit on bytes is also a limit on memory.
             headers={"Accept-Encoding": "identity", **(headers or {})},
             transport=transport,
             verify=_certificates(),
-            trust_env=False,  # a proxy from the environment would catch loopback addresses too
+            trust_env=False,  # a proxy from the environment would apply to loopback addresses too
             timeout=httpx.Timeout(None, connect=CONNECT_S),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
         )
@@ -104,7 +109,7 @@ class Http:
         timeout_s: float = ANSWER_S,
         limit: int = JSON_LIMIT,
     ) -> JsonValue:
-        """Return the JSON of a GET that must be answered whole within `timeout_s`."""
+        """GET and return JSON; the whole answer must arrive within `timeout_s`."""
         request = self._get(path, params)
         return parse_json(await self._whole(request, timeout_s, limit))
 
@@ -117,11 +122,11 @@ class Http:
         limit: int = JSON_LIMIT,
         before_body: Callable[[], Awaitable[None]] | None = None,
     ) -> JsonValue:
-        """Return the JSON of a POST that must be answered whole within `timeout_s`.
+        """POST and return JSON; the whole answer must arrive within `timeout_s`.
 
-        An empty answer is None: ComfyUI answers so to /free, /queue and /interrupt. The body is sent
-        when `before_body` has returned, over a connection that stands by then; what it raises is
-        raised again, and the server gets no whole request.
+        An empty answer returns None: ComfyUI answers that way to /free, /queue and /interrupt. The
+        body is sent after `before_body` has returned, on a connection that is open by then; an
+        exception it raises propagates, and the server gets no complete request.
         """
         request = self._post(path, body, before_body=before_body)
         answer = await self._whole(request, timeout_s, limit)
@@ -136,7 +141,7 @@ class Http:
         fields: Mapping[str, str] | None = None,
         timeout_s: float = 120.0,
     ) -> JsonValue:
-        """Upload one file with form fields and return the JSON answered."""
+        """Upload one file with form fields and return the JSON answer."""
         request = self._client.build_request(
             "POST", path, files={field: (file.name, file.data, file.mime)}, data=dict(fields or {})
         )
@@ -163,16 +168,16 @@ class Http:
         read_s: float | None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[AsyncIterator[str]]:
-        """POST and yield the lines of the answer as they come, without their line ends.
+        """POST and yield the answer's lines as they arrive, without their line ends.
 
-        `read_s` bounds each silence, the one before the answer included. Leaving the context
+        `read_s` bounds each silence, including the one before the answer. Leaving the context
         closes the connection, which stops the work on servers that notice.
         """
         async with self._open(self._post(path, body, headers), read_s) as response:
             yield _lines(response)
 
     async def gone(self) -> None:
-        """Return when the server has gone away, however soon it is back."""
+        """Return when the server has gone away, even if it comes back at once."""
         address = self._client.base_url
         await presence.gone(address.host, address.port or PORTS[address.scheme])
 
@@ -183,7 +188,7 @@ class Http:
     def _get(self, path: str, params: Params | None) -> httpx.Request:
         try:
             return self._client.build_request("GET", path, params=params)
-        except UnicodeEncodeError:  # a name the server itself told
+        except UnicodeEncodeError:  # a name reported by the server itself
             raise Unavailable("the server names something that no address can hold") from None
 
     def _post(
@@ -194,7 +199,7 @@ class Http:
         *,
         before_body: Callable[[], Awaitable[None]] | None = None,
     ) -> httpx.Request:
-        # httpx would write raw UTF-8 and fail on lone surrogates; escaped JSON carries all text.
+        # httpx would write raw UTF-8 and fail on lone surrogates; escaped JSON carries any text.
         data = json.dumps(body).encode()
         own = {"Content-Type": "application/json", "Content-Length": str(len(data))}
         return self._client.build_request(
@@ -205,7 +210,7 @@ class Http:
         )
 
     async def _whole(self, request: httpx.Request, timeout_s: float | None, limit: int) -> bytes:
-        """Return the whole body; a server that drips bytes runs into the timeout too."""
+        """Return the whole body; a server that drips bytes runs into the timeout, too."""
         try:
             async with asyncio.timeout(timeout_s), self._open(request, None) as response:
                 return await _body(response, limit)
@@ -238,7 +243,7 @@ async def _held_back(
 def parse_json(data: bytes | str) -> JsonValue:
     """Return parsed JSON; raise `Unavailable` for anything else, however deeply nested.
 
-    Escaped halves of a sign become "?": neither a database nor a chat can hold them.
+    Escaped lone surrogates become "?": neither a database nor a chat can store them.
     """
     try:
         value: JsonValue = json.loads(data)
@@ -254,10 +259,10 @@ def _as_unavailable(request: httpx.Request) -> Iterator[None]:
     try:
         yield
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        # Whatever was asked for: it says nothing of why there is no answer.
+        # The same for every request: the error does not say why there is no answer.
         raise Unavailable(f"it cannot be reached ({type(error).__name__})") from error
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-        # Only the kind: messages of the transport can hold the whole address.
+        # Only the kind: transport messages can hold the whole address.
         raise Unavailable(f"{_name(request)}: {type(error).__name__}") from error
 
 
@@ -272,8 +277,8 @@ async def _status_error(
 
 
 async def _body(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:
-    """Read a body; more than `limit` bytes are an error, or left unread with `cut`."""
-    chunks, size = [], 0  # joined once: growing one buffer copies a picture again and again
+    """Read a body; more than `limit` bytes raise an error, or are left unread with `cut`."""
+    chunks, size = [], 0  # joined once: growing one buffer would copy a picture many times
     if cut and _is_compressed(response):
         return b""
     async for chunk in _chunks(response):
@@ -287,7 +292,7 @@ async def _body(response: httpx.Response, limit: int, *, cut: bool = False) -> b
 
 
 async def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
-    """Yield a body as it comes, never unpacked: a kilobyte can hold gigabytes of nothing."""
+    """Yield a body as it arrives, never decompressed: a kilobyte can hold gigabytes of nothing."""
     if _is_compressed(response):
         raise Unavailable("the server compresses its answers although it is asked not to")
     async for chunk in response.aiter_bytes():
@@ -313,7 +318,7 @@ async def _lines(response: httpx.Response) -> AsyncIterator[str]:
 
 
 def _name(request: httpx.Request) -> str:
-    """Name a call without host, credentials or query."""
+    """Describe a call without host, credentials or query."""
     return f"{request.method} {request.url.path}"
 
 

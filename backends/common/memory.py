@@ -1,7 +1,7 @@
 """Measures the cards of this machine through NVIDIA's NVML.
 
-It only ever says what the whole card has free: figures by process are wrong in containers and on
-Windows. A card that cannot be measured is no error; the configured memory counts then.
+It reports only the free memory of the whole card: per-process figures are wrong in containers and
+on Windows. A card that cannot be measured is no error; the configured memory is used instead.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from queueing.core.catalog import HostSpec
 
 log = logging.getLogger(__name__)
 
-TIMEOUT_S = 3.0  # calls take up to 50 ms, but seconds or for ever when a card is sick
+TIMEOUT_S = 3.0  # calls take up to 50 ms, but seconds or for ever when a card is faulty
 HUNG = "the driver does not answer"
 MB = 1024 * 1024
 BEGIN_ANEW = frozenset(
@@ -32,28 +32,28 @@ Value = TypeVar("Value")
 
 
 class Nvml(Protocol):
-    """The part of the module `pynvml` that is used."""
+    """The part of the `pynvml` module that is used."""
 
     def nvmlInit(self) -> None:  # noqa: N802 - NVIDIA's name
-        """Begin; counted, so once is enough."""
+        """Initialise NVML; calls are counted, so once is enough."""
 
     def nvmlShutdown(self) -> None:  # noqa: N802 - NVIDIA's name
-        """End."""
+        """Shut NVML down."""
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> Any:  # noqa: N802 - NVIDIA's name
-        """Return a card by its place on the bus, whatever CUDA_VISIBLE_DEVICES says."""
+        """Return a card by its bus index, regardless of CUDA_VISIBLE_DEVICES."""
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Any:  # noqa: N802 - NVIDIA's name
-        """Return a card by its name for life."""
+        """Return a card by its permanent UUID."""
 
     def nvmlDeviceGetMemoryInfo(self, handle: Any) -> Any:  # noqa: N802 - NVIDIA's name
         """Return `total` and `free` in bytes."""
 
 
 class NvmlProbe:
-    """Implements `queueing.core.ports.MemoryProbe`; never raises for a card's sake.
+    """Implements `queueing.core.ports.MemoryProbe`; a failing card never raises.
 
-    NVML is initialised at the first question. Each failure is logged once, until the card answers
+    NVML is initialised on the first call. Each failure is logged once, until the card answers
     again.
     """
 
@@ -61,12 +61,14 @@ class NvmlProbe:
         self._nvml = nvml
         self._timeout_s = timeout_s
         self._begun = False
-        self._turn = asyncio.Lock()  # one call at a time: hung ones must not pile up threads
+        self._turn = (
+            asyncio.Lock()
+        )  # one call at a time, so that hanging calls do not pile up threads
         self._thread: threading.Thread | None = None
         self._told: dict[str, str] = {}
 
     async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
-        """Return (total, free) of the host's card in MB; None where there is none to measure."""
+        """Return (total, free) of the host's card in MB; None if there is no card to measure."""
         card = host.gpu
         if card is None:
             return None
@@ -79,7 +81,7 @@ class NvmlProbe:
         return found
 
     async def aclose(self) -> None:
-        """Let NVML go. Idempotent."""
+        """Release NVML. Idempotent."""
         if self._begun:
             try:
                 await self._in_thread(self._end)
@@ -94,7 +96,7 @@ class NvmlProbe:
             info = self._nvml.nvmlDeviceGetMemoryInfo(self._handle(card))
         except pynvml.NVMLError as error:
             if error.value in BEGIN_ANEW:
-                self._end()  # a card that fell off the bus is only found again by a new start
+                self._end()  # a card that fell off the bus is found again only after reinitialising
             raise
         return int(info.total) // MB, int(info.free) // MB
 
@@ -109,9 +111,9 @@ class NvmlProbe:
             self._nvml.nvmlShutdown()
 
     async def _in_thread(self, work: Callable[[], Value]) -> Value:
-        """Run blocking work in a daemon thread; a hung driver cannot hold up the program's end.
+        """Run blocking work in a daemon thread: a hung driver cannot block the program's exit.
 
-        Raises `TimeoutError` when it takes too long, and at once while an earlier call hangs.
+        Raises `TimeoutError` when it takes too long, and at once while an earlier call still hangs.
         """
         async with self._turn:
             if self._thread is not None and self._thread.is_alive():
@@ -128,7 +130,7 @@ class NvmlProbe:
                 raise TimeoutError(HUNG) from None
             finally:
                 if done.done() and not done.cancelled():  # an answer, or the driver's error
-                    self._thread = None  # it has only its last line left
+                    self._thread = None  # only its last line is left to run
 
     def _tell_once(self, card: str, fault: str) -> None:
         if self._told.get(card) != fault:

@@ -1,4 +1,4 @@
-"""Turns servers' names of models into names people can type. Pure."""
+"""Turns servers' model names into names people can type. Pure."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ def catalog_names(ids: Sequence[str]) -> list[str]:
 def _typed(name: str) -> str:
     """Return a word without spaces and "=", which separate words in a command.
 
-    What cannot be seen is left out: a name must not turn around the text it stands in.
+    Invisible characters are removed: a name must not reverse the text around it.
     """
     joined = re.sub(r"[\s=]+", "-", ENDINGS.sub("", name.strip()))
     seen = "".join(char for char in joined.casefold() if char.isprintable())

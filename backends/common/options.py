@@ -1,6 +1,6 @@
-"""Reads the options of a backend or a model into a validated record; says which setting is wrong.
+"""Reads the options of a backend or model into a validated record and reports wrong settings.
 
-Owns nothing of any server; every kind of backend brings its own record.
+It knows no server; every kind of backend defines its own record.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ Options = TypeVar("Options", bound=Record)
 def read_options(record: type[Options], options: Mapping[str, JsonValue], where: str) -> Options:
     """Return the options as a record.
 
-    Raises `BadModel` naming each wrong setting under `where` ("models.qwen"). Values are never
-    part of the text: a token stands among them.
+    Raises `BadModel` naming each wrong setting under `where` ("models.qwen"). Values never appear
+    in the text, because one of them is a token.
     """
     try:
         return record.model_validate(dict(options))

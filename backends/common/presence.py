@@ -1,20 +1,20 @@
-"""Tells that a server has gone away, however soon it is back: a connection to it breaks.
+"""Detects that a server has gone away, even if it is back at once: a connection to it breaks.
 
-Nothing is sent, so a server that accepts work and never does it shows its end here as well.
+Nothing is sent, so a server that accepts work and never does it is noticed here as well.
 """
 
 import asyncio
 from contextlib import suppress
 
 CONNECT_S = 5.0
-AT_ONCE_S = 1.0  # a connection that ends sooner found nobody behind a forwarder
-AGAIN_S = 5.0  # between connections that end at once though the server has not gone
+AT_ONCE_S = 1.0  # a connection that ends sooner found no server behind a forwarder
+AGAIN_S = 5.0  # between connections that end at once although the server is still there
 
 
 async def gone(host: str, port: int) -> None:
-    """Return when nobody is there to connect to, if only for the moment of a restart.
+    """Return when there is nothing to connect to, even if only for the moment of a restart.
 
-    Servers and proxies end silent connections after a while; then the next one is accepted, and
+    Servers and proxies close idle connections after a while; if the next connection is accepted,
     that means nothing.
     """
     held = False
@@ -31,15 +31,15 @@ async def gone(host: str, port: int) -> None:
 
 
 async def _hold(host: str, port: int) -> bool:
-    """Hold a connection until the other side ends it; False when there is none to be had."""
+    """Hold a connection until the other side closes it; return False if none can be opened."""
     try:
         async with asyncio.timeout(CONNECT_S):
             reader, writer = await asyncio.open_connection(host, port)
-    except OSError:  # a timeout is one
+    except OSError:  # includes timeouts
         return False
     try:
         with suppress(OSError):
-            while await reader.read(4096):  # some say why they end it
+            while await reader.read(4096):  # some servers say why they close it
                 pass
     finally:
         writer.close()

@@ -12,7 +12,7 @@ from queueing.core.errors import Rejected
 from queueing.core.problems import What, problem
 from queueing.core.requests import TextToImage
 
-TINY = {"width": 64, "height": 64, "steps": 1}  # every model tried could draw that small
+TINY = {"width": 64, "height": 64, "steps": 1}  # every model tried could draw at that size
 
 
 def fill(
@@ -22,7 +22,7 @@ def fill(
     prefix: str,
     picture: str | None = None,
 ) -> Graph:
-    """Return the graph of a request; raise `Rejected` for options the template has no place for.
+    """Return the graph of a request; raise `Rejected` for options without a placeholder.
 
     `prefix` is where the server saves the result, `picture` the server's name of the uploaded
     picture. Sizes are rounded to the template's grid.
@@ -43,8 +43,8 @@ def warm_up(
 ) -> Graph:
     """Return the cheapest graph that loads everything the template uses and keeps no file.
 
-    A new `seed` each time: an identical graph is answered from the server's cache and loads
-    nothing. `limits` are what the server allows, by word.
+    Use a new `seed` each time: the server answers an identical graph from its cache and loads
+    nothing. `limits` are the server's limits by word.
     """
     tiny = {word: limits.get(word, NumberRange()).nearest(least) for word, least in TINY.items()}
     for side in ("width", "height"):
@@ -61,7 +61,7 @@ def warm_up(
 
 
 def fit_size(picture: tuple[int, int], default: tuple[int, int]) -> tuple[int, int]:
-    """Return a size of the picture's shape with about as many pixels as the default one."""
+    """Return a size of the picture's shape with about as many pixels as the default size."""
     width, height = picture
     scale = (default[0] * default[1] / (width * height)) ** 0.5
     return (
@@ -90,7 +90,7 @@ def _unsupported(what: What, **values: str) -> Rejected:
 
 
 def _merged(workflow: Workflow, request: TextToImage) -> dict[str, JsonValue]:
-    """Return the value of every word: the request's, or else the template's."""
+    """Return the value of every word: the request's, otherwise the template's."""
     values = workflow.defaults.model_dump() | request.model_dump(exclude_none=True)
     values["negative"] = values["negative"] or ""
     for side in ("width", "height"):
@@ -100,7 +100,7 @@ def _merged(workflow: Workflow, request: TextToImage) -> dict[str, JsonValue]:
 
 
 def _without_lora(nodes: Graph) -> Graph:
-    """Take out the LoRA loaders and link what they fed to what fed them."""
+    """Remove the LoRA loaders and connect their inputs to their outputs' readers."""
     links = {
         (key, index): node.inputs[source]
         for key, node in nodes.items()

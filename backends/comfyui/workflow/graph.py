@@ -1,6 +1,6 @@
-"""Graphs of ComfyUI's nodes in its API format, and the placeholders their inputs hold. Pure.
+"""Graphs of ComfyUI nodes in its API format, and the placeholders in their inputs. Pure.
 
-Values are set in the parsed graph, never in JSON text, so nothing a person writes can change it.
+Values are set in the parsed graph, never in JSON text, so a person's words cannot change the graph.
 """
 
 import re
@@ -14,7 +14,7 @@ Graph = Mapping[str, "Node"]
 _PLACEHOLDER = re.compile(r"\{\{ *([a-z][a-z0-9_]*) *(?::([^{}]*))?\}\}")
 _FILE = re.compile(r"\.(safetensors|sft|ckpt|gguf|pth?|bin|onnx)$", re.IGNORECASE)
 
-# Without a LoRA its loader is taken out; its outputs are then these inputs of it.
+# Without a LoRA its loader is removed, and these inputs replace its outputs.
 PASSES_ON: Mapping[str, tuple[str, ...]] = {
     "LoraLoader": ("model", "clip"),
     "LoraLoaderModelOnly": ("model",),
@@ -23,14 +23,14 @@ PASSES_ON: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """A node of a graph; a link is a list of a node's id and an output's index."""
+    """A node of a graph; a link is a list of a node id and an output index."""
 
     class_type: str
     inputs: Mapping[str, JsonValue]
 
 
 def as_json(graph: Graph) -> dict[str, JsonValue]:
-    """Return a graph as the server takes it."""
+    """Return a graph in the form the server takes."""
     return {
         key: {"class_type": node.class_type, "inputs": dict(node.inputs)}
         for key, node in graph.items()
@@ -48,7 +48,7 @@ def words_in(graph: Graph) -> frozenset[str]:
 
 
 def substituted(nodes: Graph, values: Mapping[str, JsonValue]) -> Graph:
-    """Return a graph with values in place of the placeholders of their names; others stay."""
+    """Return a graph with values in place of the named placeholders; others stay."""
     return {
         key: replace(
             node, inputs={name: _fill_in(value, values) for name, value in node.inputs.items()}
@@ -58,7 +58,7 @@ def substituted(nodes: Graph, values: Mapping[str, JsonValue]) -> Graph:
 
 
 def _fill_in(value: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
-    """Set values in one pass, so that text which looks like a placeholder stays text."""
+    """Set values in one pass, so that text resembling a placeholder stays text."""
     match value:
         case str():
             whole = _PLACEHOLDER.fullmatch(value)
@@ -79,7 +79,7 @@ def _fill_in(value: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
 
 
 def link_of(value: JsonValue) -> tuple[str, int] | None:
-    """Return the node and the output an input is linked to, None for any other value."""
+    """Return the node and output an input is linked to, None for any other value."""
     match value:
         case [str(key), int(index)]:
             return key, index
@@ -88,7 +88,7 @@ def link_of(value: JsonValue) -> tuple[str, int] | None:
 
 
 def upstream_of(graph: Graph, key: str) -> frozenset[str]:
-    """Return the nodes that one depends on: they have run when it begins."""
+    """Return the nodes a node depends on: they have run when it begins."""
     found: set[str] = set()
     todo = [key]
     while todo:
@@ -101,7 +101,7 @@ def upstream_of(graph: Graph, key: str) -> frozenset[str]:
 
 
 def bypass(node: Node) -> tuple[str, ...]:
-    """Return the linked inputs that stand for the node's outputs when it is taken out."""
+    """Return the linked inputs that replace the node's outputs when it is removed."""
     sources = PASSES_ON.get(node.class_type, ())
     return sources if all(link_of(node.inputs.get(source)) for source in sources) else ()
 
@@ -120,7 +120,7 @@ def texts_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[str]:
 
 
 def has_broken_placeholder(text: str) -> bool:
-    """Return whether a text opens a placeholder that is none."""
+    """Return whether a text opens a placeholder that is malformed."""
     return "{{" in _PLACEHOLDER.sub("", text)
 
 
@@ -139,7 +139,7 @@ def placeholders_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[re.M
 
 
 def whole_placeholder(value: JsonValue) -> str | None:
-    """Return the name of the placeholder a value consists of, None for any other value."""
+    """Return the name of the placeholder that makes up a whole value, None for any other value."""
     found = _PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
     return found[1] if found else None
 

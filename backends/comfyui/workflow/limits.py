@@ -1,4 +1,4 @@
-"""What a ComfyUI server allows for the numbers of a graph, by its own description. Pure."""
+"""The limits a ComfyUI server's own description sets for the numbers of a graph. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from backends.comfyui.workflow.graph import Graph, whole_placeholder
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """The least and the greatest value an input takes."""
+    """The least and the greatest value of an input."""
 
     least: float = -inf
     most: float = inf
 
     def nearest(self, value: int) -> int:
-        """Return the allowed number that is nearest."""
+        """Return the allowed number nearest to this one."""
         return int(min(max(value, self.least), self.most))
 
     def wrapped(self, seed: int) -> int:
-        """Return a seed that is allowed; the same one for the same seed, and itself if it is."""
+        """Return an allowed seed: the seed itself if possible, and always the same one for it."""
         if self.least <= seed <= self.most:
             return seed
         least = 0 if self.least == -inf else int(self.least)
@@ -31,7 +31,7 @@ class NumberRange:
 
 
 def common(limits: Iterable[NumberRange]) -> NumberRange:
-    """Return what all of them allow; `least` is above `most` where that is nothing."""
+    """Return what all ranges allow; `least` exceeds `most` when that is nothing."""
     found = list(limits)
     return NumberRange(
         max((each.least for each in found), default=-inf),
@@ -40,7 +40,7 @@ def common(limits: Iterable[NumberRange]) -> NumberRange:
 
 
 def limits_in(kind: JsonValue) -> NumberRange | None:
-    """Return the limits of an input as a server describes it; None for one that takes no number."""
+    """Return the limits of an input from the server's description; None if it takes no number."""
     match kind:
         case ["INT" | "FLOAT", {**told}, *_]:
             return NumberRange(_number(told.get("min"), -inf), _number(told.get("max"), inf))
@@ -51,7 +51,7 @@ def limits_in(kind: JsonValue) -> NumberRange | None:
 
 
 def inputs_of(graph: Graph, word: str) -> Iterator[tuple[str, str]]:
-    """Yield the type of node and the input of each place that a placeholder fills alone."""
+    """Yield node type and input of each place that a placeholder fills alone."""
     for node in graph.values():
         for name, value in node.inputs.items():
             if whole_placeholder(value) == word:

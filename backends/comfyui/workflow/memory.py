@@ -1,6 +1,7 @@
-"""What a graph leaves in the memory of its ComfyUI server, as far as its nodes show. Pure.
+"""What a graph leaves in its ComfyUI server's memory, as far as its nodes show. Pure.
 
-A mark is a text set in a graph, as (input, text). Two graphs with the same marks use the same models.
+A mark is a text set in a graph, as (input, text). Two graphs with the same marks use the same
+models.
 """
 
 from collections.abc import Collection
@@ -48,12 +49,12 @@ _KIND = "class_type"
 
 
 def is_plain(marks: Marks) -> bool:
-    """Tell by all marks of a graph whether it loads nothing."""
+    """Return whether a graph with these marks loads nothing."""
     return all(text in PLAIN for name, text in marks if name == _KIND)
 
 
 def all_marks(graph: Graph) -> Marks:
-    """Return every text set in a graph, its types of nodes among them."""
+    """Return every text set in a graph, its node types among them."""
     return frozenset(texts_by_input(graph)) | frozenset(
         (_KIND, node.class_type) for node in graph.values()
     )
@@ -62,9 +63,10 @@ def all_marks(graph: Graph) -> Marks:
 def marks_of(graph: Graph, saves: Collection[str]) -> Marks:
     """Return what distinguishes a template's models from others.
 
-    The files it loads, and what loaders without one name instead: a short name, a folder. Where
-    there is neither, everything that is the same in each of its prompts. Nothing that Usher sets
-    counts, nor do the nodes it takes out or replaces: the ids of `saves`, and those of a LoRA.
+    These are the files it loads, and what loaders without a file name instead: a short name, a
+    folder. If there is neither, everything that is the same in each of its prompts counts. Values
+    that Usher sets do not count, nor do the nodes it removes or replaces: the ids of `saves` and
+    those of a LoRA.
     """
     kept = {
         key: node
@@ -76,7 +78,7 @@ def marks_of(graph: Graph, saves: Collection[str]) -> Marks:
 
 
 def loaded_by(node: Node) -> Marks:
-    """Return the files a node names, or what it says instead if it looks like a loader."""
+    """Return the files a node names, or its other texts if it looks like a loader."""
     alone = {"": node}
     named = files_of(alone)
     if named or node.class_type in PLAIN or "load" not in node.class_type.casefold():

@@ -1,7 +1,7 @@
-"""ComfyUI workflow templates: read one, check it, and say what it needs. Pure.
+"""ComfyUI workflow templates: reads one, checks it, and describes what it needs. Pure.
 
 A template is a graph in ComfyUI's API format whose inputs hold placeholders (docs/workflows.md);
-`workflow_fill` makes of it the graph of a request.
+`fill` turns it into the graph of a request.
 """
 
 import json
@@ -28,7 +28,7 @@ from queueing.core.errors import BadModel
 from queueing.core.near import near
 from queueing.core.requests import TextToImage
 
-# What a request can fill, and how people call it. Any other placeholder is the operator's own.
+# What a request can fill, and what people call it. Any other placeholder is the operator's own.
 WORDS: Mapping[str, str] = {
     "prompt": "prompt",
     "negative": "negative prompt",
@@ -45,12 +45,12 @@ WORDS: Mapping[str, str] = {
 _NEEDS_DEFAULT = ("width", "height", "steps", "guidance", "strength")
 _NO_DEFAULT = ("prompt", "seed", "count", "picture")
 
-_GRID = {"EmptyLatentImage": 8}  # the server rounds nothing; 16 is right for all other nodes known
+_GRID = {"EmptyLatentImage": 8}  # the server does not round; 16 suits all other known nodes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workflow:
-    """A template that is known to be sound, with the operator's values set.
+    """A template that has been checked, with the operator's values set.
 
     `nodes` still hold the placeholders of `WORDS`; `defaults` fill those a request leaves open.
     `saves` are the ids of the nodes that write files.
@@ -64,22 +64,22 @@ class Workflow:
 
     @property
     def options(self) -> frozenset[str]:
-        """The fields of a request this template can honour, the prompt apart."""
+        """The request fields this template can honour, except the prompt."""
         return self.placeholders & TextToImage.model_fields.keys() - {"prompt"}
 
     @property
     def takes_picture(self) -> bool:
-        """Whether a picture to start from is needed."""
+        """Whether it needs a picture to start from."""
         return "picture" in self.placeholders
 
     @property
     def upscales(self) -> bool:
-        """Whether it only makes a picture larger: it has no place for a prompt."""
+        """Whether it only enlarges a picture: it has no placeholder for a prompt."""
         return self.takes_picture and "prompt" not in self.placeholders
 
     @property
     def lora_loader(self) -> tuple[str, str] | None:
-        """The type of node and the input that take the LoRA, None without a place for one."""
+        """The node type and input that take the LoRA, None without a placeholder for one."""
         for node in self.nodes.values():
             for name, value in node.inputs.items():
                 if "lora" in names_in(value):
@@ -88,13 +88,13 @@ class Workflow:
 
     @property
     def grid(self) -> int:
-        """What widths and heights are multiples of, in pixels."""
+        """The number of pixels that widths and heights are multiples of."""
         sized = [node for node in self.nodes.values() if "width" in names_in(node.inputs)]
         return max((_GRID.get(node.class_type, 16) for node in sized), default=16)
 
     @property
     def marks(self) -> Marks:
-        """What its prompts have that those of other models have not: equal marks, equal memory."""
+        """What its prompts have and other models' prompts lack: equal marks mean equal memory."""
         return marks_of(self.nodes, self.saves)
 
     @property
@@ -126,8 +126,8 @@ def parse_workflow(text: str, *, name: str) -> Graph:
 def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Workflow:
     """Check a parsed template and set the operator's `values` in it; raise `BadModel`.
 
-    Values for placeholders of `WORDS` become defaults; those for unknown names are left to the
-    caller, which may have a second template that uses them.
+    Values for placeholders of `WORDS` become defaults; unknown names are left to the caller, which
+    may have a second template that uses them.
     """
     defaults = _defaults(nodes, name) | dict(values)
     _check_values(defaults, name)
@@ -150,7 +150,7 @@ def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Work
 
 
 def blame(workflow: Workflow, node: str, input_name: str) -> frozenset[str]:
-    """Return the placeholders that filled an input, to tell a person's mistake from ours."""
+    """Return the placeholders that filled an input, to tell a person's mistake from a template's."""
     if node not in workflow.nodes:
         return frozenset()
     return names_in(workflow.nodes[node].inputs.get(input_name))
@@ -165,7 +165,7 @@ def _node(where: str, value: JsonValue) -> Node:
     class_type, inputs = value.get("class_type"), value.get("inputs")
     if not isinstance(class_type, str) or not class_type:
         raise BadModel(f"{where}: class_type is missing")
-    if not isinstance(inputs, dict):  # the server takes such a node, and its worker may die of it
+    if not isinstance(inputs, dict):  # the server takes such a node, and its worker may die from it
         raise BadModel(f"{where} ({class_type}): inputs are missing")
     for text in texts_in(inputs):
         if has_broken_placeholder(text):
@@ -187,7 +187,7 @@ def _defaults(nodes: Graph, name: str) -> dict[str, JsonValue]:
 
 
 def _scalar(text: str) -> JsonValue:
-    """Read a number or boolean as such, and anything else as text."""
+    """Read a number or boolean as such, and everything else as text."""
     try:
         value: JsonValue = json.loads(text)
     except ValueError:
