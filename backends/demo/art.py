@@ -1,4 +1,4 @@
-"""Draws the demo's pictures: abstract, made from nothing but the prompt and the seed.
+"""Draws the demo's pictures: abstract, made only from the prompt and the seed.
 
 Blocking Pillow work without any model; the same prompt, seed and size give the same picture.
 """
@@ -11,14 +11,14 @@ from textwrap import shorten, wrap
 from PIL import Image, ImageDraw, ImageFilter, ImageFont, ImageOps
 
 HONEST_LINE = "demo - no model was used"
-CANVAS = 1536  # longest side worked on; Pillow draws without antialiasing, so it is scaled down
+CANVAS = 1536  # longest side while drawing; Pillow does not antialias, so the result is scaled down
 PREVIEW = 256
 
 Colour = tuple[int, int, int]
 
 
 class Painting:
-    """A picture in the making; call `paint` for each step, then `finish` once.
+    """A picture in progress; call `paint` for each step, then `finish` once.
 
     `base` is a picture to start from and `strength` (0 to 1) how much is painted over it.
     """
@@ -62,7 +62,7 @@ class Painting:
         return small.filter(ImageFilter.GaussianBlur(10 * (1 - step / steps)))
 
     def finish(self) -> Image.Image:
-        """Return the picture in its full size, with the prompt and the honest line under it."""
+        """Return the picture at full size, with the prompt and the disclaimer under it."""
         image = self._canvas.convert("RGB").resize(self.size, Image.Resampling.LANCZOS)
         _caption(image, self.prompt)
         return image
@@ -150,7 +150,7 @@ def _shade(colour: Colour, factor: float) -> Colour:
 
 
 def _caption(image: Image.Image, prompt: str) -> None:
-    """Write the prompt and the honest line on a dark band at the foot."""
+    """Write the prompt and the disclaimer on a dark band at the foot."""
     width, height = image.size
     text_px = max(9, min(height // 26, width // 26))
     font = ImageFont.load_default(text_px)
@@ -169,5 +169,5 @@ def _caption(image: Image.Image, prompt: str) -> None:
 
 
 def _printable(prompt: str) -> str:
-    """Leave out what the built-in font cannot draw sensibly: controls and line breaks."""
+    """Leave out what the built-in font cannot draw: control characters and line breaks."""
     return " ".join("".join(c if c.isprintable() else " " for c in prompt[:1000]).split())

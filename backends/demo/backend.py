@@ -1,7 +1,7 @@
 """Demo: an honest stand-in for an inference server, for trying Usher without one.
 
-It draws with Pillow and writes from a template, takes the time a model would take, and says in
-every result that no model was used. It keeps nothing: after a restart it knows no attempt.
+It draws with Pillow and writes from a template, takes as long as a model would, and states in every
+result that no model was used. It stores nothing: after a restart it knows no attempt.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ from queueing.core.requests import (
     Work,
 )
 
-SIDE = 768  # pixels, where neither the request nor its picture says more
-USUAL_PIXELS = 1024 * 1024  # a size asked for takes its time by comparison with this
+SIDE = 768  # pixels, if neither the request nor its picture sets a size
+USUAL_PIXELS = 1024 * 1024  # a picture of another size takes longer or shorter in proportion
 STEPS = 20
 PREVIEWS = 8  # per picture
 UPSCALE, UPSCALE_STEPS = 2, 4
@@ -44,10 +44,10 @@ DRAWS = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
 
 
 class DemoBackendOptions(Record):
-    """What the demo pretends. A model's options go before its backend's.
+    """What the demo pretends. A model's options override its backend's.
 
-    Times are seconds; None takes the model's own `load_s` and `service_s`. `step_s` is for one
-    step of a picture or one word of a text and goes before `service_s`. `fail_rate` and
+    Times are in seconds; None uses the model's own `load_s` and `service_s`. `step_s` is the time
+    of one step of a picture or one word of a text and overrides `service_s`. `fail_rate` and
     `oom_rate` are the shares of attempts and loads that fail.
     """
 
@@ -83,11 +83,11 @@ class Demo:
         self._options(model)
 
     def options(self, model: ModelSpec) -> frozenset[str]:
-        """Take every option but a LoRA where a model draws."""
+        """Return every option but a LoRA for a model that draws."""
         return TAKES if model.capabilities & DRAWS else frozenset()
 
     def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
-        """Return False: every model stands for one that takes memory."""
+        """Return False: every model stands for one that needs memory."""
         return False
 
     def own_name(self, model: ModelSpec) -> str:
@@ -148,7 +148,7 @@ class Demo:
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:
-        """Draw or write as `Work.request` says, at the pace of the options."""
+        """Draw or write what `Work.request` asks for, at the speed the options set."""
         await recorded()
         if model.name not in self._loaded:
             raise NotLoaded(f"{model.name} is not loaded in the demo")
@@ -162,11 +162,11 @@ class Demo:
                 return await self._write(model, request, work, partial(_failing, report, fails))
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
-        """Return None: a restart of Usher is one of the demo as well."""
+        """Return None: a restart of Usher restarts the demo as well."""
         return None
 
     def leave(self) -> bool:
-        """Return False: it ends with Usher."""
+        """Return False: its work ends with Usher."""
         return False
 
     async def aclose(self) -> None:
@@ -221,7 +221,7 @@ class Demo:
 
 
 def _failing(report: Report, fails: bool, progress: Progress) -> None:
-    """Report progress; break down half-way where this attempt is to fail."""
+    """Report progress; fail half-way if this attempt is meant to fail."""
     report(progress)
     if fails and (progress.fraction or 0) >= 0.5:
         raise Unavailable("the demo pretends that its server died")
@@ -236,7 +236,7 @@ def _paint(painting: Painting, step: int, steps: int) -> File | None:
 
 
 def _base(file: File) -> Image.Image:
-    """Return the picture to start from, no larger than what is painted on."""
+    """Return the picture to start from, no larger than the canvas."""
     picture = open_picture(file)
     picture.thumbnail((CANVAS, CANVAS))
     return picture
@@ -253,7 +253,7 @@ def _painting(request: TextToImage, number: int, base: Image.Image | None) -> Pa
 
 
 def _size(request: TextToImage, base: Image.Image | None) -> tuple[int, int]:
-    """Return the size asked for; a picture to start from gives its own shape otherwise."""
+    """Return the requested size; a picture to start from sets its own shape otherwise."""
     width, height = (SIDE, SIDE) if base is None else base.size
     shrink = SIDE / max(width, height)
     return (
@@ -268,7 +268,7 @@ def _share(size: tuple[int, int]) -> float:
 
 
 async def _pictures(key: str, paintings: Sequence[Painting]) -> Output:
-    """Finish and encode what was painted: the work a real server's download stands for."""
+    """Finish and encode the painting, in place of a real server's download."""
     files: list[File] = []
     for number, painting in enumerate(paintings, start=1):
         data = await asyncio.to_thread(_finished, painting)
@@ -296,5 +296,5 @@ async def _text(text: str) -> Output:
 
 
 def _chance(word: str) -> float:
-    """Return a number from 0 to 1 that depends on the word alone, so that trials repeat."""
+    """Return a number from 0 to 1 that depends on the word alone, so that runs repeat."""
     return int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") / 2**64

@@ -19,7 +19,7 @@ LETTERS_OF_A_WORD_WORTH_NAMING = 4
 
 
 def answer(chat: Chat, pictures: Sequence[tuple[int, int]] = ()) -> str:
-    """Return Markdown that says it is a stand-in and shows what it was asked.
+    """Return Markdown that says it is a stand-in and quotes the question.
 
     `pictures` are the sizes of the attached pictures, in pixels.
     """

@@ -1,4 +1,4 @@
-"""Decodes pictures of strangers within bounds and re-encodes them for servers.
+"""Decodes untrusted pictures within bounds and re-encodes them for servers.
 
 Everything here is blocking Pillow work: call it in a thread.
 """
@@ -13,18 +13,20 @@ from queueing.core.errors import Rejected
 from queueing.core.problems import What, problem
 from queueing.core.requests import File
 
-MAX_PIXELS = 50_000_000  # a phone's largest photo; Pillow alone would allow three times as many
+MAX_PIXELS = (
+    50_000_000  # the largest photo a phone takes; Pillow alone would allow three times as many
+)
 BAD_PICTURE = problem(What.BAD_PICTURE)
 HUGE_PICTURE = problem(What.HUGE_PICTURE)
 
 
 def open_picture(file: File) -> Image.Image:
-    """Return the decoded first frame, upright, in RGB on white, with nothing beside the pixels.
+    """Return the decoded first frame, upright, in RGB on white, without any metadata.
 
-    The colours of a profile become those of sRGB, which servers take every picture for.
+    Colours are converted from the picture's profile to sRGB, which servers assume.
 
-    Raises `Rejected` for what is no picture, is broken, or has more than `MAX_PIXELS`. The header
-    is checked before a pixel is decoded, so a bomb costs nothing.
+    Raises `Rejected` for anything that is not a picture, is broken, or has more than `MAX_PIXELS`.
+    The header is checked before any pixel is decoded, so a decompression bomb costs nothing.
     """
     try:
         with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as image:
@@ -32,7 +34,8 @@ def open_picture(file: File) -> Image.Image:
             image.load()
             return _bare(_on_white(_in_srgb(ImageOps.exif_transpose(image))))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        # The warning is an error only where warnings are; the check above is stricter than both.
+        # The warning is an error only where warnings are errors; the check above is stricter than
+        # both.
         raise Rejected(f"pixel bomb: {error}", problem=HUGE_PICTURE) from error
     except Rejected:
         raise
@@ -69,17 +72,17 @@ def _in_srgb(image: Image.Image) -> Image.Image:
         target = ImageCms.createProfile("sRGB")
         return ImageCms.profileToProfile(image, source, target, outputMode=mode) or image
     except (ImageCms.PyCMSError, OSError, TypeError, ValueError):
-        return image  # a profile for pixels of another kind, or a broken one
+        return image  # a profile for another kind of pixels, or a broken one
 
 
 def _bare(image: Image.Image) -> Image.Image:
-    """Drop the comment and all else that Pillow would write into the next file."""
+    """Drop the comment and everything else that Pillow would copy into the next file."""
     image.info = {}
     return image
 
 
 def _on_white(image: Image.Image) -> Image.Image:
-    """Flatten transparency: JPEG has none, and dropping it shows the hidden colours."""
+    """Flatten transparency: JPEG has none, and dropping it would show the hidden colours."""
     if not image.has_transparency_data:
         return image.convert("RGB")
     clear = image.convert("RGBA")

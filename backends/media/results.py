@@ -1,4 +1,4 @@
-"""Makes a server's files ready for people: what programs wrote into them beside the work is out."""
+"""Prepares a server's files for people by removing what programs wrote into them."""
 
 import asyncio
 
@@ -8,11 +8,11 @@ from backends.media.metadata.kinds import is_film, is_picture, is_sound, is_text
 
 
 class KeptBack(Exception):
-    """A file that may hold more than can be seen; the text is for the operator."""
+    """A file that may hold more than what is visible; the text is for the operator."""
 
 
 async def bare(data: bytes) -> bytes:
-    """Return a result without metadata. Raises `KeptBack`, and `ValueError` for damage."""
+    """Return a result without metadata. Raises `KeptBack`, and `ValueError` for a damaged file."""
     mime = mime_of(data)
     if is_picture(mime):
         return await asyncio.to_thread(without_metadata, data)

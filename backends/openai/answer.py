@@ -1,7 +1,7 @@
 """Asks a text server one question and follows its streamed answer.
 
-What the server's flavour does not matter for is done here, the same for all: progress, the end of
-an answer, the answers of strangers, and streams that break off without a word.
+Handles everything that does not depend on the server's flavour: progress, the end of an answer,
+answers from the wrong model, and streams that break off without a reason.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from queueing.core.ports import Report
 from queueing.core.problems import What, problem
 from queueing.core.requests import Progress
 
-REPORT_EVERY_S = 0.1  # a fast server writes thousands of tokens a second, no chat shows that
+REPORT_EVERY_S = 0.1  # a fast server writes thousands of tokens a second, more than any chat shows
 DIAGNOSIS_S = 120.0
 SILENT = problem(What.SILENT)
 ONLY_THOUGHTS = problem(What.ONLY_THOUGHTS)
@@ -29,7 +29,7 @@ ONLY_THOUGHTS = problem(What.ONLY_THOUGHTS)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """A request to a model: its body, the name asked for, and how to look the model up again."""
+    """A request to a model: its body, the requested name, and how to look the model up again."""
 
     body: dict[str, JsonValue]
     model_id: str
@@ -51,7 +51,7 @@ async def stream_answer(http: Http, flavour: Flavour, question: Question, report
 
 @contextmanager
 def classified() -> Iterator[None]:
-    """Turn what a server answered into the error it means."""
+    """Return the error that a server's answer stands for."""
     try:
         yield
     except (HttpRefused, HttpFailed) as error:
@@ -61,7 +61,7 @@ def classified() -> Iterator[None]:
 
 
 async def _stream(http: Http, flavour: Flavour, question: Question, report: Report) -> AnswerReader:
-    """Return the answer as far as it came; a silent reader means that it broke off unsaid."""
+    """Return the answer so far; a silent reader means that the stream broke off without a reason."""
     reader = AnswerReader()
     opened = False
     silence_s = _silence_s(question.timeouts)
@@ -98,27 +98,27 @@ async def _follow(
 
 
 async def _same(flavour: Flavour, question: Question, answers: str) -> None:
-    """Refuse the answer of another model than was asked.
+    """Raise if another model answered than the requested one.
 
-    LM Studio and llama.cpp let whatever is loaded answer to an unknown name.
+    LM Studio and llama.cpp let any loaded model answer to an unknown name.
     """
     if not flavour.exact or plain(answers) == plain(question.model_id):
         return
     served = await question.look_up()
-    if ModelNames([served]).find(answers):  # under another of its names
+    if ModelNames([served]).find(answers):  # the same model under another name
         return
     cause = f"asked {question.model_id}, but {answers} answered"
     raise NotLoaded(cause) if served.loaded is False else BadModel(cause, problem=NO_MODEL)
 
 
 async def _why_silent(http: Http, flavour: Flavour, question: Question) -> BackendError:
-    """Ask again without streaming what an empty stream meant.
+    """Repeat the request without streaming to learn why the stream was empty.
 
-    llama-cpp-python ends a stream without a word, and breaks the connection, where it would
-    answer 400 otherwise.
+    llama-cpp-python ends a stream silently and breaks the connection where it would otherwise
+    answer 400.
     """
     whole: JsonValue = {**question.body, "stream": False, "max_tokens": 1}
-    for _ in range(2):  # the first may meet the connection that the stream left dying
+    for _ in range(2):  # the first may hit the dying connection of the stream
         try:
             answer = await http.post_json(flavour.chat_path, whole, timeout_s=DIAGNOSIS_S)
         except (HttpRefused, HttpFailed) as error:
@@ -134,7 +134,7 @@ async def _why_silent(http: Http, flavour: Flavour, question: Question) -> Backe
 def _silence_s(timeouts: Timeouts) -> float | None:
     """Return how long a connection may be silent before it counts as dead.
 
-    The processor watches closer; this only bounds a peer that vanished without a word.
+    The job runner's own timeouts are tighter; this only catches a peer that vanished silently.
     """
     if timeouts.first_s is None or timeouts.idle_s is None:
         return timeouts.total_s
@@ -142,9 +142,9 @@ def _silence_s(timeouts: Timeouts) -> float | None:
 
 
 def _finished(reader: AnswerReader) -> str:
-    """Return the finished answer, or raise what its end means."""
+    """Return the finished answer, or raise the error its end stands for."""
     if reader.finished is None:
-        # llama-cpp-python says [DONE] to a request that another one interrupted.
+        # llama-cpp-python sends [DONE] to a request that another request interrupted.
         raise Unavailable("the server cut the answer off")
     text = reader.text.strip()
     if text:

@@ -1,7 +1,7 @@
 """OpenAI: texts from any server with an OpenAI-compatible API.
 
-It streams answers and maps what goes wrong; what servers do each in their own way (listing,
-loading, unloading) it leaves to a flavour, found by asking the server. It remembers no load.
+It streams answers and maps errors; what differs between servers (listing, loading, unloading) is
+left to a flavour, which is detected by asking the server. It remembers no loads.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ from queueing.core.problems import What, problem
 from queueing.core.requests import Capability, Chat, File, Output, Record, Work
 
 UNLOAD_S = 60.0
-NAMES_TOLD = 10  # of what a server offers, where a name is wrong
-WEIGHTS_TO_VRAM = 1.2  # what a copy takes beside its weights: context and working memory
+NAMES_TOLD = 10  # model names listed in an error about a wrong name
+WEIGHTS_TO_VRAM = 1.2  # what a copy takes relative to its weights: context and working memory
 OVERHEAD_MB = 512
 STAYS = problem(What.STAYS)
 
 
 class OpenAIOptions(Record):
-    """A backend's settings: the token it wants, and its flavour where it cannot be found out."""
+    """A backend's settings: its token, and its flavour if that cannot be detected."""
 
     token: SecretStr | None = None
     flavour: str = "auto"
@@ -62,7 +62,9 @@ class OpenAI:
     serial: ClassVar[bool] = False
     max_models: ClassVar[int | None] = None
     offloads: ClassVar[bool] = False
-    parallel: ClassVar[int] = 4  # what LM Studio and llama.cpp give a model; others queue politely
+    parallel: ClassVar[int] = (
+        4  # the slots LM Studio and llama.cpp give a model; other servers queue
+    )
     stranger: ClassVar[str] = "nothing at this url answers like an OpenAI-compatible server"
 
     capabilities = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
@@ -80,12 +82,12 @@ class OpenAI:
         self._http = Http(_base(spec.url), headers=_authorization(spec.name, token))
         self._flavours = tuple(flavours)
         self._flavour: Flavour | None = None
-        self.can_unload = False  # until the server has said who it is
+        self.can_unload = False  # until the server has been identified
         self._locks: dict[str, asyncio.Lock] = {}
         self._contexts: dict[str, int] = {}  # as listed last, in tokens
 
     def check(self, model: ModelSpec) -> None:
-        """Refuse unknown options, and what no text server can do."""
+        """Refuse unknown options, and capabilities no text server has."""
         _options(model)
         if beyond := model.capabilities - self.capabilities:
             raise BadModel(
@@ -93,30 +95,30 @@ class OpenAI:
             )
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:  # noqa: ARG002 - the port's signature
-        """Take none: text models draw nothing."""
+        """Return none: text models draw nothing."""
         return frozenset()
 
     def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
-        """Return False: a model that writes takes memory."""
+        """Return False: a model that writes needs memory."""
         return False
 
     def own_name(self, model: ModelSpec) -> str:
-        """Return the option `model`, or else the name."""
+        """Return the option `model`, otherwise the name."""
         return _id(model)
 
     async def probe(self) -> ServerInfo:
-        """Ask the server who it is; it may have become another since the last time."""
+        """Identify the server, which may have changed since the last call."""
         with classified():
             flavour, description = await self._recognise()
             notes = await flavour.notes(self._http)
         return ServerInfo(description=description, notes=notes)
 
     async def gone(self) -> None:
-        """Return when a silent connection breaks and the next is refused."""
+        """Return when an idle connection breaks and the next is refused."""
         await self._http.gone()
 
     async def verify(self, model: ModelSpec) -> None:
-        """Look for the model in the server's list, and whether it sees where it should."""
+        """Look for the model in the server's list, and check its vision if it needs that."""
         self.check(model)
         with classified():
             flavour = await self._known()
@@ -138,11 +140,11 @@ class OpenAI:
         return tuple(self._offer(name, served) for name, served in named if served.id not in taken)
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
-        """Return nothing: texts know no LoRAs."""
+        """Return nothing: text models have no LoRAs."""
         return ()
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
-        """Return which models are in memory; None where the server does not tell."""
+        """Return which models are in memory; None if the server does not report it."""
         with classified():
             listed = await self._listed()
         if any(served.loaded is None for served in listed):
@@ -152,7 +154,7 @@ class OpenAI:
         return frozenset(model.name for model, served in found if served and served.loaded)
 
     async def load(self, model: ModelSpec) -> None:
-        """Bring a model into memory unless it is there; concurrent calls share one load."""
+        """Load a model unless it is in memory; concurrent calls share one load."""
         with classified():
             flavour = await self._known()
             async with self._lock(model):
@@ -161,7 +163,7 @@ class OpenAI:
                     await self._load(flavour, model, served)
 
     async def unload(self, model: ModelSpec) -> None:
-        """Remove every copy of a model; return when none is left."""
+        """Unload every copy of a model; return when none is left."""
         with classified():
             flavour = await self._known()
             async with self._lock(model):
@@ -195,11 +197,11 @@ class OpenAI:
         return partial(_text, await stream_answer(self._http, flavour, question, report))
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
-        """Return None: these servers stop when the connection goes, and keep no answer."""
+        """Return None: these servers stop when the connection closes, and store no answer."""
         return None
 
     def leave(self) -> bool:
-        """Return False: these servers stop when the connection goes."""
+        """Return False: these servers stop when the connection closes."""
         return False
 
     async def aclose(self) -> None:
@@ -207,13 +209,13 @@ class OpenAI:
         await self._http.aclose()
 
     async def _recognise(self) -> tuple[Flavour, str]:
-        """Find the flavour, the one known first; return it and the server's description."""
+        """Detect the flavour, trying the known one first; return it and the server's description."""
         flavours = self._flavours if self._flavour is None else (self._flavour, *self._flavours)
         verdict = Unavailable(self.stranger)
         for flavour in flavours:
             try:
                 description = await flavour.describe(self._http)
-            except TokenRefused as error:  # some gateways refuse so what they do not know
+            except TokenRefused as error:  # some gateways refuse unknown paths this way
                 verdict = error
                 continue
             if description:
@@ -246,7 +248,7 @@ class OpenAI:
     async def _body(
         self, model: ModelSpec, chat: Chat, files: Sequence[File]
     ) -> dict[str, JsonValue]:
-        """Build the request, cut to the context as it is set or as the server last told."""
+        """Build the request, cut to the context that is set or that the server last reported."""
         options = _options(model)
         told = self._contexts.get(_id(model)), options.context_length
         context_length = min((tokens for tokens in told if tokens), default=None)
@@ -257,14 +259,14 @@ class OpenAI:
             await flavour.load(self._http, served, _options(model).context_length)
             await self._until(model, lambda now: bool(now.loaded))
         except asyncio.CancelledError:
-            # No ghost of it may stay, as far as the server allows.
+            # Unload it so that no half-loaded copy stays, as far as the server allows.
             with suppress(BackendError):
                 async with _within(5.0, "the cancelled load goes on"):
                     await flavour.unload(self._http, served)
             raise
 
     async def _until(self, model: ModelSpec, holds: Callable[[Served], bool]) -> None:
-        """Look at a model until something holds: these servers signal nothing."""
+        """Poll a model until a condition holds: these servers send no signals."""
         pause_s = 0.05
         while not holds(served := await self._find(model)):
             if served.failed:
@@ -299,12 +301,12 @@ def _options(model: ModelSpec) -> TextOptions:
 
 
 def _id(model: ModelSpec) -> str:
-    """Return the server's own name of a model."""
+    """Return the server's own name for a model."""
     return _options(model).model or model.name
 
 
 def _base(url: str) -> str:
-    """Return the address without the "/v1" people copy from other programs' settings."""
+    """Return the address without the "/v1" that people copy from other programs' settings."""
     return url.rstrip("/").removesuffix("/v1")
 
 

@@ -1,7 +1,7 @@
-"""Tells what an error of a text server means for the queue and for the person. Pure.
+"""Classifies a text server's errors for the queue and for the person. Pure.
 
-Servers differ in status, shape and words, so the words decide first; statuses cannot be trusted
-(LM Studio answers errors with 200, llama.cpp a refused picture with 500).
+Servers differ in status, shape and words, so the words decide first; statuses cannot be trusted (LM
+Studio answers errors with 200, llama.cpp a refused picture with 500).
 """
 
 import json
@@ -94,7 +94,7 @@ def classify(status: int, body: JsonValue) -> BackendError:
     folded = said.casefold()
     for words, kind, told in RULES:
         if kind is BadModel and status >= 500:
-            continue  # a broken server misses files of its own
+            continue  # a broken server lacks files of its own
         if any(word in folded for word in words):
             return kind(cause, problem=told)
     if 400 <= status < 500 and status not in BY_STATUS:
@@ -103,12 +103,12 @@ def classify(status: int, body: JsonValue) -> BackendError:
 
 
 def wants_token(status: int, body: JsonValue) -> bool:
-    """Return whether a server refuses for want of the right token."""
+    """Return whether a server refuses because the right token is missing."""
     return status in {401, 403} or any(word in words_of(body).casefold() for word in TOKEN)
 
 
 def words_of(body: JsonValue) -> str:
-    """Return what a server says went wrong: message, type and code of an error object, or text."""
+    """Return a server's own description: message, type and code of an error object, or text."""
     if isinstance(body, str):
         try:
             parsed = json.loads(body)

@@ -1,6 +1,6 @@
-"""What a flavour is: how one kind of text server lists, loads, unloads and says who it is.
+"""What a flavour is: how one kind of text server lists, loads, unloads and identifies itself.
 
-A flavour speaks only these control calls; answering is the same everywhere. Flavours keep nothing:
+A flavour uses only these control calls; answering is the same everywhere. Flavours hold no state:
 what is loaded is asked, not remembered. `Generic` is the flavour that knows nothing more.
 """
 
@@ -19,9 +19,10 @@ SUFFIX = re.compile(r"(:latest|:\d+|@[\w-]+|\.gguf)$")  # tag, LM Studio's insta
 class Served:
     """A model as its server lists it.
 
-    `names` are all names it answers to, `instances` its copies where they have names. `failed` is
-    why its last load failed; `parallel` how many answers one copy writes at once, `context` how
-    many tokens each may have, `size_mb` the size of its weights. None means that the server does not tell.
+    `names` are all names it answers to, `instances` its copies if they have names. `failed` is why
+    its last load failed; `parallel` how many answers one copy writes at once, `context` how many
+    tokens each may have, `size_mb` the size of its weights. None means that the server does not
+    report the value.
     """
 
     id: str
@@ -37,7 +38,7 @@ class Served:
 
 
 class ModelNames:
-    """Finds a listed model by a name: exactly, else without what does not tell models apart."""
+    """Finds a listed model by name: exactly, otherwise by what distinguishes models."""
 
     def __init__(self, listed: Iterable[Served]) -> None:
         known = [(name, served) for served in listed for name in (served.id, *served.names)]
@@ -49,44 +50,44 @@ class ModelNames:
 
 
 def plain(name: str) -> str:
-    """Return a name as it is compared: no folder, no case, no suffix that means the same model."""
+    """Return a name in comparable form: no folder, no case, no suffix that means the same model."""
     return SUFFIX.sub("", name.rpartition("/")[2].casefold())
 
 
 class Flavour(Protocol):
     """One kind of server. Methods raise `BackendError`s as `Http` does, `OutOfMemory` in `load`.
 
-    `load` and `unload` only ask: the caller holds the model's lock, has looked first, and watches
-    `served` until it is so.
+    `load` and `unload` only send the request: the caller holds the model's lock, has checked first,
+    and polls `served` until it has happened.
     """
 
     name: ClassVar[str]
     can_unload: ClassVar[bool]
-    exact: ClassVar[bool]  # its answers name the model that was asked for, so others are faults
-    eager: ClassVar[bool]  # a request loads what is not loaded, and may evict for it
+    exact: ClassVar[bool]  # its answers name the requested model, so any other name is a fault
+    eager: ClassVar[bool]  # a request loads a model that is not loaded, and may evict others for it
     chat_path: ClassVar[str]
 
     async def describe(self, http: Http) -> str | None:
-        """Return the server's name and version, or None when it is not of this flavour."""
+        """Return the server's name and version, or None if it is not of this flavour."""
 
     async def notes(self, http: Http) -> tuple[str, ...]:
-        """Return what an operator should know of it, for `usher check`."""
+        """Return what an operator should know about it, for `usher check`."""
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return what the server has; cheap, asked often."""
+        """Return the server's models; cheap, called often."""
 
     async def details(self, http: Http, served: Served) -> Served:
-        """Return an entry completed by what costs a call of its own (vision)."""
+        """Return an entry completed with details that cost a call of their own (vision)."""
 
     async def load(self, http: Http, served: Served, context_length: int | None) -> None:
-        """Ask for a load; may return before it is done."""
+        """Request a load; may return before it is done."""
 
     async def unload(self, http: Http, served: Served) -> None:
-        """Ask for every copy to leave; may return before they have."""
+        """Request that every copy be unloaded; may return before that is done."""
 
 
 class Generic:
-    """Any compatible server: it lists, it answers, nothing else is known of it."""
+    """Any compatible server: it lists and answers, and nothing else is known about it."""
 
     name: ClassVar[str] = "generic"
     can_unload: ClassVar[bool] = False
@@ -98,11 +99,11 @@ class Generic:
     )
 
     async def describe(self, http: Http) -> str | None:
-        """Return a name for anything that lists its models."""
+        """Return a name for any server that lists its models."""
         return "OpenAI-compatible server" if await ask(http, "/v1/models", Listing) else None
 
     async def notes(self, http: Http) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's signature
-        """Return the one note there is, if any."""
+        """Return the note, if there is one."""
         return (self.note,) if self.note else ()
 
     async def served(self, http: Http) -> tuple[Served, ...]:
@@ -117,4 +118,4 @@ class Generic:
         """Do nothing: the server loads when it wants."""
 
     async def unload(self, http: Http, served: Served) -> None:
-        """Do nothing: the server takes no such request."""
+        """Do nothing: the server has no such call."""

@@ -1,4 +1,4 @@
-"""The table of flavours: what OpenAI-compatible servers there are. A new one is a file and a line."""
+"""The table of flavours of OpenAI-compatible servers. A new flavour is a file and a line here."""
 
 from collections.abc import Mapping
 
@@ -20,5 +20,6 @@ FLAVOURS: Mapping[str, type[Flavour]] = {
         Generic,
     )
 }
-"""By the name of the option `flavour`, in the order they are tried: each is known by a call that
-those before it do not have; `Generic` is what is left."""
+"""By the name of the option `flavour`, in the order they are tried: each is detected by a call that
+the ones before it lack; `Generic` comes last.
+"""

@@ -12,13 +12,13 @@ from backends.openai.stream import ServerReply
 
 
 class Props(ServerReply):
-    """GET /props of llama.cpp; `role` is "router" where one process serves many models.
+    """GET /props of llama.cpp; `role` is "router" if one process serves many models.
 
-    A router keeps `max_instances` of them at once, any number with 0.
+    A router keeps `max_instances` models at once, any number if it is 0.
     """
 
     class Modalities(ServerReply):
-        """What goes in besides text."""
+        """What it accepts besides text."""
 
         vision: bool = False
 
@@ -41,7 +41,7 @@ class LlamaCpp(Generic):
     )
 
     async def describe(self, http: Http) -> str | None:
-        """Know it by /props."""
+        """Detect it by /props."""
         props = await ask(http, "/props", Props)
         return f"llama.cpp {props.build_info}".strip() if props and props.role != "router" else None
 
@@ -67,7 +67,7 @@ class LlamaCpp(Generic):
 class LlamaCppPython(Generic):
     """llama-cpp-python's own server: one model, one answer at a time.
 
-    A second request cuts the first one off, which then ends without a reason.
+    A second request interrupts the first, whose answer then ends without a reason.
     """
 
     name: ClassVar[str] = "llama-cpp-python"
@@ -77,13 +77,13 @@ class LlamaCppPython(Generic):
     )
 
     async def describe(self, http: Http) -> str | None:
-        """Know it by the owner it names."""
+        """Detect it by the owner it reports."""
         listed = await ask(http, "/v1/models", Listing)
         ours = listed is not None and any(entry.owned_by == "me" for entry in listed.data)
         return "llama-cpp-python" if ours else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return what it was started with; the model asked last is in memory."""
+        """Return the models it was started with; the one requested last is in memory."""
         return tuple(Served(id=entry.id, parallel=1) for entry in await listing(http))
 
 
@@ -96,21 +96,19 @@ class LlamaCppRouter(Generic):
     name: ClassVar[str] = "llamacpp-router"
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
-    chat_path: ClassVar[str] = (
-        "/v1/chat/completions?autoload=false"  # loads are the queue's to plan
-    )
+    chat_path: ClassVar[str] = "/v1/chat/completions?autoload=false"  # the queue plans the loads
     note: ClassVar[str] = (
         "This router unloads by itself beyond --models-max (4 unless set); start it with "
         "--models-max 0, so that only Usher decides what stays."
     )
 
     async def describe(self, http: Http) -> str | None:
-        """Know it by its role in /props."""
+        """Detect it by its role in /props."""
         props = await ask(http, "/props", Props)
         return f"llama.cpp router {props.build_info}" if props and props.role == "router" else None
 
     async def notes(self, http: Http) -> tuple[str, ...]:
-        """Return the note, unless the router was started as it says."""
+        """Return the note, unless the router was started as the note says."""
         props = await ask(http, "/props", Props)
         return () if props and props.max_instances == 0 else await super().notes(http)
 
@@ -132,11 +130,11 @@ class LlamaCppRouter(Generic):
         )
 
     async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - set in its presets
-        """Ask for the load, which answers at once."""
+        """Request the load, which answers at once."""
         await post_settled(http, "/models/load", {"model": served.id}, "already")
 
     async def unload(self, http: Http, served: Served) -> None:
-        """Ask for the unload, which answers at once too."""
+        """Request the unload, which also answers at once."""
         await post_settled(http, "/models/unload", {"model": served.id}, "not running")
 
 

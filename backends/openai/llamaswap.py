@@ -1,4 +1,4 @@
-"""llama-swap: starts and stops other servers; asking for a model may stop another."""
+"""llama-swap: starts and stops other servers; a request for a model may stop another."""
 
 from typing import ClassVar
 from urllib.parse import quote
@@ -13,7 +13,7 @@ class Running(ServerReply):
     """GET /running of llama-swap."""
 
     class Process(ServerReply):
-        """One upstream; its command is never shown, it holds paths."""
+        """One upstream; its command is never shown because it holds paths."""
 
         model: str
         state: str
@@ -22,7 +22,7 @@ class Running(ServerReply):
 
 
 class LlamaSwap(Generic):
-    """llama-swap: starts and stops other servers; asking for a model may stop another."""
+    """llama-swap: starts and stops other servers; a request for a model may stop another."""
 
     name: ClassVar[str] = "llamaswap"
     eager: ClassVar[bool] = True
@@ -33,11 +33,11 @@ class LlamaSwap(Generic):
     )
 
     async def describe(self, http: Http) -> str | None:
-        """Know it by /running."""
+        """Detect it by /running."""
         return "llama-swap" if await ask(http, "/running", Running) else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return the configured models, marked by which are ready."""
+        """Return the configured models, marking those that are ready."""
         states = {p.model: p.state for p in read(Running, await http.get_json("/running")).running}
         return tuple(
             Served(id=entry.id, loaded=states.get(entry.id) == "ready")
@@ -45,7 +45,7 @@ class LlamaSwap(Generic):
         )
 
     async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - set in its configuration
-        """Start its server by a call that passes through; answers when it is up."""
+        """Start its server by a call that passes through; returns when it is up."""
         await http.get_json(f"/upstream/{quote(served.id)}/v1/models", timeout_s=3600.0)
 
     async def unload(self, http: Http, served: Served) -> None:

@@ -1,7 +1,7 @@
-"""LMStudio: texts from LM Studio, which loads and unloads when told (0.4) or at a request (0.3).
+"""LM Studio: texts from LM Studio, which loads and unloads on command (0.4) or on request (0.3).
 
-The answers go the common way of `openai.py`; here is what LM Studio alone does. Two traps shape
-it: loading a loaded model makes a second copy, and errors come with status 200.
+Answers are handled by `backend`; here is what only LM Studio does. Two traps shape it: loading a
+loaded model makes a second copy, and errors arrive with status 200.
 """
 
 from dataclasses import replace
@@ -19,11 +19,11 @@ from queueing.core.catalog import BackendSpec
 from queueing.core.errors import Unavailable
 from queueing.core.requests import Record
 
-API_LOAD_PARALLEL = 4  # a load over the API gets four slots, and none can be asked for
+API_LOAD_PARALLEL = 4  # a load over the API gets four slots, and no other number can be requested
 
 
 class LMStudioOptions(Record):
-    """A backend's settings: the API token, where the server wants one (0.4 and newer)."""
+    """A backend's settings: the API token, if the server requires one (0.4 and newer)."""
 
     token: SecretStr | None = None
 
@@ -58,7 +58,7 @@ class Downloaded(ServerReply):
     """An entry of /api/v1/models; loaded exactly when it has instances."""
 
     class Abilities(ServerReply):
-        """What goes in besides text."""
+        """What it accepts besides text."""
 
         vision: bool = False
 
@@ -109,18 +109,19 @@ class LMStudio4(Generic):
     note: ClassVar[str] = ""
 
     async def describe(self, http: Http) -> str | None:
-        """Know it by the list of API v1; no HTTP answer names the exact version."""
+        """Detect it by the list of API v1; no HTTP answer contains the exact version."""
         return "LM Studio (0.4 or newer)" if await ask(http, "/api/v1/models", Library) else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return everything downloaded."""
+        """Return all downloaded models."""
         library = read(Library, await http.get_json("/api/v1/models"))
         return tuple(_served(entry) for entry in library.models)
 
     async def load(self, http: Http, served: Served, context_length: int | None) -> None:
-        """Load a copy; answers when it is usable.
+        """Load a copy; returns when it is usable.
 
-        If another program loaded one meanwhile, ours goes again: two copies double the memory.
+        If another program loaded one meanwhile, this copy is unloaded again: two copies double the
+        memory.
         """
         body: dict[str, JsonValue] = {"model": served.id}
         if context_length is not None:
@@ -131,13 +132,13 @@ class LMStudio4(Generic):
             await self.unload(http, replace(now, instances=(ours.instance_id,)))
 
     async def unload(self, http: Http, served: Served) -> None:
-        """Unload every copy; they go by the names of the copies, not by the model's."""
+        """Unload every copy, by the names of the copies rather than the model's."""
         for instance in served.instances:
             read(LoadedAs, await http.post_json("/api/v1/models/unload", {"instance_id": instance}))
 
 
 class LMStudio3(Generic):
-    """LM Studio 0.3.6 to 0.3.x: it lists through REST API v0, and loads at a request only."""
+    """LM Studio 0.3.6 to 0.3.x: it lists through REST API v0, and loads only on a request."""
 
     name: ClassVar[str] = "lmstudio-0.3"
     exact: ClassVar[bool] = True
@@ -149,11 +150,11 @@ class LMStudio3(Generic):
     )
 
     async def describe(self, http: Http) -> str | None:
-        """Know it by the list of API v0, whose entries have a state."""
+        """Detect it by the list of API v0, whose entries have a state."""
         return "LM Studio 0.3" if await ask(http, "/api/v0/models", OldLibrary) else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return everything downloaded; this generation answers one request at a time."""
+        """Return all downloaded models; this generation answers one request at a time."""
         library = read(OldLibrary, await http.get_json("/api/v0/models"))
         return tuple(
             Served(
@@ -167,7 +168,7 @@ class LMStudio3(Generic):
         )
 
     async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - set in the app
-        """Load by the smallest request there is; the caller's lock keeps it from racing another."""
+        """Load by the smallest possible request; the caller's lock prevents a race with another."""
         body: dict[str, JsonValue] = {
             "model": served.id,
             "messages": [{"role": "user", "content": "hi"}],

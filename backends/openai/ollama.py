@@ -19,7 +19,7 @@ class OllamaVersion(ServerReply):
 
 
 class OllamaModel(ServerReply):
-    """An entry of /api/tags and /api/ps (which tells the context); sizes in bytes."""
+    """An entry of /api/tags and /api/ps (which reports the context); sizes in bytes."""
 
     name: str
     model: str = ""
@@ -59,12 +59,12 @@ class Ollama(Generic):
     )
 
     async def describe(self, http: Http) -> str | None:
-        """Know it by /api/version; llama-swap answers there too, with a build date."""
+        """Detect it by /api/version; llama-swap answers there too, with a build date."""
         answer = await ask(http, "/api/version", OllamaVersion)
         return f"Ollama {answer.version}" if answer and answer.build_date is None else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return what is downloaded, marked by what is in memory."""
+        """Return the downloaded models, marking those in memory."""
         tags = read(OllamaModels, await http.get_json("/api/tags")).models
         resident = read(OllamaModels, await http.get_json("/api/ps")).models
         loaded = {model.name: model.context_length for model in resident}
@@ -85,25 +85,25 @@ class Ollama(Generic):
         able = read(
             OllamaShow, await http.post_json("/api/show", {"model": served.id})
         ).capabilities
-        # Old versions tell no capabilities; what they serve writes.
+        # Old versions report no capabilities; the models they serve write.
         return replace(served, vision="vision" in able, chats=not able or "completion" in able)
 
     async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - /v1 requests would undo it
-        """Load for good; answers when it is done. Requests on /v1 leave `keep_alive` as it is."""
+        """Load without expiry; returns when done. Requests on /v1 leave `keep_alive` alone."""
         await http.post_json("/api/generate", _keep(served, -1), timeout_s=None)
 
     async def unload(self, http: Http, served: Served) -> None:
-        """End the stay."""
+        """Unload the model."""
         await http.post_json("/api/generate", _keep(served, 0), timeout_s=60.0)
 
 
 def _abilities(able: tuple[str, ...]) -> OllamaAbilities:
-    """Read Ollama's capabilities; versions that tell none serve models that write."""
+    """Read Ollama's capabilities; versions that report none serve models that write."""
     if not able:
         return {"vision": None, "chats": True}
     return {"vision": "vision" in able, "chats": "completion" in able}
 
 
 def _keep(served: Served, seconds: int) -> JsonValue:
-    """Return an Ollama request without a prompt: it only loads (-1: for good) or unloads (0)."""
+    """Return an Ollama request without a prompt: it only loads (-1: without expiry) or unloads (0)."""
     return {"model": served.id, "keep_alive": seconds, "stream": False}

@@ -1,7 +1,7 @@
-"""How text servers' control calls are asked and their answers read into validated records.
+"""Calls text servers' control endpoints and reads their answers into validated records.
 
-Unknown keys are left out; an answer that lacks what is needed is a failure of the server, whatever
-its status said. The records of one flavour live with it; `Listed` is what all have.
+Unknown keys are ignored; an answer that lacks a required field counts as the server's failure,
+whatever its status. Each flavour defines its own records; `Listed` is what all have.
 """
 
 from typing import TypeVar
@@ -14,7 +14,7 @@ from backends.openai.stream import ServerReply
 from queueing.core.errors import Unavailable
 
 MB = 1024 * 1024
-BUSY = {408, 429, 502, 503, 504}  # says nothing of what the server is
+BUSY = {408, 429, 502, 503, 504}  # reveals nothing about what kind of server it is
 Answer = TypeVar("Answer", bound=ServerReply)
 
 
@@ -29,7 +29,7 @@ class Listed(ServerReply):
         exit_code: int | None = None
 
     class Architecture(ServerReply):
-        """llama.cpp's router: what goes in."""
+        """llama.cpp's router: accepted input."""
 
         input_modalities: tuple[str, ...] = ()
 
@@ -55,13 +55,13 @@ class Listing(ServerReply):
 
 
 class TokenRefused(Unavailable):
-    """The server does not answer this without another token; jobs wait until an admin helps."""
+    """The server refuses this call without another token; jobs wait until an admin fixes it."""
 
 
 def read(record: type[Answer], body: JsonValue) -> Answer:
     """Return an answer as a record.
 
-    Raises what an error in it means, `Unavailable` when it is neither.
+    Raises the error that the answer contains, or `Unavailable` if it is neither.
     """
     if isinstance(body, dict) and body.get("error"):
         raise classify(200, body)
@@ -74,10 +74,10 @@ def read(record: type[Answer], body: JsonValue) -> Answer:
 
 
 async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
-    """Return a GET's answer as a record, or None when the server has no such call.
+    """Return a GET's answer as a record, or None if the server has no such call.
 
-    Statuses do not tell: LM Studio answers 200 with an error to any path, others with a web page.
-    Raises `Unavailable` when there is no answer, `TokenRefused` when there is none without a token.
+    Statuses are no guide: LM Studio answers 200 with an error to any path, others with a web page.
+    Raises `Unavailable` when there is no answer, `TokenRefused` when a token is required.
     """
     try:
         text, _ = await http.get_bytes(path, limit=JSON_LIMIT)
@@ -104,9 +104,9 @@ async def listing(http: Http) -> tuple[Listed, ...]:
 
 
 async def post_settled(http: Http, path: str, body: JsonValue, settled: str) -> None:
-    """POST and ignore the answer; a refusal with `settled` in it means that it is so already."""
+    """POST and ignore the answer; a refusal that contains `settled` means that it is already so."""
     try:
-        async with http.stream_lines(path, body, read_s=60.0):  # llama-swap answers no JSON
+        async with http.stream_lines(path, body, read_s=60.0):  # llama-swap does not answer JSON
             pass
     except HttpRefused as error:
         if settled not in error.body:
@@ -114,5 +114,5 @@ async def post_settled(http: Http, path: str, body: JsonValue, settled: str) -> 
 
 
 def in_mb(size: int | None) -> int | None:
-    """Return a size in bytes as MB, None where it is not told."""
+    """Return a size in bytes as MB, None if it is unknown."""
     return None if size is None else round(size / MB)

@@ -1,7 +1,7 @@
 """Builds the body of a chat completion from a request and its pictures.
 
-Pure but for the pictures, which are decoded and re-encoded in a thread: servers take JPEG and PNG
-only, and a photo of full size would fill the model's context.
+Pure except for the pictures, which are decoded and re-encoded in a thread: servers accept only JPEG
+and PNG, and a full-size photo would fill the model's context.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ SIDE = 1568  # pixels; vision models scale larger pictures down themselves
 BYTES_PER_TOKEN = 3.0  # a cautious guess: English has about 4, Chinese about 3 (one character)
 PICTURE_TOKENS = 1200
 TURN_TOKENS = 8  # what a template adds to each turn
-ANSWER_SHARE = 0.25  # of the context, kept free where no `max_tokens` says how much
+ANSWER_SHARE = 0.25  # of the context, kept free if `max_tokens` does not set how much
 
 
 class TextOptions(Record):
-    """A text model's settings: the server's own name of it, and defaults for its requests.
+    """A text model's settings: the server's own name for it, and defaults for its requests.
 
-    `context_length` is in tokens: LM Studio gets it at a load (a copy that is there already is
-    used as it is), and conversations are cut to it everywhere.
+    `context_length` is in tokens: LM Studio receives it with a load (an existing copy is used as it
+    is), and conversations are cut to it on every server.
     """
 
     model: str = ""
@@ -64,10 +64,10 @@ async def chat_body(
 
 
 def merged(messages: Iterable[ChatMessage], system: str = "") -> tuple[ChatMessage, ...]:
-    """Return the turns as strict chat templates want them.
+    """Return the turns in the form strict chat templates accept.
 
-    One system message at most, in front; then user and assistant in turn, the user first. The
-    templates of Gemma, Mistral and others refuse anything else.
+    At most one system message, in front; then user and assistant alternate, beginning with the
+    user. The templates of Gemma, Mistral and others refuse anything else.
     """
     systems = [system] if system else []
     turns: list[ChatMessage] = []
@@ -89,17 +89,17 @@ def merged(messages: Iterable[ChatMessage], system: str = "") -> tuple[ChatMessa
 def within_context(
     messages: tuple[ChatMessage, ...], context_tokens: int | None, max_tokens: int | None
 ) -> tuple[ChatMessage, ...]:
-    """Leave out the oldest turns of a conversation that is longer than the model's context.
+    """Drop the oldest turns of a conversation that is longer than the model's context.
 
-    The system message and the newest question always stay: if they alone are too long, the
-    server says so, and so does the person's message.
+    The system message and the newest question always stay: if they alone are too long, the server
+    reports it, and so does the person's message.
     """
     if context_tokens is None:
         return messages
     room = context_tokens - min(max_tokens or context_tokens, context_tokens * ANSWER_SHARE)
     front = messages[:1] if messages and messages[0].role == "system" else ()
     turns = messages[len(front) :]
-    # In pairs: a conversation that begins with an answer is refused by strict templates.
+    # In pairs: strict templates refuse a conversation that begins with an answer.
     while len(turns) > 2 and sum(map(_tokens, (*front, *turns))) > room:
         turns = turns[2:]
     return (*front, *turns)

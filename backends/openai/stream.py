@@ -1,20 +1,20 @@
 """Reads a streamed chat completion: server-sent events in, the answer so far out. Pure.
 
-One reader for all servers; it copes with what they were seen to send (see the tests) and never
-decides what an error means: that is `llm_errors`.
+One reader serves all servers; it handles what they have been seen to send (see the tests) and never
+decides what an error means: that is up to `errors`.
 """
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from queueing.core.errors import Unavailable
 
-ANSWER_LIMIT = 400_000  # characters; a model that repeats itself for ever is stopped here
-PLAIN_LIMIT = 1_000_000  # characters of an answer that is no event stream
+ANSWER_LIMIT = 400_000  # characters; a model that repeats itself endlessly is stopped here
+PLAIN_LIMIT = 1_000_000  # characters of an answer that is not an event stream
 THINK, THOUGHT = "<think>", "</think>"
 
 
 class ServerReply(BaseModel):
-    """Base of what servers answer: unknown keys are theirs to add."""
+    """Base of server answers: they may add unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -54,7 +54,7 @@ class Chunk(ServerReply):
 
 
 class StreamError(Exception):
-    """The server reported an error inside its 200 answer; `body` is what it said."""
+    """The server reported an error inside its 200 answer; `body` is its text."""
 
     def __init__(self, body: JsonValue) -> None:
         super().__init__("error inside the stream")
@@ -62,15 +62,15 @@ class StreamError(Exception):
 
 
 class Garbage(Unavailable):
-    """The server streamed something that is no answer."""
+    """The server streamed something that is not an answer."""
 
 
 class AnswerReader:
     """Takes the lines of a response one by one and holds the answer so far.
 
-    `finished` is the server's reason for the end ("stop", "length"), None while there is none;
-    `model` the name of the model that says it answers; `ended` tells that no line matters any
-    more; `silent` that not one event came; `thinks` that reasoning was left out.
+    `finished` is the server's reason for the end ("stop", "length"), None until it is given;
+    `model` is the name of the model that answers; `ended` means that further lines do not matter;
+    `silent` that no event came; `thinks` that reasoning was left out.
     """
 
     def __init__(self) -> None:
@@ -86,13 +86,13 @@ class AnswerReader:
 
     @property
     def text(self) -> str:
-        """The visible answer so far, without a leading block of thoughts."""
+        """The visible answer so far, without a leading block of reasoning."""
         return without_thoughts("".join(self._parts), over=self.finished is not None)
 
     def feed(self, line: str) -> bool:
-        """Take one line; return whether it brought a sign of progress.
+        """Take one line; return whether it is a sign of progress.
 
-        Raises `StreamError` for an error event, `Garbage` for what is none.
+        Raises `StreamError` for an error event, `Garbage` for anything that is no event.
         """
         name, colon, value = line.partition(":")
         if not line or not name or self.ended:  # a line that begins with a colon is a comment
@@ -110,7 +110,7 @@ class AnswerReader:
     def close(self) -> None:
         """Note the end of the stream; an answer that was not streamed is read now.
 
-        Raises as `feed`.
+        Raises the same errors as `feed`.
         """
         if self._plain and self.silent:
             self._take("\n".join(self._plain))
@@ -145,7 +145,7 @@ class AnswerReader:
         return bool(piece.text or piece.thinks)
 
     def _keep(self, line: str) -> bool:
-        """Keep a line that is no event: LM Studio answers errors as plain JSON with status 200."""
+        """Keep a line that is no event: LM Studio sends errors as plain JSON with status 200."""
         self._plain_length += len(line)
         if self._plain_length > PLAIN_LIMIT:
             raise Garbage("the server answered something that is no event stream")
@@ -154,10 +154,10 @@ class AnswerReader:
 
 
 def without_thoughts(content: str, *, over: bool = True) -> str:
-    """Return the answer without the thoughts some servers leave in front of it.
+    """Return the answer without the reasoning that some servers leave in front of it.
 
-    `over` tells that nothing more will come; before that, a text that may still become a block
-    of thoughts is withheld.
+    `over` means that nothing more will come; before that, text that may still become a block of
+    reasoning is withheld.
     """
     text = content.lstrip()
     if text.startswith(THINK):
@@ -165,6 +165,6 @@ def without_thoughts(content: str, *, over: bool = True) -> str:
     if not over and THINK.startswith(text):
         return ""
     # Templates that end in "<think>" leave only the closing tag to the model; on a line of its
-    # own it is no quotation.
+    # own it is not a quotation.
     before, tag, after = text.partition(f"\n{THOUGHT}\n")
     return after.lstrip() if tag and THINK not in before else text

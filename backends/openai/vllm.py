@@ -1,4 +1,4 @@
-"""vLLM: one model a process, there from its start to its end."""
+"""vLLM: one model per process, loaded from start to end."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from backends.openai.flavour import Generic, Served
 from backends.openai.replies import ask, listing
 from backends.openai.stream import ServerReply
 
-BATCH = 4  # it does not tell how many answers it writes at once, but it is made for many
+BATCH = 4  # it does not report how many answers it writes at once, but it is made for many
 
 
 class VllmVersion(ServerReply):
@@ -17,7 +17,7 @@ class VllmVersion(ServerReply):
 
 
 class VLlm(Generic):
-    """vLLM: one model a process, there from its start to its end."""
+    """vLLM: one model per process, loaded from start to end."""
 
     name: ClassVar[str] = "vllm"
     exact: ClassVar[bool] = True
@@ -26,12 +26,12 @@ class VLlm(Generic):
     )
 
     async def describe(self, http: Http) -> str | None:
-        """Know it by /version."""
+        """Detect it by /version."""
         answer = await ask(http, "/version", VllmVersion)
         return f"vLLM {answer.version}" if answer else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return the list; all of it is loaded."""
+        """Return the list; all of its models are loaded."""
         return tuple(
             Served(id=entry.id, loaded=True, parallel=BATCH, context=entry.max_model_len)
             for entry in await listing(http)

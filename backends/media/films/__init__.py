@@ -1,7 +1,6 @@
-"""Films and sounds: cleaned, looked at and made to fit, in a process of its own.
+"""Films and sounds: cleaned, inspected and made to fit, in a process of their own.
 
-What was found out about a file is remembered for a while, because a message that is tried again
-asks again.
+Findings about a file are cached for a while, because a retried message asks again.
 """
 
 import asyncio
@@ -16,8 +15,8 @@ from queueing.core.requests import File
 
 __all__ = ["Film", "FilmError", "Looks", "NoFilms", "available", "cleaned", "fitted", "looked_at"]
 
-_REMEMBERED = 64  # files looked at
-_KEPT_BYTES = 128_000_000  # of files that were made to fit
+_REMEMBERED = 64  # inspected files
+_KEPT_BYTES = 128_000_000  # of fitted files
 _ENDINGS = {"video/mp4": "mp4", "audio/mpeg": "mp3"}
 
 
@@ -34,9 +33,9 @@ _fits: OrderedDict[tuple[str, int], File] = OrderedDict()
 
 
 async def cleaned(data: bytes, *, wall_s: float = WALL_S) -> bytes:
-    """Return a film or a sound without its metadata, bit for bit the same to see and hear.
+    """Return a film or sound without its metadata; picture and sound stay bit for bit the same.
 
-    Raises `FilmError` for one that cannot be read, or not within `wall_s` seconds.
+    Raises `FilmError` if it cannot be read, or not within `wall_s` seconds.
     """
     order = Order(task=MediaTask.CLEAN, mime=mime_of(data), size=len(data))
     _, made = await ask(order, data, wall_s=wall_s)
@@ -58,7 +57,7 @@ async def looked_at(file: File) -> Film:
 async def fitted(file: File, limit: int) -> File:
     """Return a film, a sound or a moving picture as one that plays everywhere and fits.
 
-    Raises `FilmError`, also where it cannot be made to fit.
+    Raises `FilmError`, also if it cannot be made to fit.
     """
     key = (await _digest(file), limit)
     if key not in _fits:
@@ -73,5 +72,5 @@ async def fitted(file: File, limit: int) -> File:
 
 
 async def _digest(file: File) -> str:
-    """Return what stands for a file's bytes; of a large one that takes a moment."""
+    """Return a digest of a file's bytes; for a large file that takes a moment."""
     return await asyncio.to_thread(lambda: hashlib.sha256(file.data).hexdigest())

@@ -1,4 +1,4 @@
-"""Opens and makes the containers of films and sounds. In the helper process only: needs PyAV."""
+"""Opens and creates the containers of films and sounds. In the helper process only: needs PyAV."""
 
 import io
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 import av
 
-# The reader is named for each kind, and the writer: none that opens further files by name is reached.
+# Reader and writer are named for each kind, so none that opens further files by name is reached.
 _FORMATS: Mapping[str, tuple[str, str]] = {
     "video/mp4": ("mov", "mp4"),
     "video/quicktime": ("mov", "mov"),
@@ -20,7 +20,7 @@ _FORMATS: Mapping[str, tuple[str, str]] = {
     "audio/wav": ("wav", "wav"),
 }
 _OPTIONS: Mapping[str, Mapping[str, str]] = {
-    "mp4": {"movflags": "+faststart"},  # plays before it has arrived whole
+    "mp4": {"movflags": "+faststart"},  # playable before it has arrived whole
     "mov": {"movflags": "+faststart"},
     "ipod": {"movflags": "+faststart"},
     "mp3": {"id3v2_version": "0", "write_id3v1": "0"},
@@ -28,11 +28,11 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
 
 
 class Unreadable(Exception):
-    """A file of a kind that is not read here, or without picture and sound."""
+    """A file of a kind that is not supported here, or without picture and sound."""
 
 
 def opened(data: bytes, mime: str) -> Any:
-    """Return a file's container, for reading."""
+    """Return a file's container for reading."""
     if mime not in _FORMATS:
         raise Unreadable(mime)
     reader, _ = _FORMATS[mime]
@@ -40,7 +40,7 @@ def opened(data: bytes, mime: str) -> Any:
 
 
 def made(out: io.BytesIO, mime: str) -> Any:
-    """Return a container to write into, which names no program that wrote it."""
+    """Return a container to write into, which does not name the program that wrote it."""
     _, writer = _FORMATS[mime]
 
     def again(_url: str, _flags: int, _options: Any) -> io.BytesIO:
@@ -64,7 +64,7 @@ def _is_cover(stream: Any) -> bool:
 
 
 def seconds_of(container: Any) -> float:
-    """Return how long a film or a sound is, 0 where its container does not say."""
+    """Return the length of a film or sound, 0 if its container does not state it."""
     if container.duration:
         return float(container.duration / av.time_base)
     lengths = [

@@ -12,19 +12,19 @@ from backends.media.films.containers import Unreadable, made, opened, seconds_of
 from backends.media.films.plan import FilmPlan, film_plan, sound_rate
 from backends.media.metadata.kinds import MOVING
 
-_TRIES = (1.0, 0.75, 0.5)  # of the room: what a hard film overshoots is met by the next
+_TRIES = (1.0, 0.75, 0.5)  # of the limit: when a difficult film overshoots, the next share is tried
 _THREADS = 2
 _FPS = 25.0
 _RATES_OF_MP3 = frozenset({16_000, 22_050, 24_000, 32_000, 44_100, 48_000})
 _MOVING = frozenset({"image/webp", "image/png", "image/gif", "image/avif"})
 _FRAMES_MOST = 3000
-_TICKS = 1000  # a second, for frames that say how long they are shown
+_TICKS = 1000  # per second, for frames that state how long they are shown
 _TICK = Fraction(1, _TICKS)
-_FRAMES: Any = av.VideoFrame  # its maker is not typed
+_FRAMES: Any = av.VideoFrame  # its constructor is not typed
 
 
 def fit(data: bytes, mime: str, limit: int) -> tuple[bytes, str] | None:
-    """Return a file of at most `limit` bytes and its media type; None where it cannot be."""
+    """Return a file of at most `limit` bytes and its media type; None if that is impossible."""
     for share in _TRIES:
         made_ = _moving(data, limit, share) if mime in _MOVING else _once(data, mime, limit, share)
         if made_ is None or len(made_[0]) <= limit:
@@ -46,7 +46,7 @@ def _once(data: bytes, mime: str, limit: int, share: float) -> tuple[bytes, str]
 
 
 def _counted(data: bytes, mime: str) -> float:
-    """Return the end of the last packet, for a container that does not say how long it is."""
+    """Return the end of the last packet, for a container that does not state its length."""
     with opened(data, mime) as source:
         return max(
             (
@@ -127,7 +127,7 @@ class _Graph:
         self._graph = graph
 
     def through(self, frame: Any) -> Iterator[Any]:
-        """Yield what is ready after one more frame; None says that there are no more."""
+        """Yield the frames that are ready after one more frame; None marks the end."""
         self._graph.push(frame)
         while True:
             try:
@@ -139,7 +139,7 @@ class _Graph:
 
 
 def _turned(picture: Any, source: Any) -> str:
-    """Return by which turn the first frame is upright; "" for a film that is."""
+    """Return the rotation that brings the first frame upright; "" if it is upright."""
     for frame in source.decode(picture):
         source.seek(0)
         turns = {90: "cclock", -270: "cclock", -90: "clock", 270: "clock"}
@@ -188,7 +188,7 @@ def _mux_sound(target: Any, heard: Any, frames: Any) -> None:
 
 
 def _moving(data: bytes, limit: int, share: float) -> tuple[bytes, str] | None:
-    """Make a film of a moving picture, whose readers are Pillow's."""
+    """Make a film of a moving picture, which Pillow reads."""
     with Image.open(io.BytesIO(data), formats=MOVING) as picture:
         frames = min(getattr(picture, "n_frames", 1), _FRAMES_MOST)
         shown = [_shown_ms(picture, number) for number in range(frames)]

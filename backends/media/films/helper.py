@@ -1,4 +1,4 @@
-"""Runs the helper process for films and sounds: one at a time, ended when nobody waits for it."""
+"""Runs the helper process for films and sounds: one at a time, killed when its caller gives up."""
 
 import asyncio
 import importlib.util
@@ -19,7 +19,7 @@ _turns = asyncio.Semaphore(_WAITS_MOST)
 
 
 class FilmError(Exception):
-    """The helper process could not do it; the text is for the operator."""
+    """The helper process failed; the text is for the operator."""
 
 
 class NoFilms(FilmError):
@@ -32,7 +32,7 @@ def available() -> bool:
 
 
 async def ask(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Answer, bytes]:
-    """Have an order done in a process of its own. Raises `FilmError`.
+    """Run an order in a process of its own. Raises `FilmError`.
 
     The process is killed when it takes too long and when the waiting task is cancelled.
     """
@@ -61,11 +61,13 @@ async def _spoken(
 ) -> tuple[Answer, bytes]:
     if process.stdin is None or process.stdout is None:
         raise FilmError("no pipes")
-    with suppress(ConnectionError):  # it died; what it said until then says more
+    with suppress(ConnectionError):  # it died; its output until then says more
         process.stdin.write(order.line())
         process.stdin.write(data)
         await process.stdin.drain()
-    said = await process.stdout.read()  # its end stays open: closed, the process would end
+    said = (
+        await process.stdout.read()
+    )  # standard input stays open: closing it would end the process
     line, _, made = said.partition(b"\n")
     try:
         answer = Answer.read(line)
@@ -78,7 +80,7 @@ async def _spoken(
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Wait for the end of the process: one that has answered ends by itself."""
+    """Wait for the end of the process, which ends by itself once it has answered."""
     if process.stdout is not None and not process.stdout.at_eof():
         with suppress(ProcessLookupError):
             process.kill()
@@ -88,7 +90,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 
 
 def _environment() -> Mapping[str, str]:
-    """Return what the process needs to find its modules; none of the bot's tokens are in it."""
+    """Return what the process needs to find its modules; none of the bot's tokens are included."""
     kept = ("SYSTEMROOT", "LD_LIBRARY_PATH", "PATH")  # for the interpreter and its libraries
     return {
         **{name: os.environ[name] for name in kept if name in os.environ},

@@ -1,11 +1,11 @@
-"""Says what a film or a sound is, and shows its first picture. In the helper process only."""
+"""Describes a film or sound and extracts its first picture. In the helper process only."""
 
 import io
 
 from backends.media.films.containers import opened, seconds_of, streams_of
 from backends.media.films.order import Looks
 
-_SIDE_MOST = 320  # what chats take as a still
+_SIDE_MOST = 320  # the size chats accept as a still
 _BYTES_MOST = 200_000
 
 

@@ -1,4 +1,4 @@
-"""What the helper process is asked and what it answers: one line of JSON each, then bytes."""
+"""The requests and answers of the helper process: one line of JSON each, then bytes."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -8,9 +8,9 @@ from enum import StrEnum
 class MediaTask(StrEnum):
     """What to do with a file."""
 
-    CLEAN = "clean"  # leave out all but picture and sound, without encoding anything again
+    CLEAN = "clean"  # drop everything but picture and sound, without re-encoding
     FIT = "fit"  # encode so that it plays everywhere and fits
-    LOOK = "look"  # say what it is
+    LOOK = "look"  # describe it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,19 +23,19 @@ class Order:
     limit: int = 0
 
     def line(self) -> bytes:
-        """Return the order as it is sent."""
+        """Return the order in its wire form."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def read(cls, line: bytes) -> "Order":
-        """Return an order that was sent."""
+        """Parse an order."""
         fields = json.loads(line)
         return cls(**fields | {"task": MediaTask(fields["task"])})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looks:
-    """What a film or a sound is: pixels, seconds, and by which codecs it is encoded."""
+    """Properties of a film or sound: pixels, seconds and codecs."""
 
     width: int = 0
     height: int = 0
@@ -46,9 +46,9 @@ class Looks:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What came of an order: bytes and their media type, or why there are none.
+    """The outcome of an order: bytes and their media type, or why there are none.
 
-    The bytes are a file, or of a film that was looked at its first picture as a small JPEG.
+    The bytes are the file; for a film that was looked at, its first picture as a small JPEG.
     """
 
     mime: str = ""
@@ -56,12 +56,12 @@ class Answer:
     error: str = ""
 
     def line(self) -> bytes:
-        """Return the answer as it is sent."""
+        """Return the answer in its wire form."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def read(cls, line: bytes) -> "Answer":
-        """Return an answer that was sent. Raises `ValueError` for what is none."""
+        """Parse an answer. Raises `ValueError` if it is malformed."""
         try:
             fields = json.loads(line)
             looks = fields["looks"]

@@ -1,13 +1,13 @@
-"""Decides how a film or a sound is encoded so that it fits a number of bytes. Pure."""
+"""Decides how a film or sound is encoded so that it fits a number of bytes. Pure."""
 
 import math
 from dataclasses import dataclass
 
-_FILLED = 0.92  # of the bytes; the rest is for the container and for what the encoder overshoots
+_FILLED = 0.92  # of the bytes; the rest is for the container and the encoder's overshoot
 _SOUND_SHARE = 0.25  # of the bits, in a film
-_FILM_SOUND = (128_000, 96_000, 64_000, 48_000, 32_000)  # bits a second
+_FILM_SOUND = (128_000, 96_000, 64_000, 48_000, 32_000)  # bits per second
 _SOUND = (256_000, 192_000, 160_000, 128_000, 96_000, 64_000, 48_000, 32_000, 24_000)
-_BITS_PER_PIXEL = 0.05  # fewer look worse than a smaller picture does
+_BITS_PER_PIXEL = 0.05  # with fewer bits, a smaller picture looks better
 _SIDE_LEAST = 64
 _SIDE_MOST = 1920
 _BITS_LEAST = 8_000
@@ -15,9 +15,9 @@ _BITS_LEAST = 8_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FilmPlan:
-    """How a film is encoded: its size in pixels, and bits a second for picture and sound.
+    """How a film is encoded: its size in pixels, and bits per second for picture and sound.
 
-    `sound` is None for a film without any, or where no room is left for it.
+    `sound` is None for a silent film, or if no bits are left for sound.
     """
 
     width: int
@@ -29,9 +29,9 @@ class FilmPlan:
 def film_plan(
     *, limit: int, seconds: float, size: tuple[int, int], fps: float, has_sound: bool, share: float
 ) -> FilmPlan | None:
-    """Return how a film gets into `share` of `limit` bytes; None where it cannot.
+    """Return how to fit a film into `share` of `limit` bytes; None if it cannot fit.
 
-    Bits are taken from the size of the picture before they are taken from each pixel.
+    The size of the picture is reduced before the bits per pixel are.
     """
     room = limit * 8 * _FILLED * share / max(seconds, 0.1)
     sound = _first_below(_FILM_SOUND, room * _SOUND_SHARE) if has_sound else None
@@ -49,7 +49,7 @@ def film_plan(
 
 
 def sound_rate(*, limit: int, seconds: float, share: float) -> int | None:
-    """Return bits a second at which a sound gets into `share` of `limit` bytes; None for none."""
+    """Return bits per second that fit a sound into `share` of `limit` bytes; None if none do."""
     return _first_below(_SOUND, limit * 8 * _FILLED * share / max(seconds, 0.1))
 
 
@@ -58,5 +58,5 @@ def _first_below(rates: tuple[int, ...], most: float) -> int | None:
 
 
 def _even(side: float) -> int:
-    """Round to a length H.264 takes."""
+    """Round to a length that H.264 accepts."""
     return max(2, round(side / 2) * 2)

@@ -1,7 +1,7 @@
 """Copies picture and sound into a new container and nothing else. In the helper process only.
 
-ComfyUI writes prompt and graph into the tags of films and sounds. Nothing is encoded again, so
-what is seen and heard stays bit for bit; which side is up and the colours stay as well.
+ComfyUI writes prompt and graph into the tags of films and sounds. Nothing is re-encoded, so picture
+and sound stay bit for bit the same, as do orientation and colours.
 """
 
 import io

@@ -1,7 +1,7 @@
-"""The helper process: does one order and ends. What it reads may be hostile, so it is bounded.
+"""The helper process: carries out one order and ends. Its input may be hostile, so it is bounded.
 
-It gives up its time to others, may take so much memory and processor time and no more, writes no
-files, and ends with the process that asked.
+It runs at low priority, has fixed limits of memory and processor time, writes no files, and ends
+with the process that started it.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from backends.media.films.order import Answer, MediaTask, Order
 
-MEMORY = 3 * 2**30  # bytes of addresses; the libraries alone take a sixth of it
+MEMORY = 3 * 2**30  # bytes of address space; the libraries alone take a sixth of it
 PROCESSOR_S = 600
 _NICE = 15
 
@@ -20,7 +20,7 @@ _NICE = 15
 def main() -> None:
     """Read an order and its bytes from standard input, answer on standard output."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a library that prints something spoils no answer
+    os.dup2(2, 1)  # so that a library that prints something does not corrupt the answer
     _bound()
     asked = sys.stdin.buffer
     order = Order.read(asked.readline())
@@ -30,7 +30,7 @@ def main() -> None:
     answers.write(answer.line())
     answers.write(made)
     answers.flush()
-    os._exit(0)  # nothing to tidy up, and the watching thread cannot be asked to end
+    os._exit(0)  # nothing to tidy up, and the watching thread cannot be stopped
 
 
 def _answered(order: Order, data: bytes) -> tuple[Answer, bytes]:
@@ -41,7 +41,7 @@ def _answered(order: Order, data: bytes) -> tuple[Answer, bytes]:
 
 
 def _done(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    # Imported here: an order is answered with a sentence where the libraries are missing.
+    # Imported here, so that missing libraries are reported as an answer.
     match order.task:
         case MediaTask.CLEAN:
             from backends.media.films.remux import clean  # noqa: PLC0415
@@ -65,7 +65,7 @@ def _bound() -> None:
     with suppress(OSError):
         os.nice(_NICE)
     try:
-        import resource  # noqa: PLC0415  not on Windows, where time alone bounds it
+        import resource  # noqa: PLC0415  # not on Windows, where only time is bounded
     except ImportError:
         return
     for what, most in (
@@ -74,7 +74,7 @@ def _bound() -> None:
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     ):
-        with suppress(OSError, ValueError):  # bounded more tightly already
+        with suppress(OSError, ValueError):  # a tighter limit is set already
             resource.setrlimit(what, (most, most))
 
 

@@ -1,7 +1,7 @@
-"""Takes out what programs wrote beside the pixels of a picture, without encoding it again. Pure.
+"""Removes what programs wrote beside the pixels of a picture, without re-encoding it. Pure.
 
 ComfyUI writes the whole graph into its files: the prompt, file names, sometimes paths. Cameras
-write where and when. What changes the look stays: colours and which side is up.
+write where and when. Everything that affects the look stays: colours and orientation.
 """
 
 import struct
@@ -21,7 +21,7 @@ _CLEANERS: Mapping[str, Callable[[bytes], bytes]] = {
 
 
 def without_metadata(data: bytes) -> bytes:
-    """Return a picture's file without texts; files of other kinds unchanged.
+    """Return a picture's file without texts; files of other kinds are returned unchanged.
 
     Raises `ValueError` when the file is damaged.
     """

@@ -1,7 +1,7 @@
 """Blanks what programs wrote beside the pixels of an AVIF or HEIC. Pure.
 
-The pixels are found by their place in the file, so nothing moves: what is no part of a picture is
-overwritten with zeros where it stands.
+The pixels are found by their offset in the file, so nothing moves: everything that is not part of a
+picture is overwritten with zeros in place.
 """
 
 import struct
@@ -29,7 +29,7 @@ _ENTRY = 78  # bytes of it before its own properties
 
 @dataclass(slots=True)
 class _File:
-    """A file on its way to be clean, and what has been learnt about it."""
+    """A file being cleaned, and what has been learnt about it."""
 
     data: bytearray
     pictures: set[int] = field(default_factory=set)
@@ -46,7 +46,7 @@ class _File:
 
 
 def clean(data: bytes) -> bytes:
-    """Return the file with zeros for texts. Raises `ValueError`, `struct.error` when damaged."""
+    """Return the file with texts zeroed. Raises `ValueError`, `struct.error` when it is damaged."""
     file = _File(bytearray(data))
     for kind, start, end in _boxes(data, 0, len(data)):
         _box(file, kind, start, end)
@@ -55,7 +55,7 @@ def clean(data: bytes) -> bytes:
 
 
 def _boxes(data: bytes | bytearray, at: int, end: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield the kind of each box with where its body begins and ends."""
+    """Yield the kind of each box and where its body begins and ends."""
     while at < end:
         size, kind = struct.unpack_from(">I4s", data, at)
         start = at + 8
@@ -114,7 +114,7 @@ def _inside(file: _File, start: int, end: int) -> None:
 
 
 def _free(file: _File, start: int, end: int) -> None:
-    """Make room of a box: its place stays, its content is gone."""
+    """Turn a box into free space: its position stays, its content is zeroed."""
     file.data[start - 4 : start] = b"free"
     file.blank(start, end)
 
@@ -130,7 +130,7 @@ def _properties(file: _File, start: int, end: int) -> None:
 
 
 def _items(file: _File, start: int, end: int) -> None:
-    """Learn which items are pictures; take the names of all and the kinds of the others."""
+    """Learn which items are pictures; blank all names and the kinds of other items."""
     first = start + (6 if file.data[start] == 0 else 8)
     for _, at, after in _boxes(file.data, first, end):
         wide = file.data[at] >= 3
@@ -146,14 +146,14 @@ def _items(file: _File, start: int, end: int) -> None:
             file.blank(kind + 4, after)
 
 
-def _locations(file: _File, start: int, end: int) -> None:  # noqa: ARG001  # read as it goes
+def _locations(file: _File, start: int, end: int) -> None:  # noqa: ARG001  # read while parsing
     file.places = list(islice(_places(file.data, start), _EXTENTS_MOST))
     if len(file.places) == _EXTENTS_MOST:
         raise ValueError("the picture is cut off")
 
 
 def _places(data: bytearray, start: int) -> Iterator[tuple[int, int, int]]:
-    """Yield where the bytes of each item are; below zero, counted within `meta`."""
+    """Yield where the bytes of each item are; negative offsets count within `meta`."""
     version = data[start]
     sizes, more = data[start + 4 : start + 6]
     wide, at = ("I" if version == 2 else "H"), start + 6
@@ -181,7 +181,7 @@ def _number(data: bytearray, at: int, size: int) -> tuple[int, int]:
 
 
 def _blank_stores(file: _File) -> None:
-    """Leave of the stored bytes those that pictures are made of."""
+    """Blank all stored bytes but those that pictures are made of."""
     kept: list[tuple[int, int]] = []
     gone: list[tuple[int, int]] = []
     for item, start, end in file.places:

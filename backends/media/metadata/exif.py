@@ -1,4 +1,4 @@
-"""Keeps of EXIF the one thing that changes how a picture looks: which side is up. Pure."""
+"""Keeps the one EXIF value that affects how a picture looks: its orientation. Pure."""
 
 import struct
 
@@ -9,7 +9,7 @@ _TURNED = range(2, 9)
 
 
 def only_orientation(exif: bytes) -> bytes:
-    """Return EXIF that says nothing but how the picture is turned; b"" for one that is upright.
+    """Return EXIF with nothing but the orientation; b"" for an upright picture.
 
     `exif` begins with its byte order, or with the "Exif" mark before that, which is kept.
     """

@@ -1,4 +1,4 @@
-"""Takes out what programs wrote beside the pixels of a GIF. Pure."""
+"""Removes what programs wrote beside the pixels of a GIF. Pure."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ def _blocks(data: bytes, at: int) -> Iterator[bytes]:
 
 
 def _loop(extension: bytes) -> bytes:
-    """Return how often the film repeats, b"" for an extension that says anything else."""
+    """Return how often the animation repeats, b"" for any other extension."""
     if extension[1] != _APPLICATION or extension[3:14] not in _LOOPS:
         return b""
     if extension[14:16] != b"\x03\x01":
@@ -48,7 +48,7 @@ def _palette(flags: int) -> int:
 
 
 def _after_pieces(data: bytes, at: int) -> int:
-    """Return where a chain of pieces ends, each led by its length."""
+    """Return where a chain of length-prefixed pieces ends."""
     while data[at]:
         at += 1 + data[at]
     return at + 1

@@ -16,7 +16,7 @@ _WORDS = frozenset(b"desc cprt dmnd dmdd".split())  # readers expect the first t
 
 
 def blanked(profile: bytes) -> bytes:
-    """Return a profile whose texts and private parts are zeros; b"" where it cannot be read."""
+    """Return a profile with texts and private parts zeroed; b"" if it cannot be read."""
     try:
         return _blanked(profile)
     except struct.error:

@@ -1,6 +1,6 @@
-"""Takes out what programs and cameras wrote beside the pixels of a JPEG. Pure.
+"""Removes what programs and cameras wrote beside the pixels of a JPEG. Pure.
 
-Comments, EXIF but for the orientation, XMP, thumbnails, further pictures and whatever follows the
+Comments, EXIF but for the orientation, XMP, thumbnails, further pictures and everything after the
 end (a phone's moving picture, with its sound) are dropped.
 """
 
@@ -27,7 +27,7 @@ def clean(data: bytes) -> bytes:
 
 
 def _segments(data: bytes) -> Iterator[Segment]:
-    """Yield every marker with its body; a scan's body holds the pixels that follow it as well."""
+    """Yield every marker with its body; a scan's body includes the pixels that follow it."""
     at = 2
     while True:
         found = _MARK.search(data, at)
@@ -36,7 +36,7 @@ def _segments(data: bytes) -> Iterator[Segment]:
         mark = found[1][0]
         if mark == _END:
             return
-        if mark in {0x01, _START}:  # stand alone
+        if mark in {0x01, _START}:  # have no body
             at = found.end()
             continue
         (length,) = struct.unpack_from(">H", data, found.end())
@@ -66,9 +66,9 @@ def _written(segments: list[Segment]) -> Iterator[bytes]:
 
 
 def _kept(mark: int, body: bytes) -> bytes:
-    """Return what stays of an application's segment; b"" where nothing does."""
+    """Return what is kept of an application segment; b"" if nothing is."""
     if mark == 0xE0 and body.startswith(_JFIF):
-        return body[:12] + b"\0\0"  # without its thumbnail
+        return body[:12] + b"\0\0"  # without the thumbnail
     if mark == 0xE1 and body.startswith(_EXIF):
         return only_orientation(body)
     return body[:12] if mark == 0xEE and body.startswith(_ADOBE) else b""

@@ -1,11 +1,11 @@
-"""Tells what a file is by its own bytes. Pure: names and a server's word for it count nothing."""
+"""Detects what a file is from its own bytes. Pure: file names and a server's claim do not count."""
 
 from collections.abc import Mapping
 
 SENT = ("PNG", "JPEG", "WEBP")
-"""The formats, as Pillow names them, of pictures that people send and every chat and model takes."""
+"""The picture formats, as Pillow names them, that people send and every chat and model accepts."""
 MOVING = ("PNG", "WEBP", "GIF", "AVIF")
-"""The formats of pictures that may move."""
+"""The picture formats that can be animated."""
 
 _MAGIC: Mapping[bytes, str] = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -67,7 +67,7 @@ def is_sound(mime: str) -> bool:
 
 
 def is_text(data: bytes) -> bool:
-    """Return whether the bytes are plain words, which hold nothing beside themselves."""
+    """Return whether the bytes are plain text, which carries no metadata."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Takes out what programs wrote beside the pixels of a PNG, moving ones included. Pure."""
+"""Removes what programs wrote beside the pixels of a PNG, animated ones included. Pure."""
 
 import struct
 import zlib
@@ -8,11 +8,11 @@ from backends.media.metadata.exif import only_orientation
 from backends.media.metadata.icc import blanked
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-# What a PNG needs to be decoded and to look right; everything else is dropped.
+# The chunks a PNG needs to be decoded and to look right; all others are dropped.
 _KEPT = frozenset(
     b"IHDR PLTE IDAT IEND tRNS gAMA cHRM sRGB sBIT pHYs bKGD cICP mDCV cLLI acTL fcTL fdAT".split()
 )
-_PROFILE_MOST = 4_000_000  # bytes; a larger one is no profile of a picture
+_PROFILE_MOST = 4_000_000  # bytes; no picture's profile is larger
 
 
 def clean(data: bytes) -> bytes:

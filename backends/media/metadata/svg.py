@@ -1,9 +1,9 @@
-"""Takes comments and `<metadata>` and `<desc>` elements out of SVG drawings, in one pass. Pure."""
+"""Removes comments and `<metadata>` and `<desc>` elements from SVG drawings, in one pass. Pure."""
 
 import re
 from collections.abc import Iterator
 
-# Possessive, so that no file takes long; attributes may hold ">".
+# Possessive, so that no file takes long; attributes may contain ">".
 _TAG = re.compile(rb"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*+>""")
 _NAME = re.compile(rb"</?(?:[\w.-]+:)?([\w.-]*)")
 _SVG = re.compile(rb"<(?:[\w.-]+:)?svg\b")
@@ -18,9 +18,9 @@ def is_drawing(data: bytes) -> bool:
 
 
 def clean(data: bytes) -> bytes:
-    """Return a drawing without what is said about it. Raises `ValueError` where it is cut off."""
+    """Return a drawing without its descriptions. Raises `ValueError` if it is truncated."""
     kept = bytearray()
-    depth = 0  # of hidden elements around this place
+    depth = 0  # of hidden elements around this position
     for piece in _pieces(data):
         if piece.startswith(b"<!--"):
             continue
@@ -35,7 +35,7 @@ def clean(data: bytes) -> bytes:
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    """Yield comments, sections of characters, tags, and the words between them."""
+    """Yield comments, character sections, tags, and the words between them."""
     at = 0
     while at < len(data):
         end = _end_of_markup(data, at) if data[at : at + 1] == b"<" else data.find(b"<", at)
@@ -45,7 +45,7 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 def _end_of_markup(data: bytes, at: int) -> int:
-    """Return where the markup that begins here ends. Raises `ValueError` where it does not."""
+    """Return where the markup that begins here ends. Raises `ValueError` if it does not."""
     for begin, close in _SECTIONS:
         if data.startswith(begin, at):
             end = data.find(close, at + len(begin))

@@ -1,4 +1,4 @@
-"""Takes out what programs wrote beside the pixels of a WebP, moving ones included. Pure."""
+"""Removes what programs wrote beside the pixels of a WebP, animated ones included. Pure."""
 
 import struct
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def clean(data: bytes) -> bytes:
 
 
 def _parts(data: bytes, at: int, end: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield every chunk: its kind and its content."""
+    """Yield the kind and content of every chunk."""
     while at < end:
         kind, length = struct.unpack_from("<4sI", data, at)
         part = data[at + 8 : at + 8 + length]
@@ -36,7 +36,7 @@ def _parts(data: bytes, at: int, end: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _cleaned(kind: bytes, part: bytes) -> bytes:
-    """Return what stays of a chunk; b"" where nothing does."""
+    """Return what is kept of a chunk; b"" if nothing is."""
     if kind in _PIXELS:
         return part
     if kind == _FRAME:
@@ -48,7 +48,7 @@ def _cleaned(kind: bytes, part: bytes) -> bytes:
 
 
 def _flagged(kind: bytes, part: bytes, kinds: set[bytes]) -> bytes:
-    """Let the header name only what is still there."""
+    """Clear the header's flags for chunks that were removed."""
     if kind != b"VP8X":
         return part
     gone = _HAS_XMP
