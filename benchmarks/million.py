@@ -27,7 +27,7 @@ from pathlib import Path
 import aiohttp
 
 from bot.chat.api.origin import Origin
-from bot.chat.records.message_records import MIGRATIONS
+from bot.chat.records.stored_records import MIGRATIONS
 from queueing.core.requests import TextToImage
 from queueing.store import open_database
 from tests.bot.platforms.web.web_client import Tab

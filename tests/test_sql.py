@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from bot.chat.records.message_records import MIGRATIONS
+from bot.chat.records.stored_records import MIGRATIONS
 from queueing.store import Connection, open_database
 from tests.test_house import MODULES, ROOT
 

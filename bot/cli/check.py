@@ -16,7 +16,7 @@ from backends.media import films
 from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.errors import ChatError
-from bot.chat.records.message_records import MIGRATIONS, MessageRecords
+from bot.chat.records.stored_records import MIGRATIONS, MessageRecords
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
 from bot.config.sections import DefaultsConfig

@@ -23,13 +23,13 @@ from bot.chat.delivery.links import Links
 from bot.chat.delivery.originals import OriginalHints
 from bot.chat.delivery.presenter import Presenter
 from bot.chat.dispatch.dispatcher import Dispatcher
-from bot.chat.records.message_records import MIGRATIONS, MessageRecords
-from bot.chat.records.stored_chat_log import SqliteLog
+from bot.chat.records.stored_log import SqliteLog
+from bot.chat.records.stored_records import MIGRATIONS, MessageRecords
 from bot.config.load import Config
-from bot.people.audit_log import AuditLog
-from bot.people.invites import Invites
 from bot.people.received import Received
-from bot.people.users import People
+from bot.people.stored_audit import AuditLog
+from bot.people.stored_invites import Invites
+from bot.people.stored_people import People
 from bot.requests.admission import AdmissionService
 from bot.requests.model_choice import Defaults
 from bot.runtime.background import discover, keep_all_up, tidy

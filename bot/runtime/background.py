@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from bot.chat.api.base import ChatPlatform, CommandHandler
 from bot.chat.api.errors import ChatRefused
-from bot.chat.records.stored_chat_log import SqliteLog
+from bot.chat.records.stored_log import SqliteLog
 from bot.config.sections import RetentionConfig
 from bot.runtime.retention import delete_expired
 from queueing.core.errors import BackendError, StoreError

@@ -6,7 +6,7 @@ from bot.chat.api.base import ChatPlatform
 from bot.chat.api.original_links import Originals
 from bot.chat.commands.registry import COMMANDS
 from bot.chat.records.chat_log import ChatLog
-from bot.chat.records.message_records import MessageRecords
+from bot.chat.records.stored_records import MessageRecords
 from bot.chat.texts import describe
 from bot.config.chats import ChatsConfig
 from bot.people.access import Access

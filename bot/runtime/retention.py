@@ -2,7 +2,7 @@
 
 import logging
 
-from bot.chat.records.stored_chat_log import SqliteLog
+from bot.chat.records.stored_log import SqliteLog
 from bot.config.sections import RetentionConfig
 from queueing.core.ports import Store
 

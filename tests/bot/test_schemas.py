@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bot.chat.api.content import Content
-from bot.chat.records.message_records import MIGRATIONS
+from bot.chat.records.stored_records import MIGRATIONS
 from queueing.core.jobs import JobState
 from queueing.store import open_database
 from queueing.store.sqlite import upkeep

@@ -26,9 +26,9 @@ import yarl
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.server import ComfyUIServer
 from backends.openai.lmstudio import LMStudio
-from bot.chat.records.message_records import MessageRecords
+from bot.chat.records.stored_records import MessageRecords
 from bot.cli import main as cli
-from bot.people.users import People
+from bot.people.stored_people import People
 from bot.platforms.discord.calls import InteractionReply
 from bot.platforms.discord.platform import Discord
 from bot.platforms.telegram.platform import Telegram

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bot.chat.records.chat_log import ChatLog, MemoryLog, ShownFile, ShownMessage, TextPart, file_id
-from bot.chat.records.message_records import MIGRATIONS
-from bot.chat.records.stored_chat_log import SqliteLog
+from bot.chat.records.stored_log import SqliteLog
+from bot.chat.records.stored_records import MIGRATIONS
 from queueing.core.requests import File
 from queueing.store import open_database
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from bot.chat.records.message_records import MIGRATIONS
-from bot.chat.records.stored_chat_log import SqliteLog
+from bot.chat.records.stored_log import SqliteLog
+from bot.chat.records.stored_records import MIGRATIONS
 from bot.platforms.web.platform import Web
 from bot.platforms.web.tab import FRAMES_BURST
 from bot.platforms.web.wire import FROM_PAGE, MAX_FILES, MAX_TEXT

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
-from bot.chat.records.message_records import MIGRATIONS
-from bot.people.users import HOUR_S, People
+from bot.chat.records.stored_records import MIGRATIONS
+from bot.people.stored_people import HOUR_S, People
 from bot.platforms.web.platform import Web
 from bot.runtime.app import BotParts
 from queueing.store import open_database

@@ -14,13 +14,13 @@ from bot.chat.commands.registry import COMMANDS, work
 from bot.chat.delivery.presenter import Presenter
 from bot.chat.dispatch.dispatcher import Dispatcher
 from bot.chat.records.chat_log import ChatLog
-from bot.chat.records.message_records import MIGRATIONS, MessageRecords
+from bot.chat.records.stored_records import MIGRATIONS, MessageRecords
 from bot.config.chats import ChatsConfig
 from bot.people.access import Access, PersonLimits
-from bot.people.audit_log import AuditLog
 from bot.people.naming import IdForm, NameForms
 from bot.people.received import Received
-from bot.people.users import People
+from bot.people.stored_audit import AuditLog
+from bot.people.stored_people import People
 from bot.requests.admission import AdmissionService
 from bot.requests.styles import Style
 from bot.runtime.enhancer import Enhancer

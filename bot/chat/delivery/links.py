@@ -10,9 +10,9 @@ import secrets
 from base64 import urlsafe_b64encode
 
 from bot.chat.api.original_links import Original, Ticket
-from bot.chat.records.link_ends import LinkEnds
-from bot.chat.records.message_records import MessageRecords
-from bot.people.users import People
+from bot.chat.records.stored_link_ends import LinkEnds
+from bot.chat.records.stored_records import MessageRecords
+from bot.people.stored_people import People
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
 from queueing.store import Database, ResultFiles

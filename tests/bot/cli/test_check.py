@@ -12,7 +12,7 @@ from aiohttp import web
 
 from backends.common.memory import NvmlProbe
 from backends.media import films
-from bot.chat.records.message_records import MIGRATIONS
+from bot.chat.records.stored_records import MIGRATIONS
 from bot.cli import check
 from bot.config.load import Config, parse
 from bot.runtime import heartbeat

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.records.message_records import MIGRATIONS
+from bot.chat.records.stored_records import MIGRATIONS
 from bot.config.load import parse
-from bot.people.invites import Invites
+from bot.people.stored_invites import Invites
 from bot.people.web_people import LOCAL, FixedPeople, Together, WebPerson
 from queueing.store import Database, open_database
 from tests.bot.cli.test_cli import CONFIG

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.chat.records.chat_log import ShownMessage
-from bot.chat.records.message_records import MIGRATIONS
-from bot.chat.records.stored_chat_log import SqliteLog
+from bot.chat.records.stored_log import SqliteLog
+from bot.chat.records.stored_records import MIGRATIONS
 from bot.config.sections import RetentionConfig
 from bot.people.received import Received
-from bot.people.users import HOUR_S
+from bot.people.stored_people import HOUR_S
 from bot.platforms.web.content import shown_file
 from bot.platforms.web.platform import Web
 from bot.runtime import background as services

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from bot.chat.records.chat_log import ShownMessage, TextPart
-from bot.chat.records.message_records import MIGRATIONS
-from bot.chat.records.stored_chat_log import SqliteLog
+from bot.chat.records.stored_log import SqliteLog
+from bot.chat.records.stored_records import MIGRATIONS
 from bot.config.sections import RetentionConfig
 from bot.platforms.web.content import shown_file
 from bot.runtime.retention import delete_expired

@@ -13,8 +13,8 @@ from aiohttp import web
 from yarl import URL
 
 from bot.chat.api.content import Content
-from bot.chat.records.message_records import MIGRATIONS
-from bot.chat.records.stored_chat_log import SqliteLog
+from bot.chat.records.stored_log import SqliteLog
+from bot.chat.records.stored_records import MIGRATIONS
 from bot.platforms.web.files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sendable
 from bot.platforms.web.platform import Web
 from queueing.core.requests import File

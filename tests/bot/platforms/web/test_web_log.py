@@ -6,8 +6,8 @@ import pytest
 import pytest_asyncio
 
 from bot.chat.records.chat_log import ChatLog, Entry, MemoryLog, ShownMessage, TextPart
-from bot.chat.records.message_records import MIGRATIONS
-from bot.chat.records.stored_chat_log import SqliteLog
+from bot.chat.records.stored_log import SqliteLog
+from bot.chat.records.stored_records import MIGRATIONS
 from bot.platforms.web.content import shown_file
 from queueing.core.requests import File
 from queueing.store import open_database

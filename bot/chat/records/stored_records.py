@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from bot.chat.api.base import MessageRef
 from bot.chat.records import sql
-from bot.chat.records.unfinished import Debts
+from bot.chat.records.stored_debts import Debts
 from queueing.store import Connection, Database, MigrationSet
 
 MIGRATIONS = MigrationSet(name="bot", directory=files("bot") / "migrations")
