@@ -16,7 +16,7 @@ from backends.media import films
 from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.errors import ChatError
-from bot.chat.records.stored_records import MIGRATIONS, MessageRecords
+from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
 from bot.config.sections import DefaultsConfig
@@ -264,7 +264,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
     database = await open_database("sqlite://", migrations=(MIGRATIONS,))
     try:
         fittings = Fittings(
-            records=MessageRecords(database),
+            notes=StoredRecords(database),
             access=config.access(),
             clock=SystemClock(),
             chat_log=None,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.people.stored_people import HOUR_S, NO_LIMIT, Person
+from bot.people.users import HOUR_S, NO_LIMIT, Person
 from queueing.core.jobs import Job
 
 

@@ -5,7 +5,7 @@ In memory: a restart begins with an empty hour.
 
 from collections import defaultdict, deque
 
-from bot.people.stored_people import HOUR_S
+from bot.people.users import HOUR_S
 from queueing.core.ports import Clock
 
 _MB = 1024 * 1024

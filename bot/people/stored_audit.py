@@ -1,24 +1,12 @@
-"""The audit log: every act of an admin, with who did what to whom and when."""
-
-from dataclasses import dataclass
+"""`AuditLog`: every act of an admin, in the database of the jobs."""
 
 from bot.people import sql
+from bot.people.audit_log import Act
 from queueing.store import Connection, Database
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Act:
-    """One act of an admin. `at` is in UNIX seconds."""
-
-    at: float
-    actor: str
-    action: str
-    subject: str
-    detail: str = ""
-
-
-class AuditLog:
-    """Appends and reads acts; nothing changes one that is written."""
+class StoredAuditLog:
+    """`AuditLog` in the database of the jobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,6 +1,6 @@
-"""People of the web chat whom an admin invited: known by a token each, which is stored hashed.
+"""`Invites`: people of the web chat whom an admin invited, in the database of the jobs.
 
-In the bot's database through its writer; who is known is answered from memory.
+A token is stored hashed; who is known is answered from memory.
 """
 
 import hashlib
@@ -8,9 +8,9 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from bot.people import sql
+from bot.people.invites import Invitation
 from bot.people.web_people import LOCAL, WebPerson
 from queueing.store import Connection, Database
 
@@ -19,20 +19,8 @@ _ID_MOST = 24  # characters
 _TAKEN = frozenset({LOCAL.id})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Invitation:
-    """A person who is in, and the link that lets them in.
-
-    `renewed` tells that they were in before: their earlier link has ended.
-    """
-
-    person: WebPerson
-    link: str
-    renewed: bool
-
-
-class Invites:
-    """The invited people of one web chat; make it with `read`. Implements its `People`.
+class StoredInvites:
+    """`Invites` in the database of the jobs; make it with `read`.
 
     `page` is the page's address as people reach it.
     """
@@ -43,7 +31,7 @@ class Invites:
         self._known = dict(known)
 
     @classmethod
-    async def read(cls, database: Database, page: str) -> "Invites":
+    async def read(cls, database: Database, page: str) -> "StoredInvites":
         """Return the people invited so far. Raises `StoreError`."""
 
         def query(connection: Connection) -> dict[bytes, WebPerson]:

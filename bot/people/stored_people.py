@@ -1,59 +1,20 @@
-"""What is known of people: their own settings, what admins set for them, what they spent.
-
-In the same database as the jobs, through the same writer; every write is durable when it returns.
-"""
+"""`People`: what is known of people, in the same database as the jobs, by the same writer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from weakref import WeakValueDictionary
 
 from bot.people import sql
+from bot.people.users import HOUR_S, LanguageTold, Person
 from queueing.store import Connection, Database
-
-HOUR_S = 3600.0
-NO_LIMIT = -1
-"""In `Person.per_hour`: any number of jobs, whatever the role allows."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Person:
-    """One person; None where nothing was set. Moments are UNIX seconds.
-
-    `image_model` to `style` are their own defaults, `ask_model_at` is when `ask_model` was set.
-    `lane`, `max_open` and `per_hour` override what their role gives them. `banned_until` is None
-    for a ban without end.
-    """
-
-    user: str
-    language: str | None = None
-    image_model: str | None = None
-    ask_model: str | None = None
-    size: str | None = None
-    style: str | None = None
-    lane: str | None = None
-    max_open: int | None = None
-    per_hour: int | None = None
-    banned_at: float | None = None
-    banned_until: float | None = None
-    ban_reason: str | None = None
-    ask_model_at: float | None = None
-
-    def is_banned(self, now: float) -> bool:
-        """Return whether a ban holds at that moment."""
-        return self.banned_at is not None and (self.banned_until is None or now < self.banned_until)
-
 
 _FIELDS = tuple(field.name for field in fields(Person))  # in the order of `sql.PERSON_COLUMNS`
 
 
-LanguageTold = Callable[[str, str | None], None]
-"""Hears that a person chose a language, or (None) leaves it to their chats."""
-
-
-class People:
-    """Reads and writes what is known of people."""
+class StoredPeople:
+    """`People` in the database of the jobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from bot.people.access import Access, free_again_at
 from bot.people.received import Received
-from bot.people.stored_people import People, Person
+from bot.people.users import People, Person
 from bot.queue.door import QueueDoor
 from bot.requests import enhancement
 from bot.requests.conversation import Talk, continued, remembered_by, room_chars

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bot.people.stored_people import Person
+from bot.people.users import Person
 from bot.requests.refusals import Declined, NoModel
 from bot.requests.styles import Style
 from queueing.core.catalog import Catalog

@@ -19,17 +19,21 @@ from bot.chat.api.base import ChatPlatform
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.commands.context import Context
 from bot.chat.commands.registry import COMMANDS, work
-from bot.chat.delivery.links import Links
+from bot.chat.delivery.links import Links, key_of
 from bot.chat.delivery.originals import OriginalHints
 from bot.chat.delivery.presenter import Presenter
 from bot.chat.dispatch.dispatcher import Dispatcher
-from bot.chat.records.stored_log import SqliteLog
-from bot.chat.records.stored_records import MIGRATIONS, MessageRecords
+from bot.chat.records.stored_link_ends import StoredLinkEnds
+from bot.chat.records.stored_log import StoredLog
+from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
 from bot.config.load import Config
+from bot.people.audit_log import AuditLog
+from bot.people.invites import Invites
 from bot.people.received import Received
-from bot.people.stored_audit import AuditLog
-from bot.people.stored_invites import Invites
-from bot.people.stored_people import People
+from bot.people.stored_audit import StoredAuditLog
+from bot.people.stored_invites import StoredInvites
+from bot.people.stored_people import StoredPeople
+from bot.people.users import People
 from bot.requests.admission import AdmissionService
 from bot.requests.model_choice import Defaults
 from bot.runtime.background import discover, keep_all_up, tidy
@@ -42,7 +46,7 @@ from queueing.core.catalog import Catalog
 from queueing.core.clock import SystemClock
 from queueing.core.ports import Backend, Clock
 from queueing.service.jobqueue import JobQueue
-from queueing.store import Database, JobStore, open_database
+from queueing.store import Database, JobStore, StoredFiles, open_database
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +64,8 @@ class BotParts:
     gate: Dispatcher
     presenter: Presenter
     enhancer: Enhancer
-    records: MessageRecords
-    chat_log: SqliteLog
+    records: StoredRecords
+    chat_log: StoredLog
     platforms: Sequence[ChatPlatform]
     backends: Mapping[str, Backend]
 
@@ -70,10 +74,10 @@ class BotParts:
 class _Stored:
     """What the bot itself keeps in the database."""
 
-    records: MessageRecords
+    records: StoredRecords
     people: People
     audit: AuditLog
-    chat_log: SqliteLog
+    chat_log: StoredLog
     invites: Invites | None
     links: Links
     past: ResultPictures
@@ -184,22 +188,25 @@ class App:
 
     async def _read_stored(self, database: Database) -> _Stored:
         web = self._config.chats.web
-        people = People(database)
-        links = await Links.read(
-            database,
+        records, people = StoredRecords(database), StoredPeople(database)
+        files = StoredFiles(database)
+        links = Links(
+            files,
+            StoredLinkEnds(database),
             people,
             self._clock,
+            key=await key_of(records),
             page=web.page() if web and web.url else None,
             days=self._config.retention.days,
         )
         return _Stored(
-            records=MessageRecords(database),
+            records=records,
             people=people,
-            audit=AuditLog(database),
-            chat_log=SqliteLog(database),
-            invites=await Invites.read(database, web.page()) if web and web.token else None,
+            audit=StoredAuditLog(database),
+            chat_log=StoredLog(database),
+            invites=await StoredInvites.read(database, web.page()) if web and web.token else None,
             links=links,
-            past=ResultPictures(database, links),
+            past=ResultPictures(files, links),
         )
 
     def _connect(self, catalog: Catalog, stack: AsyncExitStack) -> Mapping[str, Backend]:
@@ -234,7 +241,7 @@ class App:
 
     def _fittings(self, queue: JobQueue, stored: _Stored) -> Fittings:
         return Fittings(
-            records=stored.records,
+            notes=stored.records,
             access=self._access,
             clock=self._clock,
             chat_log=stored.chat_log,

@@ -10,9 +10,8 @@ from contextlib import suppress
 
 from bot.chat.api.base import ChatPlatform, CommandHandler
 from bot.chat.api.errors import ChatRefused
-from bot.chat.records.stored_log import SqliteLog
 from bot.config.sections import RetentionConfig
-from bot.runtime.retention import delete_expired
+from bot.runtime.retention import KeptLog, delete_expired
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend, Clock
 from queueing.service.models import OfferedModels
@@ -52,7 +51,7 @@ async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> str:
 async def tidy(
     database: Database,
     store: JobStore,
-    chat_log: SqliteLog,
+    chat_log: KeptLog,
     clock: Clock,
     retention: RetentionConfig,
 ) -> None:

@@ -4,7 +4,7 @@ from backends.media.metadata.kinds import is_film, is_picture, is_sound, mime_of
 from bot.chat.delivery.links import Links
 from bot.platforms.web.small import LARGEST, PastPicture
 from bot.requests.stills import still
-from queueing.store import Database, ResultFiles
+from queueing.core.ports import ResultFiles
 
 _HEAD = 64  # bytes that identify a file
 
@@ -15,8 +15,8 @@ class ResultPictures:
     A result that was deleted once is not seen again unasked, although it is kept for `/show`.
     """
 
-    def __init__(self, database: Database, links: Links) -> None:
-        self._files = ResultFiles(database)
+    def __init__(self, files: ResultFiles, links: Links) -> None:
+        self._files = files
         self._links = links
 
     async def find(self, owner: str, job_id: int) -> PastPicture | None:

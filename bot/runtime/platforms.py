@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from bot.chat.api.base import ChatPlatform
+from bot.chat.api.notes import Notes
 from bot.chat.api.original_links import Originals
 from bot.chat.commands.registry import COMMANDS
 from bot.chat.records.chat_log import ChatLog
-from bot.chat.records.stored_records import MessageRecords
 from bot.chat.texts import describe
 from bot.config.chats import ChatsConfig
 from bot.people.access import Access
@@ -25,7 +25,7 @@ class Fittings:
     def __init__(
         self,
         *,
-        records: MessageRecords,
+        notes: Notes,
         access: Access,
         clock: Clock,
         chat_log: ChatLog | None,
@@ -35,7 +35,7 @@ class Fittings:
         past: PastPictures | None = None,
         files_per_hour_mb: int | None = None,
     ) -> None:
-        self.records = records
+        self.notes = notes
         self.access = access
         self.clock = clock
         self.chat_log = chat_log
@@ -50,7 +50,7 @@ def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
     if chats.discord is None:
         return None
     token = chats.discord.token.get_secret_value()
-    return Discord(token, describe=describe, notes=fittings.records, commands=COMMANDS)
+    return Discord(token, describe=describe, notes=fittings.notes, commands=COMMANDS)
 
 
 def _telegram(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:

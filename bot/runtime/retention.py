@@ -1,8 +1,8 @@
 """What is kept of delivered work, by age and by size: jobs and the web chat's messages together."""
 
 import logging
+from typing import Protocol
 
-from bot.chat.records.stored_log import SqliteLog
 from bot.config.sections import RetentionConfig
 from queueing.core.ports import Store
 
@@ -20,8 +20,24 @@ def most_mb(kept: RetentionConfig) -> int:
     return kept.size_mb + kept.size_mb // 4 + _ROOM_MB
 
 
+class KeptLog(Protocol):
+    """What grows beside the jobs."""
+
+    async def expire(self, before: float) -> int:
+        """Delete messages from before a moment and overwrite them; return how many.
+
+        A message that shows a job stays as long as the job does: its end may be yet to come.
+        """
+
+    async def shrink(self, keep_mb: int) -> int:
+        """Take files off the oldest messages until the rest fits, and overwrite them.
+
+        The words stay. Returns what the files that are left take, in MB, rounded up.
+        """
+
+
 async def delete_expired(
-    store: Store, chat_log: SqliteLog, kept: RetentionConfig, now: float
+    store: Store, chat_log: KeptLog, kept: RetentionConfig, now: float
 ) -> None:
     """Delete what is older or more than is to be kept. Idempotent; raises `StoreError`.
 

@@ -258,6 +258,25 @@ class Store(Protocol):
         """Flush and close. Idempotent."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResultFile:
+    """A file of a job's result without its bytes; `owner` is the job's."""
+
+    owner: str
+    name: str
+    size: int
+
+
+class ResultFiles(Protocol):
+    """The files of all results, by job and number (counted from 1)."""
+
+    async def head(self, job_id: int, number: int) -> ResultFile | None:
+        """Return what is known of a file, None where it is not kept (any more)."""
+
+    async def piece(self, job_id: int, number: int, start: int, length: int) -> bytes | None:
+        """Return up to `length` bytes from `start`; None where the file is not kept (any more)."""
+
+
 # ---------------------------------------------------------------- inference servers
 
 Report = Callable[[Progress], None]

@@ -2,7 +2,7 @@
 
 from queueing.store.database import Connection, Database, MigrationSet, Value
 from queueing.store.jobs.job_store import JobStore
-from queueing.store.jobs.results import ResultFiles
+from queueing.store.jobs.results import StoredFiles
 from queueing.store.sqlite.database import open_database
 from queueing.store.sqlite.ownership import is_owned
 
@@ -11,7 +11,7 @@ __all__ = [
     "Database",
     "JobStore",
     "MigrationSet",
-    "ResultFiles",
+    "StoredFiles",
     "Value",
     "is_owned",
     "open_database",

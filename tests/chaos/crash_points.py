@@ -26,9 +26,9 @@ import yarl
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.server import ComfyUIServer
 from backends.openai.lmstudio import LMStudio
-from bot.chat.records.stored_records import MessageRecords
+from bot.chat.records.stored_records import StoredRecords
 from bot.cli import main as cli
-from bot.people.stored_people import People
+from bot.people.stored_people import StoredPeople
 from bot.platforms.discord.calls import InteractionReply
 from bot.platforms.discord.platform import Discord
 from bot.platforms.telegram.platform import Telegram
@@ -71,9 +71,9 @@ POINTS: Mapping[str, Point] = {
     "complete": _change(JobEvent.COMPLETE),
     "retry": _change(JobEvent.RETRY),
     "cancel": _change(JobEvent.CANCEL),
-    "spend": Point(owner=People, name="spend"),
+    "spend": Point(owner=StoredPeople, name="spend"),
     "say": Point(owner=Telegram, name="_reply"),
-    "note-message": Point(owner=MessageRecords, name="note_message"),
+    "note-message": Point(owner=StoredRecords, name="note_message"),
     "edit": Point(owner=Telegram, name="edit"),
     "answer-call": Point(owner=InteractionReply, name="_respond_or_post"),
     "post": Point(owner=Discord, name="send"),
@@ -86,8 +86,8 @@ POINTS: Mapping[str, Point] = {
     "to-page": Point(owner=Tab, name="_send"),
     "ask-for-prompt": Point(owner=Enhancer, name="_see_through"),
     "better-prompt": Point(owner=JobStore, name="amend"),
-    "begin-part": Point(owner=MessageRecords, name="begin_part"),
-    "end-part": Point(owner=MessageRecords, name="end_part"),
+    "begin-part": Point(owner=StoredRecords, name="begin_part"),
+    "end-part": Point(owner=StoredRecords, name="end_part"),
     "acknowledge": Point(owner=JobStore, name="acknowledge"),
     "confirm": Point(owner=Updates, name="_look"),
     "prompt": Point(owner=ComfyUIServer, name="send"),

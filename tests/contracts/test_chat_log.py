@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.chat.records.chat_log import ChatLog, MemoryLog, ShownFile, ShownMessage, TextPart, file_id
-from bot.chat.records.stored_log import SqliteLog
+from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS
 from queueing.core.requests import File
 from queueing.store import open_database
@@ -21,7 +21,7 @@ async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[C
         return
     url = f"sqlite:///{tmp_path}/chat.sqlite"
     database = await open_database(url, migrations=(MIGRATIONS,))
-    yield SqliteLog(database, keep=5)
+    yield StoredLog(database, keep=5)
     await database.aclose()
 
 
@@ -101,7 +101,7 @@ async def test_a_database_keeps_the_conversation_over_a_restart(tmp_path: Path) 
     names = []
     for _ in range(2):
         database = await open_database(url, migrations=(MIGRATIONS,))
-        log = SqliteLog(database)
+        log = StoredLog(database)
         names.append(log.id)
         await log.put("anna", "a", 1.0, words("one"), ())
         assert len(await log.since("anna", 0, 10)) == 1

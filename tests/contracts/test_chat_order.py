@@ -13,7 +13,7 @@ from bot.chat.api.arrivals import Arrival
 from bot.chat.api.base import Invocation
 from bot.chat.api.table import Command, Param
 from bot.chat.dispatch.dispatcher import Dispatcher
-from bot.people.stored_people import LanguageTold
+from bot.people.users import LanguageTold
 from queueing.core.events import Event, JobChanged
 from queueing.core.requests import Chat
 from tests.bot.results import QWEN

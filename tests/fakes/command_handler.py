@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from bot.chat.api.arrivals import Arrival, Arrivals
 from bot.chat.api.base import Invocation
 from bot.chat.api.table import Command, Param, ParamKind
-from bot.people.stored_people import LanguageTold
+from bot.people.users import LanguageTold
 
 COMMANDS = (
     Command(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from bot.chat.records.stored_log import SqliteLog
+from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.platforms.web.platform import Web
 from bot.platforms.web.tab import FRAMES_BURST
@@ -52,7 +52,7 @@ async def test_numbers_beyond_all_bounds_are_answered(
 ) -> None:
     """A number the database cannot hold closed the page, with a traceback each time."""
     database = await open_database(f"sqlite:///{tmp_path}/a.sqlite", migrations=(MIGRATIONS,))
-    log = SqliteLog(database)
+    log = StoredLog(database)
     hello = {"type": "hello", "log": log.id, "since": 0}
     whole = [
         {**frame, name: number}

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 from bot.chat.records.stored_records import MIGRATIONS
-from bot.people.stored_people import HOUR_S, People
+from bot.people.stored_people import StoredPeople
+from bot.people.users import HOUR_S
 from bot.platforms.web.platform import Web
 from bot.runtime.app import BotParts
 from queueing.store import open_database
@@ -55,7 +56,7 @@ async def told(parts: BotParts, page: Tab, line: str) -> None:
 async def test_who_was_forgotten_is_in_no_count_an_hour_later(tmp_path: Path) -> None:
     """The id of a person who never comes back would stay for ever."""
     database = await open_database(f"sqlite:///{tmp_path}/u.sqlite", migrations=(MIGRATIONS,))
-    people = People(database)
+    people = StoredPeople(database)
     await people.spend("telegram:7", 1, 1000.0)
     await people.forget("telegram:7")
     await people.spend("telegram:8", 2, 1000.0 + HOUR_S + 1)
@@ -66,7 +67,7 @@ async def test_who_was_forgotten_is_in_no_count_an_hour_later(tmp_path: Path) ->
 async def test_forgetting_is_no_way_out_of_a_ban_or_a_quota(tmp_path: Path) -> None:
     """Who is thrown out, or has used up the hour, would begin again by being forgotten."""
     database = await open_database(f"sqlite:///{tmp_path}/u.sqlite", migrations=(MIGRATIONS,))
-    people = People(database)
+    people = StoredPeople(database)
     await people.change(
         "telegram:7", banned_at=1.0, ban_reason="rude", per_hour=1, max_open=2, language="de"
     )

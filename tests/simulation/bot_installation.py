@@ -14,13 +14,13 @@ from bot.chat.commands.registry import COMMANDS, work
 from bot.chat.delivery.presenter import Presenter
 from bot.chat.dispatch.dispatcher import Dispatcher
 from bot.chat.records.chat_log import ChatLog
-from bot.chat.records.stored_records import MIGRATIONS, MessageRecords
+from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
 from bot.config.chats import ChatsConfig
 from bot.people.access import Access, PersonLimits
 from bot.people.naming import IdForm, NameForms
 from bot.people.received import Received
-from bot.people.stored_audit import AuditLog
-from bot.people.stored_people import People
+from bot.people.stored_audit import StoredAuditLog
+from bot.people.stored_people import StoredPeople
 from bot.requests.admission import AdmissionService
 from bot.requests.styles import Style
 from bot.runtime.enhancer import Enhancer
@@ -42,8 +42,8 @@ class Bot:
     gate: Dispatcher
     queue: JobQueue
     presenter: Presenter
-    records: MessageRecords
-    people: People
+    records: StoredRecords
+    people: StoredPeople
     clock: Clock
     chat: FakeChat
 
@@ -68,7 +68,7 @@ async def bot(
     chat = chat or FakeChat()
     clock = installation.clock
     database = await open_database(installation.url, migrations=(MIGRATIONS,), inline=True)
-    records, people = MessageRecords(database), People(database)
+    records, people = StoredRecords(database), StoredPeople(database)
     async with installation.queue(JobStore(database)) as queue:
         access = Access(admins, limits or PersonLimits())
         context = Context(
@@ -83,7 +83,7 @@ async def bot(
             ),
             records=records,
             people=people,
-            audit=AuditLog(database),
+            audit=StoredAuditLog(database),
             access=access,
             clock=clock,
             commands=COMMANDS,

@@ -5,7 +5,7 @@ from bot.chat.api.content import Moment
 from bot.chat.api.table import Command, Param, ParamKind
 from bot.chat.commands.context import Call, CallRefused, Context, audited, reply
 from bot.chat.commands.people import meant_person
-from bot.people.stored_people import HOUR_S
+from bot.people.users import HOUR_S
 
 COMMAND = Command(
     name="ban",

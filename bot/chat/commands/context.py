@@ -14,13 +14,13 @@ from bot.chat.api.table import Command
 from bot.chat.commands.parse import Args
 from bot.chat.delivery.links import Links
 from bot.chat.records.chat_log import ChatLog
-from bot.chat.records.stored_records import MessageRecords
+from bot.chat.records.message_records import Records
 from bot.chat.texts import Value, say, word
 from bot.people.access import Access
+from bot.people.audit_log import Act, AuditLog
+from bot.people.invites import Invites
 from bot.people.naming import NameForms
-from bot.people.stored_audit import Act, AuditLog
-from bot.people.stored_invites import Invites
-from bot.people.stored_people import People, Person
+from bot.people.users import People, Person
 from bot.queue.door import QueueDoor
 from bot.requests.admission import AdmissionService
 from bot.requests.conversation import IDLE_S
@@ -41,7 +41,7 @@ class Context:
 
     queue: QueueDoor
     admission: AdmissionService
-    records: MessageRecords
+    records: Records
     people: People
     audit: AuditLog
     access: Access

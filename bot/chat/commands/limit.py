@@ -6,7 +6,7 @@ from bot.chat.commands.context import Call, CallRefused, Context, audited, reply
 from bot.chat.commands.parse import options
 from bot.chat.commands.people import meant_person
 from bot.chat.texts import word
-from bot.people.stored_people import NO_LIMIT
+from bot.people.users import NO_LIMIT
 from queueing.core.jobs import LANES
 
 _NONE = "none"

@@ -5,7 +5,7 @@ from bot.chat.api.content import Body
 from bot.chat.api.table import Command, Param, ParamKind
 from bot.chat.commands.context import Call, Context, reply
 from bot.chat.texts import CATALOGUES, join, language_of, say, word
-from bot.people.stored_people import Person
+from bot.people.users import Person
 from bot.requests.drawing import style_name
 from bot.requests.refusals import Declined
 from queueing.core.requests import Capability

@@ -26,9 +26,9 @@ from bot.chat.delivery.extra_messages import Below, ExtraMessages
 from bot.chat.delivery.inquiry import Inquiry
 from bot.chat.delivery.result_renderer import Fallback, RenderedResult, ResultRenderer, last_page
 from bot.chat.delivery.status_message import StatusMessage
-from bot.chat.records.stored_records import MessageRecords
+from bot.chat.records.message_records import MessageRecords
 from bot.chat.texts import join, plain, status, word
-from bot.people.stored_people import People
+from bot.people.users import People
 from bot.queue.deliveries import Deliveries
 from bot.queue.models import ModelReader
 from bot.queue.status import QueueStatus

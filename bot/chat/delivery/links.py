@@ -8,56 +8,62 @@ import hashlib
 import hmac
 import secrets
 from base64 import urlsafe_b64encode
+from typing import Protocol
 
+from bot.chat.api.notes import Notes
 from bot.chat.api.original_links import Original, Ticket
-from bot.chat.records.stored_link_ends import LinkEnds
-from bot.chat.records.stored_records import MessageRecords
-from bot.people.stored_people import People
+from bot.people.users import People
 from queueing.core.jobs import Job
-from queueing.core.ports import Clock
-from queueing.store import Database, ResultFiles
+from queueing.core.ports import Clock, ResultFiles
 
 _KEY = "links.key"
 _DAY_S = 24 * 3600.0
 
 
+class LinkEnds(Protocol):
+    """How often the links to a job's files were ended. Every end is durable when it returns."""
+
+    async def end(self, job_id: int) -> None:
+        """Count one more end of a job's links; nothing where there is no such job."""
+
+    async def of(self, job_id: int) -> int:
+        """Return how often a job's links were ended."""
+
+
+async def key_of(notes: Notes) -> bytes:
+    """Return the key that seals links. It is made the first time; raises `StoreError`."""
+    key = await notes.noted(_KEY)
+    if key is None:
+        key = secrets.token_hex(32)
+        await notes.note(_KEY, key)
+    return bytes.fromhex(key)
+
+
 class Links:
-    """Makes links and finds what they are for; make it with `read`. Implements `Originals`.
+    """Makes links and finds what they are for. Implements `Originals`.
 
     `page` is the page's address with a slash at its end, or None where links cannot be followed
-    from elsewhere: then none are made. They end `days` after their job.
+    from elsewhere: then none are made. They end `days` after their job. `key` is `key_of` the database.
     """
 
     def __init__(
-        self, database: Database, people: People, clock: Clock, *, page: str | None, days: float
-    ) -> None:
-        self._ends = LinkEnds(database)
-        self._files = ResultFiles(database)
-        self._people = people
-        self._clock = clock
-        self._page = page
-        self._days = days
-        self._key = b""
-
-    @classmethod
-    async def read(
-        cls,
-        database: Database,
+        self,
+        files: ResultFiles,
+        ends: LinkEnds,
         people: People,
         clock: Clock,
         *,
+        key: bytes,
         page: str | None,
         days: float,
-    ) -> "Links":
-        """Return the links of a database. Its key is made the first time; raises `StoreError`."""
-        links = cls(database, people, clock, page=page, days=days)
-        records = MessageRecords(database)
-        key = await records.noted(_KEY)
-        if key is None:
-            key = secrets.token_hex(32)
-            await records.note(_KEY, key)
-        links._key = bytes.fromhex(key)
-        return links
+    ) -> None:
+        self._files = files
+        self._ends = ends
+        self._people = people
+        self._clock = clock
+        self._key = key
+        self._page = page
+        self._days = days
 
     async def address(self, job: Job, number: int) -> str | None:
         """Return the link to a file of a job, counted from 1; None where none can be made."""

@@ -30,8 +30,8 @@ from bot.chat.delivery.result_renderer import ResultRenderer
 from bot.chat.delivery.stale_messages import StaleMessages
 from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.delivery.unfinished_messages import Owed
-from bot.chat.records.stored_records import MessageRecords
-from bot.people.stored_people import People
+from bot.chat.records.message_records import Records
+from bot.people.users import People
 from bot.queue.door import QueueDoor
 from queueing.core.errors import StoreError
 from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
@@ -50,7 +50,7 @@ class Presenter:
         self,
         *,
         queue: QueueDoor,
-        records: MessageRecords,
+        records: Records,
         people: People,
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,

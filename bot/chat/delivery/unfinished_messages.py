@@ -13,7 +13,7 @@ from bot.chat.api.base import ChatPlatform, Invocation, MessageRef
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatError, ChatMoved, MessageGone, SlowDown
 from bot.chat.delivery.patient_calls import Patience, Terms
-from bot.chat.records.stored_debts import Debt, Debts
+from bot.chat.records.debts import Debt, Debts
 from bot.chat.texts import say, status
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock

@@ -22,7 +22,7 @@ from bot.chat.dispatch import attached, late
 from bot.chat.dispatch.meant import meant
 from bot.chat.texts import Value, language_of, plain, say, word
 from bot.chat.texts.refusals import Sentence, sentence
-from bot.people.stored_people import LanguageTold, Person
+from bot.people.users import LanguageTold, Person
 from bot.requests.admission import ban_of
 from bot.requests.refusals import Declined, Refusal
 from bot.requests.sizes import SHAPES

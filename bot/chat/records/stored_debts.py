@@ -1,7 +1,6 @@
-"""Notes of messages that do not show yet what they must come to show, so that no restart forgets them."""
+"""`Debts`: notes of messages that do not show yet what they must, in the database of the jobs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
@@ -9,33 +8,14 @@ from bot.chat.api.answers import Task
 from bot.chat.api.base import MessageRef
 from bot.chat.api.content import Body
 from bot.chat.records import sql
+from bot.chat.records.debts import Debt
 from queueing.store import Connection, Database
 
 _BODY: TypeAdapter[Body] = TypeAdapter(Body)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Debt:
-    """A message, and what it must come to show: a task's outcome, or that its job was deleted.
-
-    `ref` is None while none is known, `request` the message it replies to. `runs` counts how often
-    the task was begun.
-    """
-
-    id: int
-    platform: str
-    chat: str
-    ref: MessageRef | None
-    request: MessageRef | None
-    language: str
-    task: Task | None
-    outcome: Body | None
-    runs: int
-    since: float
-
-
-class Debts:
-    """Reads and writes them. Every write is durable when it returns."""
+class StoredDebts:
+    """`Debts` in the database of the jobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,11 +1,11 @@
-"""How often the links to a job's files were ended, in the database."""
+"""`LinkEnds`: how often the links to a job's files were ended, in the database of the jobs."""
 
 from bot.chat.records import sql
 from queueing.store import Connection, Database
 
 
-class LinkEnds:
-    """Counts them; every end is durable when it returns. Raises `StoreError`."""
+class StoredLinkEnds:
+    """`LinkEnds` in the database of the jobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -16,7 +16,7 @@ _MB = 1024 * 1024
 _AT_ONCE = 20  # with pictures, megabytes that are overwritten while others wait to write
 
 
-class SqliteLog:
+class StoredLog:
     """A `ChatLog` that keeps the newest `keep` messages a chat, durable when a call returns."""
 
     def __init__(self, database: Database, *, keep: int = 1000) -> None:

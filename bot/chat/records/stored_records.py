@@ -1,52 +1,23 @@
-"""What the bot remembers beside the jobs, in the same database and through the same writer.
-
-Which message belongs to which job, which parts of a result were sent, which chats cannot be
-reached, and small notes of the platforms.
-"""
+"""`Records`: what the bot remembers of messages, in the same database as the jobs, by the same writer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 
 from bot.chat.api.base import MessageRef
 from bot.chat.records import sql
-from bot.chat.records.stored_debts import Debts
+from bot.chat.records.message_records import ReplyPrompt, SentMessage, Unreachable
+from bot.chat.records.stored_debts import StoredDebts
 from queueing.store import Connection, Database, MigrationSet
 
 MIGRATIONS = MigrationSet(name="bot", directory=files("bot") / "migrations")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SentMessage:
-    """A job's status message and when it was sent (UNIX seconds)."""
-
-    ref: MessageRef
-    sent_at: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unreachable:
-    """Since when a finished job's chat cannot be reached, and how often it was tried."""
-
-    since: float
-    tries: int
-    given_up: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReplyPrompt:
-    """One of the bot's messages that asks for a reply: which command the reply completes, for which job."""
-
-    command: str
-    job_id: int
-
-
-class MessageRecords:
-    """Reads and writes the bot's own tables. Every write is durable when it returns."""
+class StoredRecords:
+    """`Records` in the database of the jobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.debts = Debts(database)
+        self.debts = StoredDebts(database)
 
     async def note_message(self, job_id: int, ref: MessageRef, now: float) -> None:
         """Remember a job's status message, in place of an earlier one."""
@@ -101,7 +72,7 @@ class MessageRecords:
 
         return await self._database.read(query)
 
-    async def note_prompt(self, ref: MessageRef, prompt: "ReplyPrompt") -> None:
+    async def note_prompt(self, ref: MessageRef, prompt: ReplyPrompt) -> None:
         """Remember what a reply to one of the bot's messages is meant for. Idempotent."""
 
         def change(connection: Connection) -> None:
@@ -112,7 +83,7 @@ class MessageRecords:
 
         await self._database.write(change)
 
-    async def prompt(self, ref: MessageRef) -> "ReplyPrompt | None":
+    async def prompt(self, ref: MessageRef) -> ReplyPrompt | None:
         """Return what a reply to that message is meant for, or None."""
 
         def query(connection: Connection) -> ReplyPrompt | None:

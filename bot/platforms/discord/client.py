@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import discord
 from discord import app_commands
@@ -12,6 +12,7 @@ from discord import app_commands
 from bot.chat.api.arrivals import Arrival
 from bot.chat.api.base import CommandHandler
 from bot.chat.api.errors import ChatError
+from bot.chat.api.notes import Notes
 from bot.platforms.discord.calls import InteractionReply
 from bot.platforms.discord.commands import (
     Describe,
@@ -32,16 +33,6 @@ _log = logging.getLogger(__name__)
 # Without these, discord.py warns every operator at every start that voice needs further packages.
 discord.VoiceClient.warn_nacl = False
 discord.VoiceClient.warn_dave = False
-
-
-class Notes(Protocol):
-    """Small texts kept across restarts."""
-
-    async def noted(self, name: str) -> str | None:
-        """Return the text of that name, or None."""
-
-    async def note(self, name: str, value: str) -> None:
-        """Keep a text, in place of an earlier one of that name."""
 
 
 class Client(discord.AutoShardedClient):

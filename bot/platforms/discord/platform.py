@@ -19,8 +19,9 @@ from discord import app_commands
 from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatRefused, ChatUnavailable, MessageGone
+from bot.chat.api.notes import Notes
 from bot.chat.api.table import Command
-from bot.platforms.discord.client import Client, Notes
+from bot.platforms.discord.client import Client
 from bot.platforms.discord.commands import Describe, missing_commands
 from bot.platforms.discord.errors import (
     ARCHIVED_THREAD,

@@ -1,22 +1,12 @@
-"""Reads files of results in pieces, so that a large one is never in memory whole."""
+"""`ResultFiles`: reads files of results in pieces, so that a large one is never in memory whole."""
 
-from dataclasses import dataclass
-
+from queueing.core.ports import ResultFile
 from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ResultFile:
-    """A file of a job's result without its bytes; `owner` is the job's."""
-
-    owner: str
-    name: str
-    size: int
-
-
-class ResultFiles:
-    """The files of all results, by job and number (counted from 1)."""
+class StoredFiles:
+    """`ResultFiles` in the database of the jobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

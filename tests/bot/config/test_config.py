@@ -11,7 +11,7 @@ from backends.registry import KINDS
 from bot.config.chats import ChatsConfig
 from bot.config.load import ConfigError, load, parse
 from bot.people.access import PersonLimits
-from bot.people.stored_people import Person
+from bot.people.users import Person
 from queueing.core.catalog import ModelSpec, Timeouts
 from queueing.core.requests import Capability
 from queueing.core.world import Rules

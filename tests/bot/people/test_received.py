@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.chat.records.chat_log import ShownMessage
-from bot.chat.records.stored_log import SqliteLog
+from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.config.sections import RetentionConfig
 from bot.people.received import Received
-from bot.people.stored_people import HOUR_S
+from bot.people.users import HOUR_S
 from bot.platforms.web.content import shown_file
 from bot.platforms.web.platform import Web
 from bot.runtime import background as services
@@ -102,7 +102,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     await opened.aclose()
 
 
-async def _put(log: SqliteLog, number: int) -> None:
+async def _put(log: StoredLog, number: int) -> None:
     file = File(name="a.bin", mime="a/b", data=bytes([number]) * MB)
     shown = ShownMessage(author="person", files=(shown_file("local", f"m{number}", file),))
     await log.put("local", f"m{number}", float(number), shown, (file,))
@@ -110,7 +110,7 @@ async def _put(log: SqliteLog, number: int) -> None:
 
 async def test_a_database_of_its_largest_size_is_a_full_disk(database: Database) -> None:
     """Everything would be written until the machine's disk is full."""
-    log, store = SqliteLog(database), JobStore(database)
+    log, store = StoredLog(database), JobStore(database)
     new = NewJob(
         model="flux",
         request=TextToImage(prompt="cat"),
@@ -131,7 +131,7 @@ def test_much_that_comes_is_tidied_before_the_hour_is_over(monkeypatch: pytest.M
 
     async def scenario() -> int:
         database = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
-        log, clock = SqliteLog(database), SetClock()
+        log, clock = StoredLog(database), SetClock()
         tidying = asyncio.create_task(services.tidy(database, JobStore(database), log, clock, KEPT))
         await asyncio.sleep(1)
         for number in range(8):

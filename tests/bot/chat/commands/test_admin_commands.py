@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bot.people.access import Access, PersonLimits, Role, free_again_at
-from bot.people.stored_people import Person
+from bot.people.users import Person
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, bot
 from tests.simulation.installation import Installation, host, image_model

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from backends.openai.request import merged
 from bot.chat.commands.context import Call
 from bot.chat.commands.talks import name_of
-from bot.people.stored_people import Person
+from bot.people.users import Person
 from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability, ChatMessage
 from tests.bot.results import DEAF, FLUX, QWEN, ask, done, in_bot, of, picture, press, said, shown

@@ -9,7 +9,7 @@ from bot.chat.api.arrivals import Arrival, Arrivals
 from bot.chat.api.base import ChatPlatform, Invocation
 from bot.chat.api.content import Content
 from bot.chat.api.table import Command, Param, ParamKind
-from bot.people.stored_people import LanguageTold
+from bot.people.users import LanguageTold
 from bot.platforms.discord.platform import Discord
 from tests.fakes.discord import FakeDiscord
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from yarl import URL
 
 from bot.chat.api.content import Content
-from bot.chat.records.stored_log import SqliteLog
+from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.platforms.web.files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sendable
 from bot.platforms.web.platform import Web
@@ -193,7 +193,7 @@ async def test_files_of_the_page_come_from_the_database_in_pieces(
 ) -> None:
     """Each reader would have the whole file read into memory."""
     database = await open_database(f"sqlite:///{tmp_path}/a.sqlite", migrations=(MIGRATIONS,))
-    log = SqliteLog(database)
+    log = StoredLog(database)
     monkeypatch.setattr(log, "file", None)  # which reads the whole of it
     async with running(Web(port=0, log=log), ScriptedHandler()) as page:
         ref = await page.send("local", Content(files=(FILE,)))

@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from bot.chat.records.chat_log import ChatLog, Entry, MemoryLog, ShownMessage, TextPart
-from bot.chat.records.stored_log import SqliteLog
+from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.platforms.web.content import shown_file
 from queueing.core.requests import File
@@ -23,7 +23,7 @@ async def log(request: pytest.FixtureRequest) -> AsyncIterator[ChatLog]:
         return
     database = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
     try:
-        yield SqliteLog(database, keep=KEEP)
+        yield StoredLog(database, keep=KEEP)
     finally:
         await database.aclose()
 

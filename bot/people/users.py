@@ -1,0 +1,74 @@
+"""What is known of people: their own settings, and what admins set for them; and the port that keeps it."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+HOUR_S = 3600.0
+NO_LIMIT = -1
+"""In `Person.per_hour`: any number of jobs, whatever the role allows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Person:
+    """One person; None where nothing was set. Moments are UNIX seconds.
+
+    `image_model` to `style` are their own defaults, `ask_model_at` is when `ask_model` was set.
+    `lane`, `max_open` and `per_hour` override what their role gives them. `banned_until` is None
+    for a ban without end.
+    """
+
+    user: str
+    language: str | None = None
+    image_model: str | None = None
+    ask_model: str | None = None
+    size: str | None = None
+    style: str | None = None
+    lane: str | None = None
+    max_open: int | None = None
+    per_hour: int | None = None
+    banned_at: float | None = None
+    banned_until: float | None = None
+    ban_reason: str | None = None
+    ask_model_at: float | None = None
+
+    def is_banned(self, now: float) -> bool:
+        """Return whether a ban holds at that moment."""
+        return self.banned_at is not None and (self.banned_until is None or now < self.banned_until)
+
+
+LanguageTold = Callable[[str, str | None], None]
+"""Hears that a person chose a language, or (None) leaves it to their chats."""
+
+
+class Quotas(Protocol):
+    """What people spent within an hour."""
+
+    def turn(self, user: str) -> AbstractAsyncContextManager[None]:
+        """Let a person's calls through one by one: what is counted must be spent before the next."""
+
+    async def spend(self, user: str, job_id: int, now: float) -> None:
+        """Count an accepted job against its owner's hour. Idempotent; forgets older hours."""
+
+    async def give_back(self, job_id: int) -> None:
+        """Count a job no longer: it failed. Idempotent."""
+
+    async def spent(self, user: str, now: float) -> tuple[float, ...]:
+        """Return when the jobs of a person's last hour were accepted, oldest first."""
+
+
+class People(Quotas, Protocol):
+    """Reads and writes what is known of people. Every write is durable when it returns."""
+
+    async def get(self, user: str) -> Person:
+        """Return a person; one without any settings when nothing is known."""
+
+    async def change(self, user: str, **changes: str | float | None) -> Person:
+        """Set some of a person's fields and return the person as they are now."""
+
+    async def forget(self, user: str) -> None:
+        """Delete a person's own settings; what admins set for them stays."""
+
+    def telling(self, hearer: LanguageTold) -> AbstractContextManager[None]:
+        """Tell somebody of each change of a language, once it is durable, until the block ends."""
