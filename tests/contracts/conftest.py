@@ -1,12 +1,16 @@
-"""A store of every kind, new for each test."""
+"""A store of every kind, new for each test, and a database that holds the bot's tables, too."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bot.chat.records.stored_records import MIGRATIONS
+from queueing.core.jobs import JobEvent
 from queueing.core.ports import Store
-from tests.contracts.store_harness import ENGINES, Open
+from queueing.store import Database, JobStore, open_database
+from tests.contracts.store_harness import ENGINES, NO_LIMITS, NOW, Open, new
 
 
 @pytest.fixture(params=ENGINES)
@@ -19,3 +23,25 @@ async def store(reopen: Open) -> AsyncIterator[Store]:
     store = await reopen()
     yield store
     await store.aclose()
+
+
+@pytest.fixture(params=["sqlite", "sqlite-inline"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    database = await open_database(
+        f"sqlite:///{tmp_path}/usher.db",
+        migrations=(MIGRATIONS,),
+        inline=request.param == "sqlite-inline",
+    )
+    yield database
+    await database.aclose()
+
+
+@pytest.fixture
+async def job_ids(database: Database) -> tuple[int, ...]:
+    """Return three jobs that ended and were not delivered."""
+    store = JobStore(database)
+    made = []
+    for _ in range(3):
+        job = await store.add(replace(new(), reply_to='{"language": "de"}'), NOW, limits=NO_LIMITS)
+        made.append(await store.apply(job, JobEvent.CANCEL, NOW))
+    return tuple(job.id for job in made)

@@ -1,0 +1,137 @@
+"""What every keeper of people, of the audit log and of invitations promises."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from bot.people.audit_log import Act, AuditLog
+from bot.people.invites import Invites
+from bot.people.stored_audit import StoredAuditLog
+from bot.people.stored_invites import StoredInvites
+from bot.people.stored_people import StoredPeople
+from bot.people.users import People, Person
+from queueing.store import Database
+
+PAGE = "http://page/"
+Read = Callable[[], Awaitable[Invites]]
+
+
+@pytest.fixture
+def people(database: Database) -> People:
+    return StoredPeople(database)
+
+
+@pytest.fixture
+def audit(database: Database) -> AuditLog:
+    return StoredAuditLog(database)
+
+
+@pytest.fixture
+def read(database: Database) -> Read:
+    """Return how a bot that starts learns who is invited."""
+    return lambda: StoredInvites.read(database, PAGE)
+
+
+# ---------------------------------------------------------------- people
+
+
+async def test_a_person_without_settings_is_one_without_settings(people: People) -> None:
+    """Somebody new would be answered with an error."""
+    assert await people.get("telegram:42") == Person(user="telegram:42")
+
+
+async def test_a_change_alters_what_it_names_and_nothing_else(people: People) -> None:
+    """A new language would take somebody's favourite model away."""
+    await people.change("ada", image_model="flux", max_open=3, banned_at=5.0)
+    changed = await people.change("ada", language="de", max_open=None)
+    assert changed == Person(user="ada", image_model="flux", language="de", banned_at=5.0)
+    assert await people.get("ada") == changed
+    assert await people.get("bob") == Person(user="bob")
+
+
+async def test_a_forgotten_person_stays_within_what_admins_set(people: People) -> None:
+    """`/forget me` would end a ban, or leave what a person chose."""
+    await people.change("ada", language="de", style="noir", lane="vip", per_hour=2)
+    await people.change("ada", banned_at=5.0, banned_until=9.0, ban_reason="spam")
+    await people.forget("ada")
+    assert await people.get("ada") == Person(
+        user="ada", lane="vip", per_hour=2, banned_at=5.0, banned_until=9.0, ban_reason="spam"
+    )
+
+
+async def test_who_listens_hears_of_languages_once_they_are_chosen(people: People) -> None:
+    """An open page would go on in the language before, or forget it after `/forget me`."""
+    heard: list[tuple[str, str | None]] = []
+    with people.telling(lambda user, language: heard.append((user, language))):
+        await people.change("ada", language="de")
+        await people.change("ada", size="512x512")
+        await people.forget("ada")
+    await people.change("ada", language="en")
+    assert heard == [("ada", "de"), ("ada", None)]
+
+
+# ---------------------------------------------------------------- the audit log
+
+
+async def test_the_newest_acts_come_first(audit: AuditLog) -> None:
+    """An admin would look for what happened just now behind what happened last year."""
+    acts = [Act(at=1.0, actor="ada", action="ban", subject=f"bob {n}") for n in range(5)]
+    for act in acts:
+        await audit.write(act)
+    assert list(await audit.newest(3)) == acts[:1:-1]
+
+
+async def test_an_act_is_kept_whole(audit: AuditLog) -> None:
+    """Nobody could tell afterwards why something was done."""
+    act = Act(at=1.5, actor="ada", action="limit", subject="bob", detail="open 3 · “spam”")
+    await audit.write(act)
+    assert list(await audit.newest(9)) == [act]
+
+
+# ---------------------------------------------------------------- invitations
+
+
+async def test_an_invitation_holds_after_a_restart(read: Read) -> None:
+    """Every restart would shut invited people out."""
+    invitation = await (await read()).invite("Ada", 1.0)
+    token = invitation.link.removeprefix(f"{PAGE}?token=")
+    assert not invitation.renewed
+    again = await read()
+    assert again.by_token(token) == invitation.person
+    assert again.by_id(invitation.person.id) == invitation.person
+    assert again.by_token(token + "x") is None
+    assert list(again.everybody()) == [invitation.person]
+
+
+async def test_a_new_link_ends_the_old_one(read: Read) -> None:
+    """A link that was passed on would open the page for ever."""
+    invites = await read()
+    first = await invites.invite("Ada", 1.0)
+    second = await invites.invite("ada", 2.0)
+    assert second.renewed
+    assert second.person == first.person
+    for known in (invites, await read()):
+        assert known.by_token(first.link.removeprefix(f"{PAGE}?token=")) is None
+        assert known.by_token(second.link.removeprefix(f"{PAGE}?token=")) == first.person
+
+
+async def test_an_id_is_never_given_twice(read: Read) -> None:
+    """Somebody of the same name would find the chat of the one before."""
+    invites = await read()
+    first = (await invites.invite("Ada", 1.0)).person
+    for _ in range(2):
+        await invites.uninvite(first)
+    for known in (invites, await read()):
+        assert known.by_id(first.id) is None
+        assert known.named("Ada") is None
+    second = (await invites.invite("Ada", 2.0)).person
+    assert second.id != first.id
+
+
+async def test_people_are_found_by_name_or_by_id(read: Read) -> None:
+    """An admin would have to know how the bot writes a person."""
+    invites = await read()
+    ada = (await invites.invite("Ada", 1.0)).person
+    assert invites.named("ADA") == ada
+    assert invites.named(f"web:{ada.id}") == ada
+    assert invites.named("bob") is None
