@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.people.users import HOUR_S, NO_LIMIT, Person
+from bot.people.users import NO_LIMIT, Person
 from queueing.core.jobs import Job
 
 
@@ -125,15 +125,3 @@ def _own(changed: int | None, usual: int | None) -> int | None:
     if changed == NO_LIMIT:
         return None
     return usual if changed is None else changed
-
-
-def free_again_at(spent: Sequence[float], per_hour: int | None, now: float) -> float | None:
-    """Return when the next job of this hour's quota frees up; None while some is left.
-
-    `spent` are the moments of the last hour's jobs, oldest first.
-    """
-    if per_hour is None or len(spent) < per_hour:
-        return None
-    if per_hour == 0:
-        return now + HOUR_S
-    return spent[len(spent) - per_hour] + HOUR_S

@@ -38,6 +38,13 @@ class Received:
         if size and self._most is not None:
             self._of(user).append((self._clock.now(), size))
 
+    def take_back(self, user: str, size: int) -> None:
+        """Count bytes no longer: they were not stored after all."""
+        sent = self._of(user)
+        last = next((at for at, each in reversed(sent) if each == size), None)
+        if last is not None:
+            sent.remove((last, size))
+
     def _of(self, user: str) -> deque[tuple[float, int]]:
         sent = self._sent[user]
         while sent and sent[0][0] <= self._clock.now() - HOUR_S:

@@ -21,13 +21,6 @@ PUT_PERSON = (
 )
 DELETE_PERSON = 'DELETE FROM people WHERE "user" = ?'
 
-# ---------------------------------------------------------------- quotas
-
-SPEND = 'INSERT INTO spent (job_id, "user", at) VALUES (?, ?, ?) ON CONFLICT (job_id) DO NOTHING'
-DELETE_SPENT_BEFORE = "DELETE FROM spent WHERE at < ?"
-GIVE_BACK = "DELETE FROM spent WHERE job_id = ?"
-SPENT_BETWEEN = 'SELECT at FROM spent WHERE "user" = ? AND at BETWEEN ? AND ? ORDER BY at'
-
 # ---------------------------------------------------------------- the audit log
 
 ADD_ACT = "INSERT INTO audit (at, actor, action, subject, detail) VALUES (?, ?, ?, ?, ?)"

@@ -1,7 +1,7 @@
 """What is known of people: their own settings, and what admins set for them; and the port that keeps it."""
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,23 +42,7 @@ LanguageTold = Callable[[str, str | None], None]
 """Hears that a person chose a language, or (None) leaves it to their chats."""
 
 
-class Quotas(Protocol):
-    """What people spent within an hour."""
-
-    def turn(self, user: str) -> AbstractAsyncContextManager[None]:
-        """Let a person's calls through one by one: what is counted must be spent before the next."""
-
-    async def spend(self, user: str, job_id: int, now: float) -> None:
-        """Count an accepted job against its owner's hour. Idempotent; forgets older hours."""
-
-    async def give_back(self, job_id: int) -> None:
-        """Count a job no longer: it failed. Idempotent."""
-
-    async def spent(self, user: str, now: float) -> tuple[float, ...]:
-        """Return when the jobs of a person's last hour were accepted, oldest first."""
-
-
-class People(Quotas, Protocol):
+class People(Protocol):
     """Reads and writes what is known of people. Every write is durable when it returns."""
 
     async def get(self, user: str) -> Person:

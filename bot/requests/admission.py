@@ -6,9 +6,9 @@ Knows neither chats nor HTTP: plain values come in, an accepted job or a refusal
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 
-from bot.people.access import Access, free_again_at
+from bot.people.access import Access
 from bot.people.received import Received
-from bot.people.users import People, Person
+from bot.people.users import Person
 from bot.queue.door import QueueDoor
 from bot.requests import enhancement
 from bot.requests.conversation import Talk, continued, remembered_by, room_chars
@@ -34,7 +34,7 @@ from bot.requests.refusals import (
 )
 from bot.requests.styles import Style
 from bot.requests.unwanted import said_in, unwanted_word
-from queueing.core.errors import LimitReached, Refused
+from queueing.core.errors import LimitReached, QueueError, Refused
 from queueing.core.jobs import Job, NewJob
 from queueing.core.ports import Admission, Clock
 from queueing.core.reasons import is_open_ended
@@ -79,7 +79,6 @@ class AdmissionService:
     """Accepts requests for people. `styles` and `defaults` are the operator's."""
 
     queue: QueueDoor
-    people: People
     access: Access
     received: Received
     clock: Clock
@@ -212,49 +211,58 @@ class AdmissionService:
             raise Declined(ban)
         if (word := unwanted_word(asking.unwanted, said_in(new.request))) is not None:
             raise Declined(UnwantedWord(word=word))
-        async with self.people.turn(new.owner):
-            return await self._count(asking, new)
-
-    async def _count(self, asking: Asking, new: NewJob) -> Job:
-        now = self.clock.now()
-        limits = self.access.limits_of(asking.person, asking.rights)
-        spent = await self.people.spent(new.owner, now)
-        free_at = free_again_at(spent, limits.per_hour, now)
-        if free_at is not None:
-            raise Declined(QuotaUsedUp(limit=limits.per_hour or 0, free_at=free_at))
         size = sum(len(file.data) for file in new.files)
-        fits_at = self.received.fits_at(new.owner, size)
-        if fits_at is not None:
+        if (fits_at := self.received.fits_at(new.owner, size)) is not None:
             raise Declined(FilesUsedUp(free_at=fits_at))
-        admission = Admission(
-            max_open=limits.open_per_person, max_in_line=limits.in_line_per_person
-        )
+        self.received.note(new.owner, size)  # before others of the same moment are looked at
         try:
-            job = await self.queue.submitter.submit(new, limits=admission)
+            return await self.queue.submitter.submit(new, limits=self._limits(asking))
         except LimitReached as reached:
+            self.received.take_back(new.owner, size)
             raise Declined(await self._limit(new, reached)) from None
-        self.received.note(new.owner, size)
-        await self.people.spend(new.owner, job.id, now)
-        return job
+        except QueueError:
+            self.received.take_back(new.owner, size)
+            raise
+
+    def _limits(self, asking: Asking) -> Admission:
+        limits = self.access.limits_of(asking.person, asking.rights)
+        return Admission(
+            max_open=limits.open_per_person,
+            max_in_line=limits.in_line_per_person,
+            max_per_hour=limits.per_hour,
+        )
 
     async def _limit(self, new: NewJob, reached: LimitReached) -> Refusal:
         """Return which limit is reached, with when there should be room again."""
+        if reached.free_at is not None:
+            return QuotaUsedUp(limit=reached.limit, free_at=reached.free_at)
         if reached.scope == "line":
-            return self._line_full(new.model, reached.limit)
-        standings = await self.queue.status.standings(await self.queue.jobs.open_jobs(new.owner))
-        ends = (each.done_at for each in standings.values() if not is_open_ended(each.reason))
-        done_at = min((at for at in ends if at is not None), default=None)
-        return TooManyOpen(limit=reached.limit, done_at=done_at)
+            return await self._line_full(new, reached.limit)
+        ends = await self._ends(new.owner)
+        return TooManyOpen(limit=reached.limit, done_at=min(ends, default=None))
 
-    def _line_full(self, model: str, limit: int) -> LineFull:
+    async def _line_full(self, new: NewJob, limit: int) -> LineFull:
         """Return the refusal of a full line, with when a tenth of it will have been done."""
-        name = self.queue.models.offer.catalog.named(model).name
-        status = next(each for each in self.queue.status.snapshot().models if each.name == name)
+        name = self.queue.models.offer.catalog.named(new.model).name
+        done_at = self._next_done_at(name)
+        if done_at is None and await self._ends(new.owner):  # the line may be that new
+            done_at = self._next_done_at(name)
         again_at = None
-        if status.next_done_at is not None:
+        if done_at is not None:
             now = self.clock.now()
-            again_at = now + (status.next_done_at - now) * _SHARE_TO_CLEAR
+            again_at = now + (done_at - now) * _SHARE_TO_CLEAR
         return LineFull(model=name, limit=limit, again_at=again_at)
+
+    def _next_done_at(self, model: str) -> float | None:
+        """Return when a job of the model that came now would be done."""
+        status = next(each for each in self.queue.status.snapshot().models if each.name == model)
+        return status.next_done_at
+
+    async def _ends(self, owner: str) -> list[float]:
+        """Return when open jobs of a person should end, those of which that can be said."""
+        standings = await self.queue.status.standings(await self.queue.jobs.open_jobs(owner))
+        known = (each for each in standings.values() if not is_open_ended(each.reason))
+        return [each.done_at for each in known if each.done_at is not None]
 
 
 def ban_of(person: Person, now: float) -> Banned | None:

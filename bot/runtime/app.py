@@ -162,7 +162,6 @@ class App:
         presenter = Presenter(
             queue=queue,
             records=stored.records,
-            people=stored.people,
             platforms={platform.name: platform for platform in made},
             clock=self._clock,
             work=partial(work, context),
@@ -257,7 +256,7 @@ class App:
     ) -> Context:
         return Context(
             queue=queue,
-            admission=self._admission(queue, stored),
+            admission=self._admission(queue),
             records=stored.records,
             people=stored.people,
             audit=stored.audit,
@@ -272,11 +271,10 @@ class App:
             links=stored.links,
         )
 
-    def _admission(self, queue: JobQueue, stored: _Stored) -> AdmissionService:
+    def _admission(self, queue: JobQueue) -> AdmissionService:
         defaults = self._config.defaults
         return AdmissionService(
             queue=queue,
-            people=stored.people,
             access=self._access,
             received=Received(self._config.limits.files_per_hour_mb, self._clock),
             clock=self._clock,

@@ -5,7 +5,7 @@ QueueError
 │  ├─ UnknownModel     no such model; carries the nearest names
 │  ├─ NotCapable       the model exists but cannot do this
 │  ├─ NoServer         no server can run the model, at least for now
-│  ├─ LimitReached     too many open jobs of this person, or the line is full
+│  ├─ LimitReached     too many jobs of this person, open or in an hour, or the line is full
 │  └─ NotAccepting     the queue takes no new jobs (full or damaged disk)
 ├─ StaleJob            somebody was faster; drop the change
 ├─ StoreError          the database cannot be used; the text is for the operator
@@ -72,12 +72,16 @@ class NoServer(Refused):
 
 
 class LimitReached(Refused):
-    """A limit on open jobs (`scope` "owner") or on a line's depth (`scope` "line") is reached."""
+    """A limit is reached: on open jobs (`scope` "owner"), on a line's depth ("line"), on an hour.
 
-    def __init__(self, scope: str, limit: int) -> None:
+    With `scope` "hour", `free_at` is when the next job can be accepted (UNIX seconds).
+    """
+
+    def __init__(self, scope: str, limit: int, *, free_at: float | None = None) -> None:
         super().__init__(f"limit of {limit} reached ({scope})")
         self.scope = scope
         self.limit = limit
+        self.free_at = free_at
 
 
 class NotAccepting(Refused):

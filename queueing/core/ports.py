@@ -30,12 +30,14 @@ class Admission:
     """The limits one acceptance is held against; None for no limit.
 
     `max_open` open jobs of the owner; of them `max_in_line` stand in lines, the rest wait in the
-    owner's overflow; `max_waiting` jobs in the model's line and overflow together.
+    owner's overflow; `max_waiting` jobs in the model's line and overflow together; `max_per_hour`
+    accepted jobs of the owner in any hour, deleted ones included, failed ones not.
     """
 
     max_open: int | None = None
     max_in_line: int | None = None
     max_waiting: int | None = None
+    max_per_hour: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,8 +114,11 @@ class Store(Protocol):
         error: str | None = None,
         output: Output | None = None,
         suspect: bool = False,
+        gives_back: bool = False,
     ) -> Job:
         """Change a job's state as `TRANSITIONS` says and return its new value.
+
+        A job that fails counts no longer against its owner's hour, nor does one with `gives_back`.
 
         Compare-and-set on id, version and source state; raises `StaleJob` when somebody was
         faster. A job that ends lets its owner's oldest overflow job enter its line at the end.

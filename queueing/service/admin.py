@@ -131,6 +131,7 @@ class Control:
     async def clear(self, model: str) -> list[Job]:
         """Cancel every job of a model that waits, overflow included; running ones go on.
 
+        They count no longer against their owners' hours: those did not want this.
         Returns the cancelled jobs, oldest first. Raises `Refused`, `StoreError`.
         """
         name = self._fleet.catalog.named(model).name
@@ -143,7 +144,9 @@ class Control:
         """Cancel a job unless it has started or ended meanwhile."""
         while job is not None and job.state is JobState.PENDING:
             try:
-                cancelled = await self._store.apply(job, JobEvent.CANCEL, self._clock.now())
+                cancelled = await self._store.apply(
+                    job, JobEvent.CANCEL, self._clock.now(), gives_back=True
+                )
             except StaleJob:
                 job = await self._store.get(job.id)
                 continue

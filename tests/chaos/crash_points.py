@@ -28,7 +28,6 @@ from backends.comfyui.server import ComfyUIServer
 from backends.openai.lmstudio import LMStudio
 from bot.chat.records.stored_records import StoredRecords
 from bot.cli import main as cli
-from bot.people.stored_people import StoredPeople
 from bot.platforms.discord.calls import InteractionReply
 from bot.platforms.discord.platform import Discord
 from bot.platforms.telegram.platform import Telegram
@@ -71,7 +70,6 @@ POINTS: Mapping[str, Point] = {
     "complete": _change(JobEvent.COMPLETE),
     "retry": _change(JobEvent.RETRY),
     "cancel": _change(JobEvent.CANCEL),
-    "spend": Point(owner=StoredPeople, name="spend"),
     "say": Point(owner=Telegram, name="_reply"),
     "note-message": Point(owner=StoredRecords, name="note_message"),
     "edit": Point(owner=Telegram, name="edit"),

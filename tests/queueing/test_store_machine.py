@@ -31,7 +31,9 @@ LIMITS = st.builds(
     max_open=st.none() | st.integers(1, 12),
     max_in_line=st.none() | st.integers(1, 3),
     max_waiting=st.none() | st.integers(1, 20),
+    max_per_hour=st.none() | st.integers(0, 20),
 )
+HOUR_S = 3600.0
 
 
 @dataclass
@@ -43,6 +45,7 @@ class Model:
     lines: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     overflow: dict[str, list[int]] = field(default_factory=dict)
     entered: dict[int, int] = field(default_factory=dict)  # job id: when it got its place
+    charges: dict[int, tuple[str, float]] = field(default_factory=dict)  # kept for ever
     clock: int = 0
 
     def open_of(self, owner: str) -> list[Job]:
@@ -52,16 +55,22 @@ class Model:
         pending = (job for job in self.jobs.values() if job.state is JobState.PENDING)
         return sum(job.model == model for job in pending)
 
-    def refuses(self, new: NewJob, limits: Admission) -> bool:
+    def charged(self, owner: str, now: float) -> int:
+        return sum(who == owner and at > now - HOUR_S for who, at in self.charges.values())
+
+    def refuses(self, new: NewJob, limits: Admission, now: float) -> bool:
+        quota = limits.max_per_hour
+        used_up = quota is not None and self.charged(new.owner, now) >= quota
         too_many = limits.max_open is not None and len(self.open_of(new.owner)) >= limits.max_open
         full = limits.max_waiting is not None and self.waiting_for(new.model) >= limits.max_waiting
-        return too_many or full
+        return used_up or too_many or full
 
     def accept(self, job: Job, key: str, limits: Admission) -> None:
         row = self.overflow.setdefault(job.owner, [])
         placed = len(self.open_of(job.owner)) - len(row)
         self.jobs[job.id] = job
         self.keys[key] = job.id
+        self.charges[job.id] = (job.owner, job.queued_at)
         if limits.max_in_line is not None and (row or placed >= limits.max_in_line):
             row.append(job.id)
         else:
@@ -77,6 +86,8 @@ class Model:
 
     def change(self, after: Job) -> None:
         self.jobs[after.id] = after
+        if after.state is JobState.FAILED:
+            del self.charges[after.id]
         row = self.overflow[after.owner]
         line = self.lines.get((after.model, after.lane), [])
         if after.id in row:
@@ -169,7 +180,7 @@ class StoreMachine(RuleBasedStateMachine):
             return await asyncio.gather(*adding, return_exceptions=True)
 
         for new, answer in zip(news, self.run(together()), strict=True):
-            if self.model.refuses(new, limits):
+            if self.model.refuses(new, limits, self.now):
                 assert isinstance(answer, LimitReached)
             else:
                 assert isinstance(answer, Job)
@@ -239,9 +250,9 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.run(self.store.get(job.id)) == after
             self.model.jobs[job.id] = after
 
-    @rule()
-    def wait(self) -> None:
-        self.now += 5.0
+    @rule(pause_s=st.sampled_from([5.0, 1800.0]))
+    def wait(self, pause_s: float) -> None:
+        self.now += pause_s
 
     @rule()
     def deliver_and_purge(self) -> None:

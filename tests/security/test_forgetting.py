@@ -7,14 +7,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+import pytest
+
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.people.stored_people import StoredPeople
 from bot.people.users import HOUR_S
 from bot.platforms.web.platform import Web
 from bot.runtime.app import BotParts
-from queueing.store import open_database
+from queueing.core.errors import LimitReached
+from queueing.core.jobs import JobEvent
+from queueing.core.ports import Admission
+from queueing.store import JobStore, open_database
 from tests.bot.people.test_invites import everything_in
 from tests.bot.platforms.web.web_client import Tab, tab
+from tests.contracts.store_harness import NO_LIMITS, NOW, new
 from tests.fakes.telegram import FakeTelegram
 from tests.security.bots import on_telegram
 
@@ -56,10 +62,12 @@ async def told(parts: BotParts, page: Tab, line: str) -> None:
 async def test_who_was_forgotten_is_in_no_count_an_hour_later(tmp_path: Path) -> None:
     """The id of a person who never comes back would stay for ever."""
     database = await open_database(f"sqlite:///{tmp_path}/u.sqlite", migrations=(MIGRATIONS,))
-    people = StoredPeople(database)
-    await people.spend("telegram:7", 1, 1000.0)
-    await people.forget("telegram:7")
-    await people.spend("telegram:8", 2, 1000.0 + HOUR_S + 1)
+    store = JobStore(database)
+    mine = await store.add(new(owner="telegram:7"), NOW, limits=NO_LIMITS)
+    await store.apply(mine, JobEvent.CANCEL, NOW)
+    await store.erase([mine.id])
+    await StoredPeople(database).forget("telegram:7")
+    await store.add(new(owner="telegram:8"), NOW + HOUR_S + 1, limits=NO_LIMITS)
     await database.aclose()
     assert tables_with("telegram:7", tmp_path / "u.sqlite") == []
 
@@ -67,17 +75,21 @@ async def test_who_was_forgotten_is_in_no_count_an_hour_later(tmp_path: Path) ->
 async def test_forgetting_is_no_way_out_of_a_ban_or_a_quota(tmp_path: Path) -> None:
     """Who is thrown out, or has used up the hour, would begin again by being forgotten."""
     database = await open_database(f"sqlite:///{tmp_path}/u.sqlite", migrations=(MIGRATIONS,))
-    people = StoredPeople(database)
+    people, store = StoredPeople(database), JobStore(database)
     await people.change(
         "telegram:7", banned_at=1.0, ban_reason="rude", per_hour=1, max_open=2, language="de"
     )
-    await people.spend("telegram:7", 1, 1000.0)
+    mine = await store.add(new(owner="telegram:7"), NOW, limits=NO_LIMITS)
+    await store.apply(mine, JobEvent.CANCEL, NOW)
+    await store.erase([mine.id])
     await people.forget("telegram:7")
     person = await people.get("telegram:7")
     assert person.is_banned(2000.0)
     assert (person.ban_reason, person.per_hour, person.max_open) == ("rude", 1, 2)
     assert person.language is None
-    assert await people.spent("telegram:7", 1001.0) == (1000.0,)
+    with pytest.raises(LimitReached) as refusal:
+        await store.add(new(owner="telegram:7"), NOW + 1, limits=Admission(max_per_hour=1))
+    assert refusal.value.free_at == NOW + HOUR_S
     await database.aclose()
 
 
@@ -101,7 +113,7 @@ async def test_a_persons_words_are_gone_from_the_disk(tmp_path: Path) -> None:
         files = everything_in(tmp_path)
         for trace in (SECRET, "Ada Byron"):
             assert trace.encode() not in files, trace
-        assert tables_with("telegram:7", tmp_path / "usher.sqlite") == ["spent"]  # for one hour
+        assert tables_with("telegram:7", tmp_path / "usher.sqlite") == ["charges"]  # for one hour
         assert b"something-else" in files
         assert await parts.queue.jobs.open_jobs("telegram:7") == []
     assert SECRET.encode() not in everything_in(tmp_path)

@@ -75,7 +75,6 @@ async def bot(
             queue=queue,
             admission=AdmissionService(
                 queue=queue,
-                people=people,
                 access=access,
                 received=Received(files_per_hour_mb, clock),
                 clock=clock,
@@ -94,7 +93,6 @@ async def bot(
         presenter = Presenter(
             queue=queue,
             records=records,
-            people=people,
             platforms={each.name: each for each in (chat, *others)},
             clock=clock,
             work=partial(work, context),

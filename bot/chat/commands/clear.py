@@ -24,8 +24,6 @@ COMMAND = Command(
 async def handle(context: Context, call: Call) -> Answer:
     model = meant_model(context.catalog, call)
     cancelled = await context.queue.admin.clear(model)
-    for job in cancelled:
-        await context.people.give_back(job.id)  # its owner did not want this
     await audited(context, call, "clear", model, f"jobs: {len(cancelled)}")
     if not cancelled:
         return reply(call.say("clear.nothing", model=model))

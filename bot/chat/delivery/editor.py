@@ -28,7 +28,6 @@ from bot.chat.delivery.result_renderer import Fallback, RenderedResult, ResultRe
 from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.records.message_records import MessageRecords
 from bot.chat.texts import join, plain, status, word
-from bot.people.users import People
 from bot.queue.deliveries import Deliveries
 from bot.queue.models import ModelReader
 from bot.queue.status import QueueStatus
@@ -49,7 +48,6 @@ class Editor:
         models: ModelReader,
         status: QueueStatus,
         records: MessageRecords,
-        people: People,
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
         channels: Channels,
@@ -63,7 +61,6 @@ class Editor:
         self._models = models
         self._status = status
         self._records = records
-        self._people = people
         self._platforms = platforms
         self._clock = clock
         self._channels = channels
@@ -241,8 +238,6 @@ class Editor:
 
     async def _finish(self, message: StatusMessage) -> bool:
         """Turn the message into the job's end, send what does not fit in it, acknowledge."""
-        if message.job.state is JobState.FAILED:
-            await self._people.give_back(message.job.id)
         rendered = await self._show_end(message)
         if message.ref is None:
             return False

@@ -31,7 +31,6 @@ from bot.chat.delivery.stale_messages import StaleMessages
 from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.delivery.unfinished_messages import Owed
 from bot.chat.records.message_records import Records
-from bot.people.users import People
 from bot.queue.door import QueueDoor
 from queueing.core.errors import StoreError
 from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
@@ -51,7 +50,6 @@ class Presenter:
         *,
         queue: QueueDoor,
         records: Records,
-        people: People,
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
         work: TaskHandler,
@@ -77,7 +75,6 @@ class Presenter:
             models=queue.models,
             status=queue.status,
             records=records,
-            people=people,
             platforms=platforms,
             clock=clock,
             channels=self._channels,

@@ -17,6 +17,7 @@ from queueing.core.ports import Admission
 from queueing.core.requests import Chat, File, Output, TextToImage
 from queueing.store.database import DISK_FULL, Connection, DiskFull
 from queueing.store.jobs import queries
+from queueing.store.jobs.charges import Charges
 from queueing.store.jobs.position_index import LineKey, Move, PositionIndex
 from queueing.store.jobs.rows import Row, accepted, file_rows, job_from, job_row, output_rows
 
@@ -47,6 +48,7 @@ class Change(NamedTuple):
     after: Job
     runner: str | None
     output: Output | None
+    gives_back: bool
 
 
 class AdmissionCounters:
@@ -66,11 +68,13 @@ class AdmissionCounters:
         self._waiting: dict[str, int] = {}  # by model, overflow included
         self._open: dict[str, int] = {}  # by owner
         self._placed: dict[str, int] = {}  # by owner: open and not in the overflow
+        self._charges = Charges()
 
     def forget(self) -> None:
         """Drop everything: the transaction it described was rolled back."""
         self._known = False
         self.moves.clear()
+        self._charges.forget()
 
     def know(self, connection: Connection) -> None:
         """Count the rows, unless the counters hold already."""
@@ -103,7 +107,7 @@ class AdmissionCounters:
         rows: list[Row] = []
         inputs: list[Row] = []
         for arrival in arrivals:
-            answer = known.get(arrival.new.key) or full or self._refusal(arrival)
+            answer = known.get(arrival.new.key) or full or self._refusal(connection, arrival)
             if answer is None:
                 answer = known[arrival.new.key] = self._admit(arrival)
                 rows.append(job_row(answer, arrival.new.key, arrival.request))
@@ -112,10 +116,16 @@ class AdmissionCounters:
             outcomes.append(answer)
         _insert_jobs(connection, rows)
         connection.executemany(queries.INSERT_INPUT, inputs)
+        self._charges.write(connection)
+        self._charges.prune(connection, arrivals[-1].now)
         return outcomes
 
-    def _refusal(self, arrival: Submission) -> LimitReached | None:
+    def _refusal(self, connection: Connection, arrival: Submission) -> LimitReached | None:
         limits, new = arrival.limits, arrival.new
+        if limits.max_per_hour is not None:
+            used_up = self._charges.refusal(connection, new.owner, limits.max_per_hour, arrival.now)
+            if used_up is not None:
+                return used_up
         if limits.max_open is not None and self._open.get(new.owner, 0) >= limits.max_open:
             return LimitReached("owner", limits.max_open)
         if limits.max_waiting is not None and self._waiting.get(new.model, 0) >= limits.max_waiting:
@@ -134,7 +144,9 @@ class AdmissionCounters:
         self._open[owner], self._placed[owner] = unended + 1, placed
         job_id = self._last_id = self._last_id + 1
         self.moves.append(Move(job_id, owner, line, seq))
-        return accepted(new, job_id, seq, arrival.now)
+        job = accepted(new, job_id, seq, arrival.now)
+        self._charges.charge(job)
+        return job
 
     # ------------------------------------------------------------ moving forward
 
@@ -198,15 +210,19 @@ class AdmissionCounters:
         self.know(connection)
         outcomes: list[Job | Exception] = []
         outputs: list[Row] = []
+        given_back: list[Job] = []
         for change in changes:
             if _write_change(connection, change):
                 self._note(connection, change.before, change.after)
                 outcomes.append(change.after)
+                if change.gives_back:
+                    given_back.append(change.after)
                 if change.output is not None:
                     outputs += output_rows(change.after.id, change.output)
             else:
                 outcomes.append(StaleJob(f"job {change.before.id} has changed meanwhile"))
         connection.executemany(queries.INSERT_OUTPUT, outputs)
+        self._charges.give_back(connection, given_back)
         return outcomes
 
     def _note(self, connection: Connection, before: Job, after: Job) -> None:

@@ -96,6 +96,7 @@ class JobStore:
         error: str | None = None,
         output: Output | None = None,
         suspect: bool = False,
+        gives_back: bool = False,
     ) -> Job:
         """Change a job's state as `TRANSITIONS` says and return its new value.
 
@@ -115,7 +116,9 @@ class JobStore:
             error=error,
             suspect=suspect,
         )
-        return await self._submit(self._changing, Change(event, job, after, runner, output))
+        gives_back = gives_back or event is JobEvent.FAIL
+        change = Change(event, job, after, runner, output, gives_back)
+        return await self._submit(self._changing, change)
 
     async def move_first(self, job_id: int) -> Job | None:
         """Give a waiting job a place before all others of its line."""

@@ -29,6 +29,14 @@ JOBS_AT_ONCE = 20  # rows in one statement: a third cheaper than one by one, mor
 INSERT_JOBS = INSERT_JOB + f", {_ROW}" * (JOBS_AT_ONCE - 1)
 INSERT_INPUT = "INSERT INTO inputs (job_id, number, name, mime, data) VALUES (?, ?, ?, ?, ?)"
 
+# ---------------------------------------------------------------- hourly quotas
+
+CHARGE = "INSERT INTO charges (job_id, owner, at) VALUES (?, ?, ?)"
+CHARGES = "SELECT job_id, owner, at FROM charges WHERE at > ?"
+CHARGED_AT = "SELECT at FROM charges WHERE job_id = ?"
+GIVE_BACK = "DELETE FROM charges WHERE job_id = ?"
+PRUNE_CHARGES = "DELETE FROM charges WHERE at <= ?"
+
 # ---------------------------------------------------------------- changing
 
 

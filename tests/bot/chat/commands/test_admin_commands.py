@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.people.access import Access, PersonLimits, Role, free_again_at
+from bot.people.access import Access, PersonLimits, Role
 from bot.people.users import Person
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, bot
@@ -152,16 +152,19 @@ def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
     assert sum("your jobs for this hour (2)" in answer for answer in in_bot(scenario)) == 8
 
 
-def test_a_failed_job_is_given_back() -> None:
-    """People would pay for our servers' failures."""
+def test_a_cleared_job_is_given_back() -> None:
+    """People would pay for what an admin threw away."""
 
-    async def scenario(running: Bot) -> None:
-        await running.people.spend("fake:1", 5, running.clock.now())
-        assert len(await running.people.spent("fake:1", running.clock.now())) == 1
-        await running.people.give_back(5)
-        assert await running.people.spent("fake:1", running.clock.now()) == ()
+    async def story(running: Bot) -> None:
+        await say(running, "/pause")
+        await say(running, "/limit fake:1 --per-hour 1")
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/clear flux")
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/image flux cat", "fake:1")
+        assert len(await running.queue.jobs.open_jobs("fake:1")) == 1
 
-    in_bot(scenario)
+    assert "your jobs for this hour (1)" in in_bot(story)[-1]
 
 
 def test_a_lane_is_where_the_jobs_go() -> None:
@@ -240,15 +243,6 @@ def test_roles_give_limits_and_admins_override_them() -> None:
     assert access.limits_of(limited, ()) == PersonLimits(
         open_per_person=2, lane="relaxed", per_hour=0
     )
-
-
-def test_the_moment_a_quota_frees_up() -> None:
-    """The promised time would be wrong."""
-    assert free_again_at((), None, 5000.0) is None
-    assert free_again_at((1.0, 2.0), 3, 5.0) is None
-    assert free_again_at((1.0, 2.0, 3.0), 3, 5.0) == 3601.0
-    assert free_again_at((1.0, 2.0, 3.0), 2, 5.0) == 3602.0
-    assert free_again_at((), 0, 5.0) == 3605.0
 
 
 @pytest.mark.parametrize("command", ["ban", "unban", "limit"])

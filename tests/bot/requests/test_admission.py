@@ -1,0 +1,212 @@
+"""The one way to a job holds everybody to their limits, whoever asks and however often at once."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.people.access import Access, PersonLimits
+from bot.people.received import Received
+from bot.people.users import Person
+from bot.requests.admission import AdmissionService, Asking, NewQuestion
+from bot.requests.conversation import Talk
+from bot.requests.drawing import Drawing, DrawingOptions
+from bot.requests.refusals import (
+    Banned,
+    FilesUsedUp,
+    LineFull,
+    NoModel,
+    NoPicture,
+    NoText,
+    QuotaUsedUp,
+    Refusal,
+    TextTooLong,
+    TooManyOpen,
+    UnknownStyle,
+    UnwantedWord,
+)
+from bot.requests.styles import Style
+from queueing.core.errors import NotCapable, UnknownModel
+from queueing.core.jobs import Job
+from queueing.core.requests import Capability, ChatMessage, File, TextToImage
+from queueing.store import JobStore, open_database
+from tests.simulation.installation import Installation, host, image_model
+from tests.simulation.loop import run
+
+ADA = Person(user="api:ada")
+PICTURE = File(name="p.png", mime="image/png", data=bytes(700_000))
+CAT = Drawing(prompt="a cat")
+
+
+@asynccontextmanager
+async def services(
+    number: int = 1,
+    *,
+    limits: PersonLimits | None = None,
+    waiting: int = 1000,
+    files_mb: int | None = None,
+) -> AsyncIterator[list[AdmissionService]]:
+    """Open services that know nothing of each other, each on a queue of its own, on one store."""
+    draws = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
+    flux = replace(image_model("flux", max_waiting=waiting), capabilities=draws)
+    installation = Installation.of([flux], [host("gpu-1", "comfy")])
+    store = JobStore(await open_database("sqlite://", inline=True))
+    yield [
+        AdmissionService(
+            queue=installation.build(store, installation.connect()),
+            access=Access((), limits or PersonLimits()),
+            received=Received(files_mb, installation.clock),
+            clock=installation.clock,
+            styles={"noir": Style(prompt="{prompt}, film noir")},
+        )
+        for _ in range(number)
+    ]
+    await store.aclose()
+
+
+async def asked(
+    drawing: Drawing = CAT,
+    *,
+    limits: PersonLimits | None = None,
+    person: Person = ADA,
+    unwanted: tuple[str, ...] = (),
+    before: int = 0,
+    waiting: int = 1000,
+    files_mb: int | None = None,
+) -> Job | Refusal:
+    """Return what comes of asking once, after so many others."""
+    async with services(limits=limits, waiting=waiting, files_mb=files_mb) as (service,):
+        for number in range(before):
+            await service.draw(Asking(person=person, key=f"b{number}"), drawing)
+        return await service.draw(Asking(person=person, key="k", unwanted=unwanted), drawing)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    quota=st.none() | st.integers(0, 12),
+    most_open=st.integers(0, 12),
+    keys=st.lists(st.integers(0, 15), max_size=30),
+)
+def test_calls_at_once_through_two_services_exceed_no_limit(
+    quota: int | None, most_open: int, keys: list[int]
+) -> None:
+    """Each process would let a person have everything once more; a repeated call would cost twice."""
+    limits = PersonLimits(per_hour=quota, open_per_person=most_open)
+
+    async def play() -> tuple[list[Job | Refusal], list[Job]]:
+        async with services(2, limits=limits) as both:
+            outcomes = await asyncio.gather(
+                *(
+                    both[number % 2].draw(Asking(person=ADA, key=f"k{key}"), CAT)
+                    for number, key in enumerate(keys)
+                )
+            )
+            return outcomes, await both[0].queue.jobs.open_jobs(ADA.user)
+
+    outcomes, jobs = run(play())
+    allowed = most_open if quota is None else min(quota, most_open)
+    assert len(jobs) == min(allowed, len(set(keys)))
+    by_key: dict[int, set[int]] = {}
+    for key, outcome in zip(keys, outcomes, strict=True):
+        if isinstance(outcome, Job):
+            by_key.setdefault(key, set()).add(outcome.id)
+        else:
+            assert isinstance(outcome, QuotaUsedUp | TooManyOpen)
+            assert outcome.limit in {quota, most_open}
+    assert all(len(ids) == 1 for ids in by_key.values())
+    assert {next(iter(ids)) for ids in by_key.values()} == {job.id for job in jobs}
+
+
+def test_what_was_accepted_is_never_refused_when_it_is_asked_again() -> None:
+    """A call delivered twice would be refused although its job runs, whatever changed meanwhile."""
+
+    async def play() -> None:
+        async with services(limits=PersonLimits(per_hour=1)) as (service,):
+            first = await service.draw(Asking(person=ADA, key="k"), CAT)
+            assert isinstance(first, Job)
+            banned = Person(user=ADA.user, banned_at=0.0)
+            for again in (
+                Asking(person=ADA, key="k"),
+                Asking(person=ADA, key="k", unwanted=("cat",)),
+                Asking(person=banned, key="k"),
+            ):
+                repeated = await service.draw(again, CAT)
+                assert isinstance(repeated, Job)
+                assert repeated.id == first.id
+            other = await service.draw(Asking(person=ADA, key="other"), CAT)
+            assert isinstance(other, QuotaUsedUp)
+
+    run(play())
+
+
+def test_files_at_once_are_counted_before_others_are_looked_at() -> None:
+    """Ten uploads in one moment would each find the hour empty, and fill the disk."""
+
+    async def play() -> list[Job | Refusal]:
+        async with services(files_mb=1, limits=PersonLimits(open_per_person=2)) as (service,):
+            upscaling = TextToImage(prompt="", upscale=True)
+            refused = await service.submit(
+                Asking(person=ADA, key="no"), "flux", upscaling, (PICTURE,)
+            )
+            assert isinstance(refused, NotCapable)  # and counts for nothing
+            drawing = Drawing(prompt="a cat", files=(PICTURE,))
+            asking = [Asking(person=ADA, key=f"k{number}") for number in range(10)]
+            return await asyncio.gather(*(service.draw(each, drawing) for each in asking))
+
+    kinds = Counter(type(each) for each in run(play()))
+    assert kinds == {Job: 1, FilesUsedUp: 9}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "asking"),
+    [
+        (Banned(until=None, reason="rude"), {"person": Person(user="x", banned_at=1.0, ban_reason="rude")}),
+        (UnwantedWord(word="CAT"), {"unwanted": ("dog", "CAT")}),
+        (QuotaUsedUp(limit=2, free_at=3600.0), {"limits": PersonLimits(per_hour=2), "before": 2}),
+        (TooManyOpen(limit=1, done_at=None), {"limits": PersonLimits(open_per_person=1), "before": 1}),
+        (LineFull(model="flux", limit=2, again_at=None), {"waiting": 2, "before": 2}),
+        (UnknownStyle(name="x", known=("noir",)), {"drawing": Drawing(prompt="a", style="x")}),
+        (NoPicture(), {"drawing": Drawing(prompt="a", options=DrawingOptions(strength=0.5))}),
+        (NoText(), {"drawing": Drawing(prompt="")}),
+        (TextTooLong(length=4001, limit=4000), {"drawing": Drawing(prompt="a" * 4001)}),
+    ],
+    ids=lambda each: type(each).__name__,
+)  # fmt: skip
+def test_a_refusal_says_what_its_sentence_needs(
+    refusal: Refusal, asking: dict[str, object]
+) -> None:
+    """People would not learn what to change, and an API could not map it to a status."""
+    outcome = run(asked(**asking))  # type: ignore[arg-type]
+    if isinstance(outcome, QuotaUsedUp):  # virtual time begins somewhere
+        assert (type(outcome), outcome.limit) == (QuotaUsedUp, 2)
+    else:
+        assert outcome == refusal
+
+
+def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
+    """An exception would reach whoever only wanted an answer."""
+
+    async def play() -> list[Job | Refusal]:
+        async with services() as (service,):
+            question = Talk(turns=(ChatMessage(role="user", text="why?"),))
+            return [
+                await service.draw(Asking(person=ADA, key="a"), Drawing(prompt="a", model="flx")),
+                await service.ask(Asking(person=ADA, key="b"), NewQuestion(talk=question)),
+                await service.submit(
+                    Asking(person=ADA, key="c"),
+                    "flux",
+                    TextToImage(prompt="a", upscale=True),
+                    (PICTURE,),
+                ),
+            ]
+
+    unknown, blind, unable = run(play())
+    assert isinstance(unknown, UnknownModel)
+    assert unknown.nearest == ("flux",)
+    assert blind == NoModel(capability=Capability.TEXT_TO_TEXT)
+    assert isinstance(unable, NotCapable)
