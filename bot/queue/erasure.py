@@ -1,13 +1,12 @@
 """Erasure: deleting for good what is stored of a person's jobs."""
 
-from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 
 class JobEraser(Protocol):
     """Deletes jobs."""
 
-    async def forget(self, owner: str, job_ids: AbstractSet[int] | None = None) -> int:
+    async def forget(self, owner: str, job_ids: frozenset[int] | None = None) -> int:
         """Cancel and really delete a person's jobs, or only those named; return how many.
 
         Rows, requests, inputs, outputs and whatever refers to a job are gone from the database

@@ -149,7 +149,7 @@ class Enhancer:
         ended = await self._queue.submitter.cancel(asked.id)
         await self._queue.deliveries.acknowledge(ended or asked)
         if await self._queue.jobs.get(asked.parent or 0) is None:
-            await self._queue.erasure.forget(OWNER, {asked.id})
+            await self._queue.erasure.forget(OWNER, frozenset({asked.id}))
 
 
 def _resolve(end: asyncio.Future[None]) -> None:

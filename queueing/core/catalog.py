@@ -174,13 +174,19 @@ class Catalog:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Offer:
-    """What can be asked for: the catalog, and what each of its models honours.
+    """What can be asked for: models, hosts, and what each model honours.
 
     `options` are, by model, the fields of `TextToImage` it honours wherever it runs, None for all.
     """
 
-    catalog: Catalog
+    models: tuple[ModelSpec, ...]
+    hosts: tuple[HostSpec, ...]
     options: Mapping[str, frozenset[str] | None]
+    catalog: Catalog = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make what is looked up in."""
+        object.__setattr__(self, "catalog", Catalog(self.models, self.hosts))
 
     def options_of(self, word: str) -> frozenset[str] | None:
         """Return what the model of that name or alias honours. Raises `UnknownModel`."""

@@ -1,7 +1,6 @@
 """Erasure: really deletes what a person asked for and got."""
 
 import logging
-from collections.abc import Set as AbstractSet
 
 from queueing.core.events import Erased, Forgotten
 from queueing.core.jobs import Job
@@ -28,7 +27,7 @@ class Erasure:
         self._intake = intake
         self._effects = effects
 
-    async def forget(self, owner: str, job_ids: AbstractSet[int] | None = None) -> int:
+    async def forget(self, owner: str, job_ids: frozenset[int] | None = None) -> int:
         """Cancel and delete a person's jobs, or only those named; return how many went.
 
         Jobs made for one of them, such as its enhancement, go with it. Raises `StoreError`; then,

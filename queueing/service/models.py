@@ -32,18 +32,21 @@ class OfferedModels:
         self._clock = clock
         self._effects = effects
         self._offer: Offer | None = None
+        self._catalog = fleet.catalog  # that the offer was made from
         self._unable = frozenset[tuple[str, str]]()
 
     @property
     def offer(self) -> Offer:
         """What can be asked for now; the same value until it changes."""
         catalog, unable = self._fleet.catalog, self._fleet.load_failures.unable_now()
-        offer = self._offer
-        if offer is None or offer.catalog is not catalog or self._unable != unable:
-            options = {spec.name: self._options(spec) for spec in catalog.models.values()}
-            self._offer = offer = Offer(catalog=catalog, options=options)
-            self._unable = unable
-        return offer
+        if self._offer is None or self._catalog is not catalog or self._unable != unable:
+            self._catalog, self._unable = catalog, unable
+            self._offer = Offer(
+                models=tuple(catalog.models.values()),
+                hosts=tuple(catalog.hosts.values()),
+                options={spec.name: self._options(spec) for spec in catalog.models.values()},
+            )
+        return self._offer
 
     def _options(self, spec: ModelSpec) -> frozenset[str] | None:
         known = [self._backends[name].options(spec) for name in self._fleet.serving(spec)]

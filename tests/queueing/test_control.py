@@ -506,7 +506,7 @@ def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
                 second.id,
                 first.id,
             ]
-            assert await queue.erasure.forget("web:1", {first.id}) == 2
+            assert await queue.erasure.forget("web:1", frozenset({first.id})) == 2
             assert [await queue.jobs.get(job.id) for job in (first, child)] == [None, None]
             assert await queue.jobs.get(second.id) is not None
             forgotten = [event for event in installation.events if isinstance(event, Forgotten)]

@@ -43,7 +43,7 @@ async def handle(context: Context, call: Call) -> Answer:
 async def _forget_conversation(context: Context, call: Call) -> Answer:
     """Forget every question the caller asked in this chat, with its answer."""
     jobs = await _asked_here(context, call)
-    ids = {job.id for job in jobs}
+    ids = frozenset(job.id for job in jobs)
     log = context.chat_logs.get(call.invocation.platform)
     messages = [await _messages(context, job) for job in jobs] if log is not None else []
     count = await context.queue.erasure.forget(call.invocation.user, ids)

@@ -1,0 +1,188 @@
+"""Every value that crosses the seam between bot and queue can be written as JSON and read back."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from bot.queue import admin, deliveries, erasure, events, jobs, models, status, submitting
+from bot.queue.failures import Failure, error_of, failure_of
+from bot.queue.json_values import event_from_json, event_to_json, from_json, to_json
+from queueing.core import errors
+from queueing.core.catalog import Catalog, HostSpec, ModelSpec, Offer
+from queueing.core.errors import QueueError, Unavailable
+from queueing.core.events import Event
+from queueing.core.problems import Problem, What
+from queueing.core.requests import Chat, ChatMessage, TextToImage
+
+PARTS = [
+    protocol
+    for module in (admin, deliveries, erasure, events, jobs, models, status, submitting)
+    for _, protocol in inspect.getmembers(module, inspect.isclass)
+    if protocol.__module__ == module.__name__
+]
+SUBSCRIBE = "subscribe"  # takes a listener; what a listener is told is tried as an event
+
+WORDS = st.text(max_size=5)
+NUMBERS = st.floats(allow_nan=False)
+MESSAGES = st.builds(
+    ChatMessage,
+    role=st.sampled_from(("system", "user", "assistant")),
+    text=WORDS,
+    pictures=st.tuples() | st.tuples(st.integers(0, 9)),
+    name=st.none() | WORDS,
+)
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | WORDS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def any_mapping(kind: Any) -> st.SearchStrategy[Any]:
+    key, value = get_args(kind)
+    inner = PLAIN if value is JsonValue else st.from_type(value)
+    return st.dictionaries(st.from_type(key), inner, max_size=2)
+
+
+st.register_type_strategy(str, WORDS)
+st.register_type_strategy(bytes, st.binary(max_size=9))
+st.register_type_strategy(float, NUMBERS)
+st.register_type_strategy(Mapping, any_mapping)
+st.register_type_strategy(
+    Sequence, lambda kind: st.lists(st.from_type(get_args(kind)[0]), max_size=2)
+)
+st.register_type_strategy(
+    TextToImage,
+    st.builds(
+        TextToImage,
+        prompt=WORDS,
+        width=st.none() | st.integers(64, 8192),
+        guidance=st.none() | st.floats(0, 100),
+        seed=st.integers(0, 2**64 - 1),
+        upscale=st.booleans(),
+        original=st.none() | WORDS,
+    ),
+)
+st.register_type_strategy(
+    Chat, st.lists(MESSAGES, min_size=1, max_size=3).map(lambda said: Chat(messages=tuple(said)))
+)
+st.register_type_strategy(
+    Problem,
+    st.builds(Problem, what=st.sampled_from(What), values=st.dictionaries(WORDS, st.integers())),
+)
+MODEL = st.from_type(ModelSpec)
+st.register_type_strategy(
+    Offer,
+    st.builds(
+        Offer,
+        models=st.lists(MODEL, max_size=2).map(tuple),
+        hosts=st.lists(st.from_type(HostSpec), max_size=2).map(tuple),
+        options=st.dictionaries(WORDS, st.none() | st.frozensets(WORDS)),
+    ),
+)
+
+
+def crossing() -> list[Any]:
+    """Return the types of all arguments and results, named by where they stand."""
+    found = []
+    for protocol in PARTS:
+        for name, member in vars(protocol).items():
+            call = member.fget if isinstance(member, property) else member
+            if name.startswith("_") or name == SUBSCRIBE or not inspect.isfunction(call):
+                continue
+            for argument, kind in get_type_hints(call).items():
+                found.append(pytest.param(kind, id=f"{protocol.__name__}.{name}-{argument}"))
+    return found
+
+
+@pytest.mark.parametrize("kind", crossing())
+@settings(max_examples=20, suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_what_crosses_the_seam_survives_it(kind: Any, data: st.DataObject) -> None:
+    """A chat in a process of its own could not ask this, or would read something else."""
+    value = data.draw(st.none() if kind is type(None) else st.from_type(kind))
+    assert from_json(to_json(value, kind), kind) == value
+
+
+@settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
+@given(event=st.one_of(*(st.from_type(each) for each in get_args(Event))))
+def test_an_event_survives_it_as_what_it_is(event: Event) -> None:
+    """Two events have the same fields: jobs about to be deleted would be taken for deleted ones."""
+    read = event_from_json(event_to_json(event))
+    assert type(read) is type(event)
+    assert read == event
+
+
+ERRORS = [
+    each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, QueueError)
+]
+WHY = Problem(what=What.GONE, values={"name": "gpu-9"})
+
+
+def example(kind: type[QueueError]) -> QueueError:
+    """Return an error with a value for each of its own."""
+    values: dict[str, Any] = {
+        "name": "flax",
+        "nearest": ("flux",),
+        "able": ("flux", "sdxl"),
+        "model": "flux",
+        "capability": "vision",
+        "again_at": 7.5,
+        "scope": "owner",
+        "limit": 3,
+        "full_disk": True,
+        "cause": "the cause",
+        "problem": WHY,
+    }
+    taken = inspect.signature(kind).parameters
+    return kind(**{name: value for name, value in values.items() if name in taken})
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_an_error_survives_it_as_what_it_is(kind: type[QueueError]) -> None:
+    """The bot would catch another class, and tell people something else."""
+    error = example(kind)
+    read = error_of(from_json(to_json(failure_of(error), Failure), Failure))
+    assert type(read) is kind
+    assert vars(read) == vars(error)
+    assert str(read) == str(error)
+
+
+def test_an_error_of_a_server_alone_is_read_as_the_nearest_known() -> None:
+    """A class that only one side knows would end the connection instead of one call."""
+
+    class Odd(Unavailable):
+        def __init__(self, detail: object) -> None:
+            super().__init__("odd", problem=WHY)
+            self.detail = detail
+
+    read = error_of(failure_of(Odd(object())))
+    assert type(read) is Unavailable
+    assert (str(read), read.problem) == ("odd", WHY)
+
+
+def test_an_offer_can_be_looked_up_in_at_the_other_end() -> None:
+    """The bot asks the catalog at every step."""
+    flux = ModelSpec(name="flux", backends=(), capabilities=frozenset(), aliases=("f",))
+    offer = Offer(models=(flux,), hosts=(), options={"flux": frozenset({"seed"})})
+    read = from_json(to_json(offer, Offer), Offer)
+    assert isinstance(read.catalog, Catalog)
+    assert read.catalog.find("F") == flux
+    assert read.options_of("f") == frozenset({"seed"})
+
+
+def test_a_callable_cannot_cross() -> None:
+    """Whatever a protocol takes later on would be noticed only on a network."""
+    with pytest.raises(Exception, match="Unable to serialize"):
+        to_json(lambda: None, object)
+
+
+def test_the_parts_are_found() -> None:
+    """Without a call found, nothing above could fail."""
+    assert len(PARTS) >= 9
+    assert len(crossing()) > 40
