@@ -1,1 +1,1 @@
-"""The words of the queue: plain values and the ports it owns; imports nothing else of this project."""
+"""The vocabulary of the queue: plain values and the ports it owns; imports no other package."""

@@ -1,6 +1,6 @@
-"""The models, hosts and backends of an installation, and looking them up by name.
+"""The models, hosts and backends of an installation, and how to look them up by name.
 
-Built once from the configuration (and from discovery); plain values without behaviour of servers.
+Built once from the configuration (and from discovery); plain values that know no server.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,11 +29,11 @@ class Timeouts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSpec:
-    """An entry of the catalog a person can name.
+    """An entry of the catalog that a person can name.
 
-    `backends` are the names of backends able to serve it, in order of preference. `vram_mb` is
-    what a copy takes; None means "measure it on the first load" and takes a host alone until
-    then. `enhance` names the text model that improves prompts for this one, None for nobody.
+    `backends` are the names of backends able to serve it, in order of preference. `vram_mb` is what
+    a copy takes; None means "measure it on the first load", and until then it takes a host alone.
+    `enhance` names the text model that improves prompts for this one, None for no enhancement.
     `load_s` and `service_s` are priors, replaced by what is learned. `options` are for the
     backend's kind alone (a workflow file, the server's own id of the model, …).
     """
@@ -58,10 +58,10 @@ class ModelSpec:
 class BackendSpec:
     """An inference server on a host.
 
-    `parallel` bounds what it runs at once over all models; `serial` servers do one thing at a
-    time, loads included. `max_models` is how many models it keeps at once (1 for a plain ComfyUI
+    `parallel` bounds what it runs at once over all models; `serial` servers do one thing at a time,
+    loads included. `max_models` is how many models it keeps at once (1 for a plain ComfyUI
     process), None for as many as fit. `offloads`: it can run models larger than its card, slowly,
-    with parts of them in the machine's memory. `options` are for the backend's kind alone.
+    with parts in the machine's memory. `options` are for the backend's kind alone.
     """
 
     name: str
@@ -91,7 +91,7 @@ class HostSpec:
 
     @property
     def usable_mb(self) -> int:
-        """What models may take together."""
+        """How much memory models may take together."""
         return int(self.vram_mb * self.margin)
 
 
@@ -116,22 +116,22 @@ class Catalog:
                 self._by_word.setdefault(word.casefold(), model)
 
     def served_by(self, backend: str) -> tuple[ModelSpec, ...]:
-        """Return the models a backend is able to serve, in the configuration's order."""
+        """Return the models a backend can serve, in the configuration's order."""
         return tuple(model for model in self.models.values() if backend in model.backends)
 
     def find(self, word: str) -> ModelSpec | None:
-        """Return the model of that name or alias, whatever its case, or None."""
+        """Return the model of that name or alias, ignoring case, or None."""
         return self.models.get(word) or self._by_word.get(word.casefold())
 
     def named(self, word: str) -> ModelSpec:
-        """Return the model of that name or alias; raise `UnknownModel` with those of like names."""
+        """Return the model of that name or alias; raise `UnknownModel` with similar names."""
         model = self.find(word)
         if model is None:
             raise UnknownModel(word, self.nearest(word))
         return model
 
     def require(self, word: str, capability: Capability) -> ModelSpec:
-        """Return the model of that name or alias if it is able; raise `Refused` otherwise."""
+        """Return the model of that name or alias if it is capable; raise `Refused` otherwise."""
         model = self.find(word)
         if model is None:
             raise UnknownModel(word, self.nearest(word, capability), self.able(capability))
@@ -154,9 +154,9 @@ class Catalog:
         return tuple(dict.fromkeys(self._by_word[known].name for known in close))
 
     def misspelt(self, word: str, capability: Capability) -> str | None:
-        """Return the model of that capability whose name or alias a word is, but for a letter or two.
+        """Return the capable model whose name or alias differs from a word by a letter or two.
 
-        None for a model's own word, its plural, and words and names too short to tell.
+        Returns None for a model's own name, its plural, and words and names too short to compare.
         """
         word = word.casefold()
         if not LEAST_MISSPELT <= len(word) <= MOST_MISSPELT or word in self._by_word:

@@ -1,14 +1,14 @@
-"""The time that everything goes by."""
+"""The clock that everything uses."""
 
 import time
 
-_CATCHING_UP = 0.99  # of the true pace, while the machine's time is behind
+_CATCHING_UP = 0.99  # of the true speed, while the machine's time is behind
 
 
 class SystemClock:
-    """The machine's time, but never backwards: set back an hour, it would make every pause last one.
+    """The machine's time, but never backwards: a clock set back would stretch every pause.
 
-    It goes on at a slightly slower pace instead, until the machine's time has caught up.
+    It continues slightly slower instead, until the machine's time has caught up.
     """
 
     def __init__(self) -> None:

@@ -7,14 +7,14 @@ QueueError
 │  ├─ NoServer         no server can run the model, at least for now
 │  ├─ LimitReached     too many jobs of this person, open or in an hour, or the line is full
 │  └─ NotAccepting     the queue takes no new jobs (full or damaged disk)
-├─ StaleJob            somebody was faster; drop the change
+├─ StaleJob            another change was faster; drop this one
 ├─ StoreError          the database cannot be used; the text is for the operator
 └─ BackendError        an inference server could not do it
    ├─ Rejected         the request is wrong for this server; fail at once
    ├─ Unavailable      server or network; retry, and mark the backend down for a while
-   ├─ Interrupted      somebody stopped the attempt there; retry, the server is well
+   ├─ Interrupted      a person stopped the attempt there; retry, the server is well
    ├─ OutOfMemory      retry after an eviction
-   ├─ NotLoaded        somebody else unloaded the model; the job goes back to its place
+   ├─ NotLoaded        another program unloaded the model; the job goes back to its place
    └─ BadModel         configuration; stop at start with the setting's path
 """
 
@@ -24,10 +24,10 @@ from queueing.core.problems import Problem, What, problem
 
 
 class QueueError(Exception):
-    """Base of everything the queue raises on purpose.
+    """Base of all errors the queue raises on purpose.
 
-    Its text is for the log. `problem` is what the person who asked is told, None where the class
-    says enough.
+    Its text is for the log. `problem` is what the person who asked is shown, None if the class says
+    enough.
     """
 
     def __init__(self, cause: str = "", *, problem: Problem | None = None) -> None:
@@ -40,7 +40,7 @@ class Refused(QueueError):
 
 
 class UnknownModel(Refused):
-    """No model of that name or alias is in the catalog; `able` are those that would do."""
+    """No model of that name or alias is in the catalog; `able` are models with the capability."""
 
     def __init__(self, name: str, nearest: Sequence[str] = (), able: Sequence[str] = ()) -> None:
         super().__init__(f"unknown model {name!r}")
@@ -62,7 +62,7 @@ class NotCapable(Refused):
 class NoServer(Refused):
     """No server can run the model: none is large enough, or none could load it.
 
-    `again_at` is when a load is tried again (UNIX seconds), None where it would be no use.
+    `again_at` is when a load is tried again (UNIX seconds), None if that would be no use.
     """
 
     def __init__(self, model: str, again_at: float | None) -> None:
@@ -85,7 +85,7 @@ class LimitReached(Refused):
 
 
 class NotAccepting(Refused):
-    """The queue accepts nothing now; `cause` is for the operator, `full_disk` for the text."""
+    """The queue accepts nothing now; `cause` is for the operator, `full_disk` selects the text."""
 
     def __init__(self, cause: str, *, full_disk: bool = False) -> None:
         super().__init__(cause)
@@ -97,13 +97,13 @@ class StaleJob(QueueError):
 
 
 class StoreError(QueueError):
-    """The database cannot be opened or used; the text tells the operator what to do."""
+    """The database cannot be opened or used; the text explains what the operator can do."""
 
 
 class BackendError(QueueError):
     """An inference server failed.
 
-    `cause` is for the operator's log; `retryable` tells whether another attempt can help.
+    `cause` is for the operator's log; `retryable` says whether another attempt can help.
     """
 
     retryable = True
@@ -118,12 +118,12 @@ class Rejected(BackendError):
 class Unavailable(BackendError):
     """The server or the way to it failed; the job did nothing wrong.
 
-    `alone` is False where several jobs ran there when it died, so none can be blamed.
+    `alone` is False if several jobs ran there when it died, so none can be blamed.
     """
 
 
 class Interrupted(BackendError):
-    """Somebody stopped the attempt on the server itself, which is well."""
+    """A person stopped the attempt on the server itself, which is well."""
 
 
 class OutOfMemory(BackendError):
@@ -152,7 +152,7 @@ _KINDS: tuple[tuple[type[Exception], What], ...] = (
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return what a person is told of an error."""
+    """Return what a person is shown for an error."""
     if isinstance(error, QueueError) and error.problem is not None:
         return error.problem
     if isinstance(error, UnknownModel):

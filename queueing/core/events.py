@@ -1,4 +1,4 @@
-"""What the queue tells those who listen: changes that are committed, and how far work has come."""
+"""The queue's events: committed changes, and the progress of running work."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from queueing.core.requests import Progress
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobChanged:
-    """A change of a job was committed; `event` is None for its acceptance or another request."""
+    """A change of a job was committed; `event` is None for its acceptance or a replaced request."""
 
     job: Job
     event: JobEvent | None
@@ -17,7 +17,7 @@ class JobChanged:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progressed:
-    """A running attempt got further."""
+    """A running attempt made progress."""
 
     job_id: int
     progress: Progress
@@ -27,9 +27,10 @@ class Progressed:
 class LinesMoved:
     """Positions or reasons of the waiting jobs of `models` may have changed, and all their times.
 
-    The times of `outlooks` may have, because another line on their hosts moved; their own did not.
-    For those in `turned`, some of `models`, another kind of state has begun: another reason, or on
-    one of their hosts a load began, ended or failed, a copy left, a server went away or came back.
+    For the models in `outlooks` only times may have changed, because another line on their hosts
+    moved. For those in `turned`, some of `models`, the kind of state changed: another reason, or on
+    one of their hosts a load began, ended or failed, a copy left, or a server went away or came
+    back.
     """
 
     models: frozenset[str]
@@ -39,14 +40,14 @@ class LinesMoved:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Forgotten:
-    """These jobs, all ended, are about to be deleted for good: let go of them now."""
+    """These jobs, all ended, are about to be deleted for good: drop every reference to them now."""
 
     job_ids: frozenset[int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Erased:
-    """These jobs are deleted, durably."""
+    """These jobs have been deleted durably."""
 
     job_ids: frozenset[int]
 

@@ -1,7 +1,7 @@
 """A job and its life: the state table, and nothing that acts on it.
 
-Everything that decides which change of state is legal lives in `TRANSITIONS`; `Store.apply`
-reads it, and the diagram in `docs/job-lifecycle.md` is compared with it by a test.
+`TRANSITIONS` holds every legal change of state; `Store.apply` reads it, and a test compares the
+diagram in `docs/job-lifecycle.md` with it.
 """
 
 from collections.abc import Mapping
@@ -33,11 +33,11 @@ FINAL = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED})
 
 
 class JobEvent(StrEnum):
-    """What can happen to a job."""
+    """An event in a job's life."""
 
-    START = "start"  # attempt + 1, sendings + 1; runner and backend noted
+    START = "start"  # attempt + 1, sendings + 1; runner and backend stored
     COMPLETE = "complete"  # output stored in the same transaction
-    RETRY = "retry"  # not_before set; keeps its place
+    RETRY = "retry"  # not_before is set; keeps its place
     RELEASE = "release"  # attempt - 1: an orderly stop or an eviction is not the job's fault
     FAIL = "fail"  # short error text
     CANCEL = "cancel"
@@ -61,7 +61,7 @@ TRANSITIONS: Mapping[JobEvent, tuple[frozenset[JobState], JobState]] = {
 class NewJob:
     """A request to be accepted.
 
-    `owner` is whom limits count against ("telegram:42"). `key` makes acceptance idempotent: a
+    `owner` is the person whose limits apply ("telegram:42"). `key` makes acceptance idempotent: a
     redelivered update finds the job it made before. `reply_to` is opaque to the queue; the bot
     finds its chat by it. `parent` names the job an enhancement serves. `delay_s` keeps a job from
     starting for that long after acceptance (its prompt is being enhanced); it keeps its place.
@@ -96,10 +96,11 @@ class Job:
     """One stored request and its life; a change makes a new value.
 
     Moments are UNIX seconds. `seq` is the place in its line, None while it waits in its owner's
-    overflow. `attempt` counts the starts the job is charged for, `sendings` all of them, and never
-    goes back: no id made of it is used twice. `backend` names where the newest attempt runs or ran.
-    `suspect` marks a job that ran when its server died: it runs again alone. `remembered_by` names
-    the backend that has read its conversation so far; it may not exist any more.
+    overflow. `attempt` counts the starts the job is charged for; `sendings` counts all starts and
+    never goes back, so no id made from it is used twice. `backend` names where the newest attempt
+    runs or ran. `suspect` marks a job that was running when its server died: it runs alone next
+    time. `remembered_by` names the backend that has read its conversation so far; it may no longer
+    exist.
     """
 
     id: int
@@ -125,14 +126,14 @@ class Job:
     remembered_by: str | None = None
 
 
-make_job = quick(Job)  # many are made: for each event, and for each forecast
+make_job = quick(Job)  # many are made: for each event and each forecast
 _NOTHING = TextToImage(prompt="")
 
 
 def stand_in(
     job_id: int, model: str, queued_at: float, *, lane: str = "normal", suspect: bool = False
 ) -> Job:
-    """Return a waiting job that nobody asked for: plans are tried on such, forecasts imagine them.
+    """Return a waiting job without a request behind it, for trying plans and for forecasts.
 
     Its number is its place in line; 0 has none.
     """

@@ -1,4 +1,4 @@
-"""Names that are nearly a word: what somebody may have meant. Pure."""
+"""Names that resemble a word: what a person may have meant. Pure."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ _ALIKE = 0.6  # the share of two words' letters that must agree
 
 
 def near(word: str, known: Iterable[str], *, most: int = 1, alike: float = _ALIKE) -> list[str]:
-    """Return the known names that a word nearly is, whatever their case, the nearest first."""
+    """Return the known names that resemble a word, ignoring case, the nearest first."""
     names = {name.casefold(): name for name in known}
     close = get_close_matches(word.casefold(), names, n=most, cutoff=alike)
     return [names[each] for each in close]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 class Paused:
     """Everything, or these models and hosts by name.
 
-    What is paused neither starts a job nor loads a model; what runs already runs to its end.
+    Nothing that is paused starts a job or loads a model; running work ends normally.
     """
 
     everything: bool = False
@@ -15,15 +15,17 @@ class Paused:
     hosts: frozenset[str] = frozenset()
 
     def stops_model(self, model: str) -> bool:
-        """Tell whether no job of a model may start anywhere."""
+        """Return whether no job of a model may start anywhere."""
         return self.everything or model in self.models
 
     def stops_host(self, host: str) -> bool:
-        """Tell whether nothing may start or load on a host."""
+        """Return whether nothing may start or load on a host."""
         return self.everything or host in self.hosts
 
     def adding(self, *, model: str | None, host: str | None) -> "Paused":
-        """Return this with a model, a host or both paused as well; with neither, everything."""
+        """Return this with a model, a host or both paused as well; with neither, everything is
+        paused.
+        """
         return replace(
             self,
             everything=self.everything or (model is None and host is None),

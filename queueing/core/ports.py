@@ -1,7 +1,7 @@
 """The services the queue needs, as protocols it owns.
 
-Adapters implement these elsewhere; one contract suite per protocol runs against every
-implementation. An implementation raises the errors named here and nothing else on purpose.
+Adapters implement them elsewhere; one contract suite per protocol runs against every
+implementation. An implementation raises only the errors named here.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from queueing.core.requests import Capability, Chat, File, Output, Progress, Tex
 
 
 class Clock(Protocol):
-    """Tells the time. Waiting is plain asyncio and needs no port."""
+    """Provides the time. Waiting is plain asyncio and needs no port."""
 
     def now(self) -> float:
         """Return UNIX seconds."""
@@ -44,11 +44,11 @@ class Admission:
 class Line:
     """The waiting jobs of one model and lane.
 
-    `waiting` counts those with a place (not the overflow); `heads` are the first startable ones
-    in order, `first_queued_at` the acceptance of the very first waiting one, startable or not;
-    `next_start_at` is when a held or pausing job before or among the heads becomes startable;
-    `held` says that one of those has never started: its prompt is being improved. `passed` are
-    the jobs before the first head, which others pass while they pause.
+    `waiting` counts those with a place (not the overflow); `heads` are the first startable ones in
+    order, `first_queued_at` the acceptance of the very first waiting one, startable or not;
+    `next_start_at` is when a delayed or pausing job before or among the heads becomes startable;
+    `held` says that one of those has never started: its prompt is being improved. `passed` are the
+    jobs before the first head, which others pass while they pause.
     """
 
     model: str
@@ -65,7 +65,7 @@ class Line:
 class StartOrder:
     """Where a waiting job stands among those of its model that could start now.
 
-    `number` counts from 1 within its lane; None while it is passed by others or starts already.
+    `number` counts from 1 within its lane; None while others pass it or while it is starting.
     `lanes` counts such jobs in each lane of the model.
     """
 
@@ -80,7 +80,7 @@ class Learned:
     kind: str  # "service" or "load"
     model: str
     host: str
-    size: str  # the class of request sizes it holds for; "" for loads
+    size: str  # the class of request sizes it applies to; "" for loads
     samples: int
     median_s: float
     spread_s: float
@@ -131,32 +131,32 @@ class Store(Protocol):
         """Return the job accepted under an idempotency key, or None."""
 
     async def lines(self, now: float, *, per_line: int) -> list[Line]:
-        """Return every line that has waiting jobs; cost does not grow with their number."""
+        """Return every line that has waiting jobs; the cost does not grow with their number."""
 
     def take_entered(self) -> frozenset[str]:
         """Return the models whose lines an overflow job has entered since the last call.
 
-        No event tells of it: the job did nothing, another one of its owner's ended.
+        No event reports it: the job itself did not change, another one of its owner's ended.
         """
 
     async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
         """Return 1 + the number of jobs waiting ahead in the same model and lane.
 
-        Overflow jobs count the whole line and their owner's earlier overflow as ahead. Jobs that
-        wait no longer are left out. Microseconds each, at any depth.
+        Overflow jobs count the whole line and their owner's earlier overflow as ahead. Jobs that no
+        longer wait are left out. Microseconds each, at any depth.
         """
 
     async def turns(
         self, job_ids: Sequence[int], *, begun: Collection[int]
     ) -> Mapping[int, StartOrder]:
-        """Return where waiting jobs stand that have a place, as the lines were last read.
+        """Return where waiting jobs with a place stand, as the lines were last read.
 
-        `begun` are those whose start is being written down: they count as started. Microseconds
-        each, at any depth.
+        `begun` are those whose start is being stored: they count as started. Microseconds each, at
+        any depth.
         """
 
     async def open_jobs(self, owner: str | None = None) -> list[Job]:
-        """Return the open jobs of an owner, or of everybody, oldest first."""
+        """Return the open jobs of an owner, or of all owners, oldest first."""
 
     async def inputs(self, job: Job) -> tuple[File, ...]:
         """Return the files the job was accepted with."""
@@ -170,13 +170,13 @@ class Store(Protocol):
     async def abandoned(self) -> list[Job]:
         """Return the jobs that were cancelled after a start and are not yet acknowledged.
 
-        After a restart the server of such a job may not have been told.
+        After a restart, the server of such a job may not know of the cancellation.
         """
 
     async def unacknowledged(self, owner: str | None = None) -> list[Job]:
         """Return the jobs that are open, or ended and not yet acknowledged, oldest first.
 
-        `owner` leaves out those of others.
+        `owner` restricts it to that person's jobs.
         """
 
     async def to_tell(self, after: int, limit: int) -> list[Job]:
@@ -187,10 +187,11 @@ class Store(Protocol):
         """
 
     async def move_first(self, job_id: int) -> Job | None:
-        """Give a waiting job a place before all others of its line and return it as it is now.
+        """Move a waiting job to the first place of its line and return it as it is now.
 
-        Its lane is kept, and the positions of the jobs it passes rise by one. A job in its
-        owner's overflow enters the line so. None when there is no such job, or it waits no longer.
+        Its lane is kept, and the positions of the jobs it passes rise by one. A job in its owner's
+        overflow enters the line this way. Returns None when there is no such job, or it no longer
+        waits.
         """
 
     async def amend(
@@ -201,11 +202,10 @@ class Store(Protocol):
         files: Sequence[File] = (),
         reply_to: str | None = None,
     ) -> Job | None:
-        """Give a job that never started another request, let it start at once and return it.
+        """Replace the request of a job that never started, let it start at once and return it.
 
-        `files` join its inputs, after those it has; `reply_to` replaces its own. It keeps its place;
-        its hold, if any, ends. None when it has started or ended, or there is
-        no such job.
+        `files` are added to its inputs; `reply_to` replaces its own. It keeps its place; its delay,
+        if any, ends. Returns None when it has started or ended, or does not exist.
         """
 
     async def history(
@@ -218,7 +218,7 @@ class Store(Protocol):
         """
 
     async def acknowledge(self, job: Job) -> None:
-        """Note that the person has the job's end. Idempotent."""
+        """Note that the person has seen the job's end. Idempotent."""
 
     async def learned(self) -> list[Learned]:
         """Return all learned durations."""
@@ -227,13 +227,13 @@ class Store(Protocol):
         """Replace learned durations."""
 
     async def sizes(self) -> Mapping[str, int]:
-        """Return the memory models were seen to take, in MB."""
+        """Return the measured memory of models, in MB."""
 
     async def note_sizes(self, sizes: Mapping[str, int]) -> None:
-        """Replace the memory these models were seen to take, in MB; others keep theirs."""
+        """Replace the measured memory of these models, in MB; others keep theirs."""
 
     async def residency(self) -> list[tuple[str, str, bool]]:
-        """Return (model, backend, pinned) of the copies noted last."""
+        """Return the (model, backend, pinned) of the copies stored last."""
 
     async def note_residency(self, copies: Sequence[tuple[str, str, str, str, bool]]) -> None:
         """Replace the table of copies: (host, backend, model, residency, pinned)."""
@@ -252,11 +252,11 @@ class Store(Protocol):
         """
 
     async def erase(self, job_ids: Sequence[int]) -> int:
-        """Delete those of the jobs that have ended, with their files and what others keep of them.
+        """Delete the given jobs that have ended, with their files and references from other jobs.
 
-        Ended jobs whose `parent` is one of them go too, uncounted. Their bytes are overwritten in
-        the store's files before this returns, as far as the file system writes in place; backups
-        made before keep them. Returns the number deleted.
+        Ended jobs whose `parent` is one of them are deleted too, uncounted. Their bytes are
+        overwritten in the store's files before this returns, as far as the file system writes in
+        place; earlier backups keep them. Returns the number deleted.
         """
 
     async def aclose(self) -> None:
@@ -288,22 +288,22 @@ Report = Callable[[Progress], None]
 """Called with each progress; must neither block nor raise."""
 
 Fetch = Callable[[], Awaitable[Output]]
-"""Brings the output of an attempt the server is done with; may be awaited again after an error."""
+"""Fetches the output of an attempt the server has finished; may be awaited again after an error."""
 
 
 Recorded = Callable[[], Awaitable[None]]
-"""Returns once an attempt is written down; raises when it cannot be."""
+"""Returns once an attempt is stored; raises when it cannot be."""
 
 
 async def at_once() -> None:
-    """Return: there is nothing to wait for."""
+    """Return at once: there is nothing to wait for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerInfo:
-    """What a server says of itself: a name with version, its memory, and what to know about it.
+    """What a server reports about itself: name and version, its memory, and notes.
 
-    `total_mb` and `free_mb` are the memory of its card where it tells, None otherwise. `notes`
+    `total_mb` and `free_mb` are the memory of its card if it reports that, None otherwise. `notes`
     are sentences for `usher check`, such as what an old version cannot do.
     """
 
@@ -316,8 +316,8 @@ class ServerInfo:
 class Backend(Protocol):
     """An inference server. Failures are `BackendError`s only; calls may overlap.
 
-    Cancelling any call stops its work on the server as far as the server can, then re-raises;
-    after `leave` the attempts of `run` and `resume` go on instead.
+    Cancelling any call stops its work on the server as far as the server can, then re-raises; after
+    `leave` the attempts of `run` and `resume` keep running instead.
     """
 
     capabilities: frozenset[Capability]  # what servers of this kind can do at all
@@ -325,87 +325,89 @@ class Backend(Protocol):
     can_unload: bool  # False: a model stays until the server itself drops it
 
     def check(self, model: ModelSpec) -> None:
-        """Raise `BadModel` when the model's options cannot work here. No I/O but local files."""
+        """Raise `BadModel` when the model's options cannot work here. No I/O except local files."""
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:
         """Return the fields of `TextToImage` the model honours here; None: all of them.
 
-        The prompt is not named. Empty for models that draw nothing. The model has passed `check`.
+        The prompt is not included. Empty for models that draw nothing. The model has passed
+        `check`.
         """
 
     def weightless(self, model: ModelSpec) -> bool:
-        """Return whether the model takes no memory here: always at hand, in nobody's way."""
+        """Return whether the model takes no memory here: always available, never in the way."""
 
     def own_name(self, model: ModelSpec) -> str:
-        """Return what the server itself calls what a model takes into memory.
+        """Return the server's own name for what a model loads into memory.
 
-        Two models of one own name cannot be told apart there: what unloads one unloads both.
+        Two models with the same own name cannot be told apart there: unloading one unloads both.
         """
 
     async def probe(self) -> ServerInfo:
-        """Ask the server who it is; raise `Unavailable` when it does not answer."""
+        """Identify the server; raise `Unavailable` when it does not answer."""
 
     async def gone(self) -> None:
-        """Return once the server has gone away since the call, however soon it is back.
+        """Return once the server has gone away since the call, even if it is back at once.
 
-        It is asked of a server that answers but does not work, whose restart between two probes
-        must be seen. It may return early, and never returns where there is nothing to see.
+        It is called for a server that answers but does not work, whose restart between two probes
+        must be noticed. It may return early, and never returns if there is nothing to notice.
         """
 
     async def verify(self, model: ModelSpec) -> None:
-        """Ask the server whether it has what the model needs; raise `BadModel` when not."""
+        """Check that the server has what the model needs; raise `BadModel` if not."""
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Return what the server offers beside `known`, each with `backends=(its own name,)`.
+        """Return the models the server offers beside `known`, each with `backends=(its own name,)`.
 
-        A known model is left out under whatever name: two of it would be counted in memory twice.
+        A known model is left out under any of its names: listed twice, its memory would count
+        twice.
         """
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:
-        """Return the names of the LoRAs the server has for a model, as requests may give them.
+        """Return the names of the LoRAs the server has for a model, as requests may name them.
 
-        Empty where the model takes none. Raises `Unavailable`.
+        Empty if the model takes none. Raises `Unavailable`.
         """
 
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:
-        """Run one attempt; return when the server is done with it: the slot is free then.
+        """Run one attempt; return when the server has finished it, which frees the slot.
 
-        All can be made ready before `recorded` returns, but nothing that the server would work on
-        is sent. What `recorded` raises is raised again.
+        Everything can be prepared before `recorded` returns, but nothing that the server would work
+        on is sent. An exception from `recorded` propagates.
         """
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
-        """Go on with an attempt sent before a crash, under the same `work.key`.
+        """Resume an attempt sent before a crash, under the same `work.key`.
 
-        Still running: watch it to its end. Finished: return its `Fetch` at once. Unknown to the
-        server, or stopped before its end: return None, soon. Fails as `run` does when the attempt
-        failed.
+        If it still runs, follow it to its end. If it has finished, return its `Fetch` at once. If
+        the server does not know it, or it was stopped before its end, return None soon. Fails as
+        `run` does when the attempt failed.
         """
 
     def leave(self) -> bool:
-        """Let the server go on with what runs when its calls are cancelled, from now on.
+        """From now on, let the server keep running its attempts when their calls are cancelled.
 
-        Called once, before an orderly stop: `resume` finds the attempts at the next start. False
-        where the server stops when nobody listens, or keeps nothing.
+        Called once, before an orderly stop: `resume` finds the attempts at the next start. Returns
+        False if the server stops when its client disconnects, or stores nothing.
         """
 
     async def load(self, model: ModelSpec) -> None:
         """Bring the model into memory; return when it is usable. Idempotent; never two copies."""
 
     async def unload(self, model: ModelSpec) -> None:
-        """Free the model's memory; return when the server says so. Idempotent."""
+        """Free the model's memory; return when the server reports it free. Idempotent."""
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
-        """Return the names of those models that are in memory; None when the server cannot tell."""
+        """Return which of those models are in memory; None when the server cannot report it."""
 
     async def aclose(self) -> None:
         """Close connections. Idempotent."""
 
 
 class MemoryProbe(Protocol):
-    """Measures cards that are in this machine."""
+    """Measures the cards of this machine."""
 
     async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
         """Return (total, free) of the host's card in MB, or None when it cannot be measured."""

@@ -1,6 +1,6 @@
-"""Why something could not be done, as a value: what people read of it is in their own language.
+"""Why something could not be done, as a value: people read it in their own language.
 
-A job keeps it as a short code. The words are in `bot.chat.texts`.
+A job stores it as a short code. The words are in `bot.chat.texts`.
 """
 
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from queueing.core.requests import Record
 
 
 class What(StrEnum):
-    """What went wrong; the names of the values that come with it."""
+    """What went wrong; each comment names the values that come with it."""
 
-    TOLD = "told"  # text: a sentence an earlier version kept
+    TOLD = "told"  # text: a sentence stored by an earlier version
     BUG = "bug"
     AWAY = "away"
     STOPPED = "stopped"
@@ -23,7 +23,7 @@ class What(StrEnum):
     UNLOADED = "unloaded"
     UNABLE = "unable"
     LOST = "lost"
-    # What servers say of a request
+    # What servers report about a request
     TOO_LONG = "too_long"
     TOO_LARGE = "too_large"
     BLIND = "blind"
@@ -47,13 +47,13 @@ class What(StrEnum):
     BAD_START = "bad_start"
     HUGE_PICTURE = "huge_picture"
     NOTHING_TO_ENLARGE = "nothing_to_enlarge"
-    # What an admin wanted of a model or a machine
+    # What an admin asked for and could not have
     STAYS = "stays"
     NO_ANSWER = "no_answer"  # backend
     LOAD_LATE = "load_late"  # backend, seconds
     LOAD_REFUSED = "load_refused"  # backend
     LOAD_STOPPED = "load_stopped"  # backend
-    LOAD_SETUP = "load_setup"  # cause: as the log has it
+    LOAD_SETUP = "load_setup"  # cause: as logged
     FULL = "full"  # host
     OTHER_WISH = "other_wish"
     NOT_THERE = "not_there"  # model, host
@@ -77,17 +77,17 @@ class Problem(Record):
     unloadable: str = ""
 
     def __str__(self) -> str:
-        """Return it for the log."""
+        """Return it in words for the log."""
         told = ", ".join(f"{name} {value}" for name, value in self.values.items())
         return f"{self.what}: {told}" if told else str(self.what)
 
     def code(self) -> str:
-        """Return the text by which `read` finds the same problem again."""
+        """Return the code from which `read` restores the problem."""
         return self.model_dump_json(exclude_defaults=True)
 
     @classmethod
     def read(cls, code: str) -> "Problem":
-        """Return the problem of a code; earlier versions kept a sentence instead."""
+        """Return the problem for a code; earlier versions stored a sentence instead."""
         try:
             return cls.model_validate_json(code)
         except ValidationError:

@@ -1,8 +1,8 @@
-"""Makes values of a frozen dataclass in the time an ordinary one takes.
+"""Creates values of a frozen dataclass as fast as those of an ordinary one.
 
 The `__init__` of a frozen dataclass stores every field by a call of `object.__setattr__`: for a job
-of twenty fields that is most of what an event costs in Python. Here the fields are stored into an
-open twin with the same slots, which then becomes the frozen class.
+of twenty fields that is most of what an event costs in Python. Here the fields are stored into a
+mutable twin with the same slots, which then becomes the frozen class.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,9 @@ Frozen = TypeVar("Frozen")
 
 
 def quick(frozen: Callable[Fields, Frozen]) -> Callable[Fields, Frozen]:
-    """Return what makes the same values as a frozen dataclass with slots and keywords only.
+    """Return a constructor for the same values as a frozen dataclass with slots and keywords only.
 
-    A dataclass with a `__post_init__` or a default factory is not for this.
+    It does not support dataclasses with a `__post_init__` or a default factory.
     """
     own: Any = frozen
     twin: Any = make_dataclass(

@@ -1,7 +1,7 @@
 """One English sentence for each reason why a model's jobs wait.
 
-Log, chat and `/queue` print this text; other languages live with the texts of the bot. Moments stay
-moments: each of those who show a sentence has a clock of its own.
+Log, chat and `/queue` use this text; other languages live with the bot's texts. Moments stay
+moments: each place that shows a sentence has a clock of its own.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from queueing.core.world import Blocked, Reason
 _OPEN_ENDED = frozenset({Blocked.PAUSED, Blocked.OFFLINE, Blocked.NO_ROOM, Blocked.PINNED})
 
 Words = tuple[str | float, ...]
-"""A sentence in pieces: text, and moments (UNIX seconds) where it names one."""
+"""A sentence in pieces: text, and the moments (UNIX seconds) it names."""
 
 
 def words(reason: Reason) -> Words:
-    """Return the reason as one sentence without a full stop, for the person who waits."""
+    """Return the reason as one sentence without a full stop, for the waiting person."""
     return tuple(piece for piece in _WORDS[reason.why](reason) if piece != "")
 
 
@@ -26,12 +26,12 @@ def sentence(reason: Reason) -> str:
 
 
 def is_open_ended(reason: Reason | None) -> bool:
-    """Return whether how long a job waits is up to people, so that no moment would be honest."""
+    """Return whether the wait depends on people, so that naming a moment would be dishonest."""
     return reason is not None and reason.why in _OPEN_ENDED
 
 
 def _clock(moment: float) -> str:
-    """Return the hour in the machine's zone, with its offset: logs travel."""
+    """Return the time of day in the machine's zone, with its offset: logs travel."""
     local = datetime.fromtimestamp(moment).astimezone()
     return local.strftime("%H:%M:%S%z")
 

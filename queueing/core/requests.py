@@ -1,7 +1,7 @@
-"""What a person asks for, what goes to a backend and what comes back.
+"""What a person asks for, what a backend receives and what comes back.
 
-Requests are validated records because they are stored as JSON and read back by later versions.
-They hold parameters only: picture bytes travel as `File`s beside them.
+Requests are validated records because they are stored as JSON and read back by later versions. They
+hold parameters only: picture bytes travel as `File`s beside them.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Capability(StrEnum):
     IMAGE_TO_IMAGE = "image-to-image"
     TEXT_TO_TEXT = "text-to-text"
     VISION = "vision"
-    UPSCALE = "upscale"  # makes a picture larger
+    UPSCALE = "upscale"  # enlarges a picture
 
 
 class Record(BaseModel):
@@ -32,11 +32,10 @@ class Record(BaseModel):
 class TextToImage(Record):
     """Draw pictures from a prompt; `None` leaves the model's own default in force.
 
-    `width` and `height` are pixels; `strength` (0 to 1) counts only with an input picture, which
-    is the first of the job's files. With `upscale` that picture is made larger, nothing is drawn,
-    and the prompt only tells what it shows. `original` is what the person wrote, where a text
-    model has improved it and `prompt` is what came of that. `source` is the job of the same person
-    whose picture this one came from.
+    `width` and `height` are pixels; `strength` (0 to 1) counts only with an input picture, which is
+    the first of the job's files. With `upscale` that picture is enlarged, nothing is drawn, and the
+    prompt only describes it. `original` is what the person wrote if a text model improved it into
+    `prompt`. `source` is the job of the same person whose picture this one came from.
     """
 
     kind: Literal["text-to-image"] = "text-to-image"
@@ -58,7 +57,7 @@ class TextToImage(Record):
 class ChatMessage(Record):
     """One turn of a conversation; `pictures` are indexes into the job's files.
 
-    `name` is who said it, where several people talk with a model.
+    `name` is the speaker, if several people talk with a model.
     """
 
     role: Literal["system", "user", "assistant"]
@@ -68,7 +67,7 @@ class ChatMessage(Record):
 
     @property
     def told(self) -> str:
-        """What a model reads: the words, after their speaker's name where there is one."""
+        """The words a model reads, after their speaker's name if there is one."""
         return self.text if self.name is None else f"{self.name}: {self.text}"
 
 
@@ -96,7 +95,7 @@ class File:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Work:
-    """One attempt at one request, as a backend gets it.
+    """One attempt at one request, as a backend receives it.
 
     `key` is a canonical UUID derived from database, job and attempt: the server's id for the
     attempt is known before it is sent and after any crash.
@@ -109,7 +108,7 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Output:
-    """All a person can be given: a text, files, or both.
+    """Everything a person can receive: a text, files, or both.
 
     `missing` is the code of a `queueing.core.problems.Problem`: why some files are not among them.
     """
@@ -123,8 +122,8 @@ class Output:
 class Progress:
     """How far a running attempt is; never stored.
 
-    `text` is the whole answer so far, not the newest piece; `preview` a small picture. `ahead` counts
-    what others have put into the server's own queue before it; it has not begun then.
+    `text` is the whole answer so far, not the newest piece; `preview` a small picture. `ahead`
+    counts the prompts of other clients before it in the server's own queue; it has not begun then.
     """
 
     fraction: float | None = None

@@ -1,4 +1,4 @@
-"""Where jobs, models, servers and hosts stand, as people see it: the records of `queueing.service.status`."""
+"""Where jobs, models, servers and hosts stand, in people's terms: what `status` returns."""
 
 from dataclasses import dataclass
 
@@ -6,12 +6,12 @@ from queueing.core.jobs import Job
 from queueing.core.paused import Paused
 from queueing.core.world import Reason, Residency
 
-PASSES_S = 1.5  # a moment is shown for so long after it: what it announced is mostly just happening
+PASSES_S = 1.5  # a moment is shown this long after it: what it announced is usually just happening
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trouble:
-    """A model that a backend could not load as it is, and when that is tried again.
+    """A model that a backend could not load, and when that is tried again.
 
     `cause` is for the operator.
     """
@@ -25,15 +25,15 @@ class Trouble:
 class Standing:
     """Where a job stands, for the person who waits.
 
-    `shown` is "pending", "needs-loading", "ready" or a stored state's value. `position` is one
-    more than the requests of its model that will start first; None unless it waits, and where that
-    cannot be said: `overflow` says that it has no place in line yet. `overtaken` counts those of
-    them that stand in other lanes, because a lane's share goes before: only they may come later
-    and raise a position.
+    `shown` is "pending", "needs-loading", "ready" or a stored state's value. `position` is one more
+    than the number of requests of its model that will start first; None unless it waits, or if it
+    is unknown: `overflow` says that it has no place in line yet. `overtaken` counts those of them
+    in other lanes, because a lane's share goes first: only they may arrive later and raise a
+    position.
 
     `starts_at` and `done_at` are the expected moments of its start and its end (UNIX seconds), each
-    with the moments between which it will probably be. None where nothing can honestly be said;
-    none has passed. `done_spread_s` is how far the end may be off.
+    with the moments between which it will probably be. None if nothing can honestly be said; never
+    a moment that has passed. `done_spread_s` is how far off the end may be.
     """
 
     job: Job
@@ -53,7 +53,7 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopyStatus:
-    """A copy of a model as people see it."""
+    """A copy of a model, in people's terms."""
 
     backend: str
     host: str
@@ -64,9 +64,9 @@ class CopyStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelStatus:
-    """A model as people see it: where it is, its line, its usual time and why its line waits.
+    """A model in people's terms: where it is, its line, its usual time and why its line waits.
 
-    `vram_mb` is what a copy takes, as configured or as seen since; None until its first load.
+    `vram_mb` is what a copy takes, as configured or as measured since; None until its first load.
     `troubles` say where it could not be loaded.
     """
 
@@ -84,7 +84,7 @@ class ModelStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BackendStatus:
-    """A backend as people see it; `url` and `error`, the last failure's text, are for operators."""
+    """A backend in people's terms; `url` and `error`, the last failure's text, are for operators."""
 
     name: str
     host: str
@@ -98,7 +98,7 @@ class BackendStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostStatus:
-    """A host as people see it: its memory, what the bot's models take of it, and whether it is paused."""
+    """A host in people's terms: its memory, the bot's share of it, and whether it is paused."""
 
     name: str
     vram_mb: int

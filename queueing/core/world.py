@@ -1,4 +1,4 @@
-"""What `plan()` sees and what it answers: plain frozen values, without behaviour.
+"""The input and output of `plan()`: plain frozen values, without behaviour.
 
 The router builds a `World` from the store and the fleet, `plan()` answers with a `Plan`, and the
 router carries it out. Durations are seconds, moments UNIX seconds, memory MB.
@@ -21,20 +21,20 @@ class Residency(StrEnum):
 
 
 class Blocked(StrEnum):
-    """Why a model does not move; each has one sentence in `reasons.py` and in the texts."""
+    """Why a model does not start; each has one sentence in `reasons.py` and in the texts."""
 
     IN_LINE = "in-line"  # its copies are busy with jobs ahead
     LOADING = "loading"  # being loaded, until `until`
     OTHERS_FIRST = "others-first"  # `ahead` requests for `other` start on the host before it
-    ROOM_BUSY = "room-busy"  # what `other` runs there ends first, and then it is loaded
+    ROOM_BUSY = "room-busy"  # running jobs of `other` must end there before it can be loaded
     LOADER_BUSY = "loader-busy"  # the host loads `other` first, until `until`
-    RESERVED = "reserved"  # the host is reserved for `other`, which waits longer
-    GATED = "gated"  # ready, but `other` has waited longer and is let in first
+    RESERVED = "reserved"  # the host is reserved for `other`, which has waited longer
+    GATED = "gated"  # ready, but `other` has waited longer and goes first
     NO_ROOM = "no-room"  # other programs hold the memory it needs
     PINNED = "pinned"  # an admin keeps `other` in the memory it needs
     OFFLINE = "offline"  # no host that has it is up, since `since`
     LOAD_PAUSE = "load-pause"  # its last load failed; tried again at `until`
-    RETRY_PAUSE = "retry-pause"  # every waiting job pauses after a failed attempt until `until`
+    RETRY_PAUSE = "retry-pause"  # every waiting job pauses after a failed attempt, until `until`
     ENHANCING = "enhancing"  # a text model improves the prompts of its waiting jobs
     PAUSED = "paused"  # by an admin
     SUSPECT = "suspect"  # it runs alone, after `other` has ended
@@ -46,7 +46,7 @@ class Reason:
     """Why the waiting jobs of a model wait. `host` and `other` name a host and another model.
 
     `ahead` counts the requests for `other` that start first, at least; `turn_at` is when the first
-    job that waits is expected to start, or the one whose reason it is, None where that is open.
+    waiting job, or the job whose reason it is, is expected to start, None if that is open.
     """
 
     why: Blocked
@@ -64,8 +64,8 @@ class Copy:
     """A model in (or on its way into or out of) a backend's memory.
 
     `ready_at` is when it became ready, or is expected to. `running` counts the jobs it runs,
-    `ends_at` are their expected ends where known (estimates only; no decision about safety rests
-    on them). `pinned` copies are evicted only by an admin.
+    `ends_at` are their expected ends if known (estimates only; no decision about safety rests on
+    them). Only an admin evicts `pinned` copies.
     """
 
     model: str
@@ -80,11 +80,11 @@ class Copy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BackendView:
-    """A backend as the planner sees it.
+    """A backend in the planner's terms.
 
     `busy` counts everything that occupies it: running jobs and, on a serial one, its load.
-    `max_models` bounds how many models it keeps at once (1 for a plain ComfyUI process); those that
-    take no memory do not count.
+    `max_models` bounds how many models it keeps at once (1 for a plain ComfyUI process); models
+    that take no memory do not count.
     """
 
     name: str
@@ -103,11 +103,11 @@ class BackendView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostView:
-    """A memory budget. `usable_mb` has the margin and other programs' memory taken off."""
+    """A memory budget. The margin and other programs' memory are already taken off `usable_mb`."""
 
     name: str
     usable_mb: int
-    budget_mb: int  # the margin taken off only: what it could offer with other programs gone
+    budget_mb: int  # with only the margin taken off: what it could offer without other programs
     paused: bool = False
 
 
@@ -125,7 +125,8 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The arrivals in one lane of a model: how many a second, and how many usually come together."""
+    """The arrivals in one lane of a model: how many a second, and how many usually come together.
+    """
 
     per_s: float
     together: float = 1.0
@@ -133,11 +134,11 @@ class Flow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelView:
-    """A model as the planner sees it; only models that wait or have copies need be present.
+    """A model in the planner's terms; only models that wait or have copies need be present.
 
     `load_s` and `service_s` are learned or prior, by backend name with "" for the default.
-    `rate_per_s` is the arrival rate λ, `flows` its parts by lane; without them all who come
-    are taken to join the longest lane. `left_at` is its last eviction anywhere (0 for never),
+    `rate_per_s` is the arrival rate λ, `flows` its parts by lane; without them all arrivals are
+    assumed to join the longest lane. `left_at` is its last eviction anywhere (0 for never),
     `load_after` the end of the pause after failed loads.
     """
 
@@ -166,7 +167,7 @@ class Evict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reservation:
-    """A host kept for a model that is overdue (rule R4); `due` orders them."""
+    """A host kept for a model that is overdue (rule R4); `due` orders reservations."""
 
     host: str
     backend: str
@@ -193,7 +194,7 @@ class Rules:
 class World:
     """One snapshot of everything the decision depends on.
 
-    `watched_s` is for how long arrivals have been counted: what their rates rest on.
+    `watched_s` is how long arrivals have been counted, which their rates rest on.
     """
 
     now: float
@@ -217,7 +218,7 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Load:
-    """Load this model on this backend now, after these copies of its host have left."""
+    """Load this model on this backend now, once these copies have left its host."""
 
     model: str
     backend: str
