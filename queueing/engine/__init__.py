@@ -1,1 +1,1 @@
-"""The doing: what runs, loads and watches, and carries out what `planning` decides."""
+"""The acting side: runs, loads and watches, carrying out what `planning` decides."""

@@ -1,4 +1,4 @@
-"""Watches one attempt: how long a server may be silent before it is given up."""
+"""Watches one attempt: how long its server may be silent before the attempt is given up."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,10 +15,10 @@ class NeverBegan(TimeoutError):
 async def watched(
     call: Callable[[Report], Awaitable[Fetch]], timeouts: Timeouts, report: Report
 ) -> Fetch:
-    """Await `call(report)` as long as signs of progress come in time.
+    """Await `call(report)` as long as signs of progress arrive in time.
 
-    Raises `NeverBegan` when the first sign is missing, `TimeoutError` when it falls silent later
-    or takes longer than `total_s`; the call is cancelled then.
+    Raises `NeverBegan` when the first sign is missing, `TimeoutError` when the server falls silent
+    later or takes longer than `total_s`; the call is cancelled then.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -34,7 +34,9 @@ async def watched(
     def noted(progress: Progress) -> None:
         nonlocal signs
         if watching and not limit.expired():
-            signs += progress.ahead is None  # others' work moves: it lives, but has not begun
+            signs += (
+                progress.ahead is None
+            )  # other work moves: the server is alive, but this attempt has not begun
             limit.reschedule(deadline())
             report(progress)
 
@@ -51,5 +53,5 @@ async def watched(
             raise NeverBegan(f"no sign of progress {silent_for}") from None
         raise TimeoutError(f"given up {silent_for}, {signs} signs of progress") from None
     finally:
-        # A straggling report must not touch a limit that is over: asyncio refuses it loudly.
+        # A late report must not reschedule an expired timeout: asyncio raises for that.
         watching = False

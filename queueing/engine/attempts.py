@@ -1,4 +1,4 @@
-"""Sending: how an attempt reaches its server, and how its output comes back.
+"""Attempts: how an attempt reaches its server, and how its output comes back.
 
 Owns the attempt's key, by which its server knows it after any crash; changes no job.
 """
@@ -19,18 +19,18 @@ log = logging.getLogger(__name__)
 
 FETCH_TRIES = 5
 ABANDON_S = 5.0  # long enough to ask whether a server still works on a cancelled job
-RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it finished meanwhile
+RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it has finished
 
 Attempted = Callable[[Report], Awaitable[Fetch]]
-"""An attempt that only lacks the receiver of its progress."""
+"""An attempt that still needs a receiver for its progress."""
 
 
 class Lost(Exception):
-    """The server knows nothing of an attempt that was sent before a crash."""
+    """The server does not know an attempt that was sent before a crash."""
 
 
 class Sending:
-    """Speaks to servers about attempts."""
+    """Sends attempts to servers and fetches their results."""
 
     def __init__(
         self, *, store: Store, fleet: Fleet, backends: Mapping[str, Backend], clock: Clock
@@ -41,9 +41,10 @@ class Sending:
         self._clock = clock
 
     async def send(self, job: Job, backend: str, report: Report, recorded: Recorded) -> Fetch:
-        """Have a backend run a job, as it is once its start is `recorded`.
+        """Run a job on a backend once its start is `recorded`.
 
-        Returns when the server is done with it. All is made ready while the start is written down.
+        Returns when the server has finished it. Everything is prepared while the start is being
+        stored.
         """
         spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
         files = await self._store.inputs(job)
@@ -53,9 +54,9 @@ class Sending:
         return fetch or await server.run(spec, self._work(job, files), report, recorded)
 
     async def take_up(self, job: Job, backend: str, report: Report) -> Fetch:
-        """Go on with an attempt that was sent before a crash; return when its server is done.
+        """Resume an attempt that was sent before a crash; return when its server has finished it.
 
-        Raises `Lost` when the server knows nothing of it, else as `send`. A server that is away
+        Raises `Lost` when the server does not know it, otherwise as `send`. A server that is away
         is asked again for `RESUME_PATIENCE_S`.
         """
         spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
@@ -78,22 +79,22 @@ class Sending:
     async def _found_before(
         self, job: Job, files: tuple[File, ...], backend: str, report: Report
     ) -> Fetch | None:
-        """Go on with the attempt before the newest one, where that is of use.
+        """Resume the attempt before the newest one, if that is useful.
 
-        Perhaps only the connection broke under a suspect, and the server is at it still or has
-        long finished.
+        Perhaps only the connection broke under a suspect, and the server is still working on it or
+        finished long ago.
         """
         if not job.suspect:
             return None
         spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
         try:
             return await server.resume(spec, self._work(job, files, ago=1), report)
-        except BackendError as error:  # has been answered for
+        except BackendError as error:  # has been handled
             log.info("job %d: its attempt before is of no use: %s", job.id, error)
             return None
 
     async def fetch(self, fetch: Fetch, job: Job) -> Output:
-        """Bring the output; a broken connection is no reason to generate it again."""
+        """Fetch the output; a broken connection is no reason to generate it again."""
         for tries in range(1, FETCH_TRIES):
             try:
                 return await fetch()
@@ -105,14 +106,14 @@ class Sending:
     async def abandon(self, job: Job) -> None:
         """Stop what a server may still do for a job that was cancelled as the last run ended.
 
-        Takes `ABANDON_S` at most and never fails. Idempotent.
+        Takes at most `ABANDON_S` and never fails. Idempotent.
         """
         spec = self._fleet.catalog.models.get(job.model)
         if spec is None or job.backend is None or job.backend not in self._fleet.serving(spec):
             return
         try:
             work = self._work(job, await self._store.inputs(job))
-            async with asyncio.timeout(ABANDON_S):  # to give up on an attempt is to stop it
+            async with asyncio.timeout(ABANDON_S):  # giving up on an attempt stops it
                 await self._backends[job.backend].resume(spec, work, _unheard)
         except TimeoutError:
             log.info("job %d was cancelled: stopped on %s", job.id, job.backend)
@@ -120,14 +121,14 @@ class Sending:
             log.info("job %d was cancelled: %s: %s", job.id, job.backend, error)
 
     def leave(self) -> frozenset[str]:
-        """Have servers go on with what runs, once nobody waits for it; return those that do."""
+        """Let servers keep running their attempts without a caller; return the servers that do."""
         return frozenset(name for name, server in self._backends.items() if server.leave())
 
     def _work(self, job: Job, files: tuple[File, ...], *, ago: int = 0) -> Work:
-        """Return the attempt at a job that was sent last, or so many before it."""
+        """Return the attempt at a job that was sent last, or `back` attempts before it."""
         key = uuid5(self._store.database_id, f"{job.id}:{job.sendings - ago}")
         return Work(key=str(key), request=job.request, files=files)
 
 
 def _unheard(_progress: Progress) -> None:
-    """Take progress that nobody waits for."""
+    """Receive progress that has no reader."""

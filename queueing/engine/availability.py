@@ -1,6 +1,6 @@
-"""At hand: whether a model can serve without anybody waiting for a load that is not theirs.
+"""Availability: whether a model can serve without making other jobs wait for its load.
 
-Looks at the fleet and changes nothing.
+Reads the fleet and changes nothing.
 """
 
 from collections.abc import Collection
@@ -21,12 +21,12 @@ def is_at_hand(
     within_s: float,
     now: float,
 ) -> bool:
-    """Return whether a model can answer a question asked for the sake of a job of `beside`.
+    """Return whether a model can answer a question asked on behalf of a job of `beside`.
 
-    It can when it is in memory or on its way there, or when it fits without evicting anything:
-    beside all copies of a host and beside every model that still has to be loaded there, `beside`
-    and the `wanted` ones included. A host has one loader, so where one of those waits for it our
-    load must also be over `within_s` seconds.
+    It can if it is in memory or on its way there, or if it fits without evicting anything: beside
+    all copies of a host and beside every model that still has to be loaded there, `beside` and the
+    `wanted` ones included. A host has one loader, so if one of those is waiting for it, this load
+    must also finish within `within_s` seconds.
     """
     if fleet.paused.stops_model(spec.name):
         return False
@@ -35,7 +35,7 @@ def is_at_hand(
     if any(copy.residency is not Residency.UNLOADING for copy in copies):
         return True
     if copies or fleet.load_failures.of(spec.name).until > now:
-        return False  # it is leaving, or pauses after a failed load
+        return False  # it is being unloaded, or pauses after a failed load
     awaited = [fleet.catalog.models[name] for name in {*wanted, beside.name} - {spec.name}]
     awaited = [model for model in awaited if not fleet.copies_of(model.name)]
     return any(

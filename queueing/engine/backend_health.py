@@ -1,7 +1,7 @@
-"""BackendHealth: which servers can be used, since when, and what they said last.
+"""BackendHealth: which servers can be used, since when, and their last error.
 
-Memory only; told by the health watch and by whoever meets a server that fails. Each going and
-coming back is logged once.
+Memory only; updated by the health checker and by any caller that meets a failing server. Each loss
+and return of a server is logged once.
 """
 
 import logging
@@ -13,16 +13,16 @@ from queueing.core.ports import Clock, ServerInfo
 
 log = logging.getLogger(__name__)
 
-WEDGE_PAUSE_S = 60.0  # how long a server that never ran its work stays out, at first
+WEDGE_PAUSE_S = 60.0  # how long a server that never ran its work stays out at first
 LONGEST_WEDGE_PAUSE_S = 1800.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HealthRecord:
-    """Whether a backend can be used, since when, and what it said last.
+    """Whether a backend can be used, since when, and its last error.
 
-    `error` is None before the first look and while it is up. `wedged_until` is set while it
-    answers but was seen not to run what it accepted; `wedges` counts how often in a row.
+    `error` is None before the first look and while it is up. `wedged_until` is set while it answers
+    but was seen not to run the work it accepted; `wedges` counts how often in a row.
     """
 
     up: bool = False
@@ -48,7 +48,7 @@ class BackendHealth:
         self._health = {name: HealthRecord(since=clock.now()) for name in self._names}
 
     def of(self, backend: str) -> HealthRecord:
-        """Return how a backend is."""
+        """Return a backend's health."""
         return self._health[backend]
 
     def up(self, backend: str, info: ServerInfo) -> None:
@@ -70,7 +70,7 @@ class BackendHealth:
     def down(self, backend: str, error: str) -> None:
         """Note that a backend does not answer; a restart also ends its being wedged."""
         health = self._health[backend]
-        if health.up or health.error is None:  # or it was never up, which nobody knows yet
+        if health.up or health.error is None:  # or it was never up, which is not known yet
             log.warning("%s is down: %s", self._names[backend], error)
         self._health[backend] = replace(
             health,
@@ -84,7 +84,7 @@ class BackendHealth:
             self.went_down(backend)
 
     def wedged(self, backend: str, error: str) -> None:
-        """Note that a backend answers but never ran what it accepted.
+        """Note that a backend answers but never ran the work it accepted.
 
         Its answers prove nothing then, so it comes back after a restart, or for a trial after a
         pause that doubles each time.

@@ -1,4 +1,4 @@
-"""Checkpoint: writes down what a restart should know of memory and times, when it has changed."""
+"""Checkpoint: persists model residency and learned durations so that a restart can restore them."""
 
 import asyncio
 
@@ -17,13 +17,13 @@ class Checkpoint:
         self._fleet = fleet
         self._times = times
         self._writing = asyncio.Lock()
-        self._learned: list[Learned] = []  # what the store has not got yet
+        self._learned: list[Learned] = []  # not yet in the store
         self._sizes: dict[str, int] = {}
 
     async def write(self) -> None:
         """Write what has changed; when it returns, all changes before the call are durable.
 
-        Raises `StoreError`; nothing is forgotten then.
+        Raises `StoreError`; nothing is lost then.
         """
         async with self._writing:
             if self._fleet.copies_changed:

@@ -1,6 +1,6 @@
-"""Times: what has been learned about durations and arrivals here, as the others ask for it.
+"""Times: learned durations and arrivals of this installation, for the other modules to read.
 
-Keeps the estimates and the rows the store has not got yet; never waits and never writes itself.
+Keeps the estimates and the rows not yet in the store; never waits and never writes itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _Tables = tuple[Mapping[str, float], Mapping[str, float]]  # load and service ti
 
 
 class Times:
-    """Learned durations by model and backend; the configured ones stand in until then."""
+    """Learned durations by model and backend; the configured ones serve until then."""
 
     def __init__(self, fleet: Fleet, clock: Clock) -> None:
         self._fleet = fleet
@@ -26,7 +26,7 @@ class Times:
         self._worked_out: dict[str, tuple[Sequence[str], _Tables]] = {}  # by model: backends, times
 
     def restore(self, learned: Sequence[Learned]) -> None:
-        """Begin with what an earlier run learned."""
+        """Start from what an earlier run learned."""
         self.durations = Durations(learned)
         self._worked_out.clear()
 
@@ -51,7 +51,7 @@ class Times:
     def tables(self, spec: ModelSpec, backends: Sequence[str]) -> _Tables:
         """Return the load and service times of a model's usual jobs by backend, "" for any.
 
-        Worked out again only after something was learned: every step asks for all of them.
+        Recomputed only after something was learned, because every step asks for all of them.
         """
         asked, tables = self._worked_out.get(spec.name, ((), None))
         if tables is None or asked != backends:
@@ -67,11 +67,11 @@ class Times:
     # ------------------------------------------------------------ learning
 
     def arrived(self, job: Job) -> None:
-        """Learn from an accepted job how often its model is asked for."""
+        """Learn from an accepted job how often its model is requested."""
         self.rates.arrived(job.model, self._clock.now(), job.lane)
 
     def job_ended(self, job: Job, backend: str) -> None:
-        """Learn from a job the server is done with."""
+        """Learn from a job the server has finished."""
         if job.started_at is not None:
             seconds = self._clock.now() - job.started_at
             size = size_class(job.request)

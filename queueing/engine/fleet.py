@@ -1,7 +1,7 @@
 """Fleet: what is in which memory and what runs where.
 
-Memory only, changed by the loader, the processor and the health watch; the router reads it as
-part of a `World`. It never speaks to a server or to the store.
+Memory only, changed by the loader, the job runner and the health checker; the router reads it as
+part of a `World`. It never calls a server or the store.
 """
 
 from collections import Counter
@@ -20,12 +20,12 @@ from queueing.planning.memory_budget import Budget
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slot:
-    """A job's place on a backend, from before its start is written until the server is done."""
+    """A job's place on a backend, from before its start is stored until the server has finished."""
 
     job: Job
     backend: str
     ends_at: float
-    held: bool = False  # by what others have put into the server's own queue
+    held: bool = False  # by other clients' prompts in the server's own queue
 
 
 class Fleet:
@@ -44,7 +44,7 @@ class Fleet:
         self.paused = Paused()
         self.pins: set[tuple[str, str]] = set()  # (model, backend) an admin wants kept loaded
         self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change
-        self.copies_changed = False  # since the router last wrote them down
+        self.copies_changed = False  # since the last checkpoint
         self._backends = backends
         self._clock = clock
         self._changed = changed
@@ -94,7 +94,7 @@ class Fleet:
     def idle_copies(self, host: str, *, pinned: bool = False) -> tuple[Copy, ...]:
         """Return the ready copies of a host that run nothing and may be unloaded.
 
-        Those an admin keeps loaded only with `pinned`.
+        Copies that an admin keeps loaded are included only with `pinned`.
         """
         return tuple(
             copy
@@ -106,7 +106,7 @@ class Fleet:
         )
 
     def leaving_with(self, copy: Copy) -> tuple[Copy, ...]:
-        """Return the copies one unload frees: this one, or all of a server that frees all."""
+        """Return the copies one unload frees: this one, or all of a server that frees everything."""
         if not self._backends[copy.backend].unloads_together:
             return (copy,)
         return tuple(
@@ -118,7 +118,7 @@ class Fleet:
         )
 
     def may_leave(self, copy: Copy) -> bool:
-        """Return whether an unload of this copy would disturb neither a job nor a load."""
+        """Return whether unloading this copy would disturb neither a job nor a load."""
         if not self._backends[copy.backend].unloads_together:
             return not copy.running
         return not any(
@@ -132,12 +132,12 @@ class Fleet:
         self._put(spec, backend, Residency.LOADING, ready_at=self._clock.now() + expected_s)
 
     def ready(self, spec: ModelSpec, backend: str) -> None:
-        """Note that a copy is usable: loaded now."""
+        """Note that a copy has just been loaded and is usable."""
         self.load_failures.worked(spec.name)
         self._put(spec, backend, Residency.READY, ready_at=self._clock.now())
 
     def found(self, spec: ModelSpec, backend: str) -> None:
-        """Note that a copy is in a server's memory, or was there as an earlier run ended."""
+        """Note that a copy is in a server's memory, or was when an earlier run ended."""
         self.ready(spec, backend)
         self._found.add((spec.name, backend))
 
@@ -164,13 +164,13 @@ class Fleet:
         return drained
 
     def forget_idle(self, backend: str) -> None:
-        """Note that what a server held idle is lost: it has been away for too long."""
+        """Note that what a server held idle is lost: it has been away too long."""
         for copy in self.copies:
             if copy.backend == backend and copy.residency is Residency.READY and not copy.running:
                 self.gone(copy.model, backend)
 
     def gone(self, model: str, backend: str) -> None:
-        """Note that a copy is in memory no longer. Idempotent."""
+        """Note that a copy is no longer in memory. Idempotent."""
         copy = self._copies.pop((model, backend), None)
         if copy is not None:
             if copy.residency is not Residency.LOADING:
@@ -200,39 +200,39 @@ class Fleet:
         self._copies_moved(backend)
 
     def unpin(self, model: str, backend: str) -> None:
-        """Let a model go when its memory is wanted. Idempotent."""
+        """Allow a model to be evicted again when its memory is needed. Idempotent."""
         self.pins.discard((model, backend))
         self._copies_moved(backend)
 
     def pause(self, paused: Paused) -> None:
-        """Start and load nothing any more of what is paused, and all the rest again."""
+        """Replace what is paused: it starts and loads nothing; everything else may again."""
         self.paused = paused
         self._changed()
 
     # ------------------------------------------------------------ running jobs
 
     def occupy(self, job: Job, backend: str, ends_at: float) -> None:
-        """Give a job a slot on a backend until it is vacated; `ends_at` is expected only."""
+        """Give a job a slot on a backend until it is vacated; `ends_at` is only an expectation."""
         self._slots[job.id] = Slot(job=job, backend=backend, ends_at=ends_at)
         self._view = None
         self._changed()
 
     def expect(self, job_id: int, ends_at: float) -> None:
-        """Correct when a running job is expected to end, as its own progress tells."""
+        """Correct when a running job is expected to end, from its own progress."""
         slot = self._slots.get(job_id)
         if slot is not None:
             self._slots[job_id] = replace(slot, ends_at=ends_at, held=False)
             self._view = None
 
     def hold(self, job_id: int) -> None:
-        """Note that a job waits in its server's own queue: nobody knows for how long."""
+        """Note that a job waits in its server's own queue for an unknown time."""
         slot = self._slots.get(job_id)
         if slot is not None:
             self._slots[job_id] = replace(slot, held=True)
             self._view = None
 
     def last_to_end(self, host: str, *, apart_from: str) -> str | None:
-        """Return of the other models that run on a host the one whose jobs end last."""
+        """Return, of the other models that run on a host, the one whose jobs end last."""
         running = [
             (slot.ends_at, slot.job.model)
             for slot in self._slots.values()
@@ -248,7 +248,7 @@ class Fleet:
 
     @property
     def slots(self) -> Mapping[int, Slot]:
-        """The slots that are taken, by job id."""
+        """The occupied slots, by job id."""
         return self._slots
 
     def running_on(self, backend: str) -> tuple[Job, ...]:
@@ -258,18 +258,18 @@ class Fleet:
     # ------------------------------------------------------------ who can serve what
 
     def lost(self, model: str, backend: str) -> None:
-        """Note that a server says it does not hold a copy we thought ready.
+        """Note that a server reports not holding a copy that was believed ready.
 
         It is unloaded all the same, because it may be half loaded.
         """
         copy = self._copies.get((model, backend))
         if copy is not None and copy.residency is Residency.READY:
             self.drain(model, backend)
-            if (model, backend) not in self._found:  # else no load of this run has failed
+            if (model, backend) not in self._found:  # otherwise no load of this run has failed
                 self.load_failures.lost(model, copy.ready_at)
 
     def unmet_pins(self) -> list[tuple[str, str]]:
-        """Return the pins (model, backend) of which there is no copy, in order."""
+        """Return the pins (model, backend) without a copy, in order."""
         return sorted(self.pins - self._copies.keys()) if self.pins else []
 
     def serving(self, spec: ModelSpec) -> tuple[str, ...]:
@@ -279,7 +279,7 @@ class Fleet:
         return tuple([b for b in spec.backends if b in known and is_able(spec.name, b)])
 
     def can_ever_serve(self, spec: ModelSpec) -> bool:
-        """Return whether any configured host could run a model, were it empty and up.
+        """Return whether any configured host could run a model if it were empty and up.
 
         A server that offloads can run one larger than its card.
         """
@@ -296,7 +296,7 @@ class Fleet:
     # ------------------------------------------------------------ memory
 
     def quiet(self, host: str, *, but: str = "") -> bool:
-        """Return whether nothing runs, loads or unloads on a host, one model's load apart."""
+        """Return whether nothing runs, loads or unloads on a host, apart from one model's load."""
         return all(
             copy.residency is Residency.READY and not copy.running
             for copy in self.copies_on(host)
@@ -306,14 +306,14 @@ class Fleet:
     def measured(self, host: str, total_mb: int, free_mb: int) -> None:
         """Take a measurement of a host's card into account."""
         ours_mb = sum(copy.vram_mb for copy in self.copies_on(host))
-        # What is configured may be a part of the card: the rest is there for other programs.
+        # The configured memory may be a part of the card: the rest is there for other programs.
         theirs_mb = max(0, total_mb - self.catalog.hosts[host].vram_mb)
         used_mb, quiet = max(0, total_mb - free_mb - theirs_mb), self.quiet(host)
         if self.budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
             self._changed()
 
     def usable_mb(self, host: str) -> int:
-        """Return what models may take together on a host now."""
+        """Return how much memory models may take together on a host now."""
         return self.budget.usable_mb(self.catalog.hosts[host])
 
     def vram_mb(self, spec: ModelSpec) -> int:

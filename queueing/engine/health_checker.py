@@ -1,4 +1,4 @@
-"""Health: asks every server regularly whether it answers, what it holds and what memory is free."""
+"""Health checks: whether every server answers, what it holds and how much memory is free."""
 
 import asyncio
 import logging
@@ -12,9 +12,9 @@ from queueing.engine.fleet import Fleet
 log = logging.getLogger(__name__)
 
 EVERY_S = 10.0
-ANSWER_S = 5.0  # a server that needs longer to say who it is counts as not answering
+ANSWER_S = 5.0  # a server that needs longer to identify itself counts as not answering
 FIRST_DOWN_S = 1.0
-LONGEST_DOWN_S = 4.0  # people who wait for it read that it is away: not for long after its return
+LONGEST_DOWN_S = 4.0  # people are shown that it is away, so its return must be noticed soon
 FORGET_S = 30.0
 
 
@@ -33,9 +33,9 @@ class Health:
         self._backends = backends
         self._memory = memory
         self._clock = clock
-        self.first_looked = asyncio.Event()  # every server has been asked once
+        self.first_looked = asyncio.Event()  # every server has been looked at once
         self._noted: dict[str, frozenset[str]] = {}
-        self._attended: dict[str, asyncio.Task[None]] = {}  # wedged servers' ends
+        self._attended: dict[str, asyncio.Task[None]] = {}  # waiting for the end of wedged servers
         self._again = {name: asyncio.Event() for name in backends}
         fleet.health.went_down = lambda name: self._again[name].set()
 
@@ -51,7 +51,7 @@ class Health:
         self.first_looked.set()
 
     async def watch(self, name: str) -> None:
-        """Look at one server for ever; while it is down soon at first, then less often."""
+        """Look at one server for ever; when it is down, soon at first, then less often."""
         pause_s = EVERY_S
         try:
             while True:
@@ -64,12 +64,12 @@ class Health:
                 health = self._fleet.health.of(name)
                 pause_s = EVERY_S if health.up else min(pause_s * 2, LONGEST_DOWN_S)
                 if health.wedged_until is not None:
-                    pause_s = FIRST_DOWN_S  # a proxy may hide all of a restart but a moment
+                    pause_s = FIRST_DOWN_S  # a proxy may hide all but a moment of a restart
         finally:
             await self._leave(name)
 
     async def _woken(self, name: str, pause_s: float) -> bool:
-        """Rest, but not longer than until the server is seen to go down; tell which it was."""
+        """Rest until the pause is over or the server goes down; return which it was."""
         try:
             async with asyncio.timeout(pause_s):
                 await self._again[name].wait()
@@ -81,7 +81,7 @@ class Health:
     # ------------------------------------------------------------ restarts between two looks
 
     async def _attend(self, name: str) -> None:
-        """Have a task wait for the end of a server's process while it is wedged, and only then."""
+        """Keep a task waiting for the end of a server's process while it is wedged, and only then."""
         if self._fleet.health.of(name).wedged_until is None:
             await self._leave(name)
         elif name not in self._attended:
@@ -106,13 +106,13 @@ class Health:
     # ------------------------------------------------------------ looks
 
     async def look(self, name: str) -> None:
-        """Ask one server how it is and note the answer; never raises but `CancelledError`."""
+        """Look at one server and note the answer; raises nothing but `CancelledError`."""
         server = self._backends[name]
         try:
             async with asyncio.timeout(ANSWER_S):
                 info = await server.probe()
-            # Before it counts as up: a server that died and is back holds none of its models, and a
-            # job started there would seem to have lost its model to somebody else.
+            # Before it counts as up: a server that died and is back holds none of its models, and
+            # a job started there would seem to have lost its model to another program.
             await self._compare(name, server)
             self._fleet.health.up(name, info)
         except (BackendError, TimeoutError) as error:
@@ -133,19 +133,19 @@ class Health:
     # ------------------------------------------------------------ copies
 
     async def _compare(self, name: str, server: Backend) -> None:
-        """Notice models that somebody else loaded or evicted, or that a restart left or lost."""
+        """Notice models that another program loaded or evicted, or that a restart left or lost."""
         specs = [spec for spec in self._fleet.catalog.models.values() if name in spec.backends]
         epoch = self._fleet.epochs[name]
         async with asyncio.timeout(ANSWER_S):
             loaded = await server.loaded(specs)
         noted = self._noted.pop(name, frozenset())
-        if loaded is None:  # it cannot tell: what we noted before a restart is likely still there
+        if loaded is None:  # it cannot say: what was noted before a restart is likely still there
             for spec in specs:
                 if spec.name in noted and self._fleet.copy(spec.name, name) is None:
                     self._fleet.found(spec, name)
             return
         if epoch != self._fleet.epochs[name]:
-            return  # copies moved meanwhile and the answer is old
+            return  # copies moved meanwhile, and the answer is old
         here = {copy.model: copy for copy in self._fleet.copies if copy.backend == name}
         for copy in here.values():
             idle = copy.residency is Residency.READY and not copy.running
@@ -178,7 +178,7 @@ class Health:
             return None
 
     async def free_mb(self, host: str) -> int | None:
-        """Return the free memory of a host in MB now, None where nothing can measure it."""
+        """Return the free memory of a host in MB now, None if nothing can measure it."""
         measured = await self._card(host)
         if measured is not None:
             return measured[1]

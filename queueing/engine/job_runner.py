@@ -1,6 +1,6 @@
-"""Processor: run one job on a backend and write down what became of it.
+"""Job runner: runs one job on a backend and stores its outcome.
 
-It never decides what runs where; it is told by the router, and by recovery after a restart.
+It never decides what runs where; the router decides, or recovery after a restart.
 """
 
 import asyncio
@@ -31,23 +31,23 @@ from queueing.planning.retry import FIRST_PAUSE_S, Fail, after_failure
 log = logging.getLogger(__name__)
 
 LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
-GIVE_WAY_S = 0.25  # of a result that is to be fetched to what starts in its stead
+GIVE_WAY_S = 0.25  # how long fetching a result yields to the next start
 LOST = problem(What.LOST)
 
 
 @dataclass(slots=True, eq=False)
 class _Attempt:
-    """An attempt under way: `finished` by its server, `crowded` when that went away."""
+    """An attempt under way: `finished` by its server, `crowded` when the server went away."""
 
     task: asyncio.Task[None]
-    backend: str | None = None  # where it runs; None for one that only gives its job back
+    backend: str | None = None  # where it runs; None for an attempt that only gives its job back
     finished: bool = False  # only its output is still to be fetched and stored
-    crowded: bool = False  # others ran, or it was finished, when their server went away
-    stored: bool = False  # its output is; the slot was free before
+    crowded: bool = False  # other jobs ran, or it was finished, when their server went away
+    stored: bool = False  # its output is stored; the slot was free before
 
 
 class _Heard:
-    """Receives an attempt's progress, which begins when there is somebody to take it."""
+    """Receives an attempt's progress, which begins when there is a reader."""
 
     def __init__(self) -> None:
         self._report: Report | None = None
@@ -57,7 +57,7 @@ class _Heard:
             self._report(progress)
 
     async def by(self, report: Report, sent: asyncio.Task[Fetch]) -> Fetch:
-        """Report to somebody from now on and return what is sent; given up, it is given up."""
+        """Report to this reader from now on and return the result; cancelling cancels the attempt."""
         self._report = report
         return await sent
 
@@ -88,16 +88,16 @@ class Processor:
         self._effects = effects
         self._runner = runner
         self._attempts: dict[int, _Attempt] = {}
-        self._ended_now: list[asyncio.Future[None]] = []  # done when the next starts are written
-        self._left = frozenset[str]()  # servers that go on with what runs while we are away
+        self._ended_now: list[asyncio.Future[None]] = []  # done when the next starts are stored
+        self._left = frozenset[str]()  # servers that keep running while the bot is away
 
     # ------------------------------------------------------------ the way in
 
     def begin(self, start: Start, ends_at: float, work: asyncio.TaskGroup) -> asyncio.Future[None]:
         """Occupy the slot now and run the job in a task of its own.
 
-        The future is done when the store has noted the start, or somebody was faster; it carries
-        the `StoreError` when the store failed and the job therefore did not start.
+        The future is done when the store has recorded the start, or another change was faster; it
+        carries the `StoreError` when the store failed and the job therefore did not start.
         """
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._fleet.occupy(start.job, start.backend, ends_at)
@@ -106,7 +106,7 @@ class Processor:
         return started
 
     def recover(self, job: Job, work: asyncio.TaskGroup) -> None:
-        """Go on with a job that was running when the last run ended.
+        """Resume a job that was running when the last run ended.
 
         It occupies its slot while the server is asked and watched.
         """
@@ -120,25 +120,25 @@ class Processor:
         self._spawn(job, lambda: self._run(job, backend, attempt), work, backend)
 
     def cancel(self, job_id: int) -> None:
-        """Stop the work on a job whose end is already written down. Idempotent."""
+        """Stop the work on a job whose end is already stored. Idempotent."""
         attempt = self._attempts.get(job_id)
         if attempt is not None:
             attempt.task.cancel()
 
     @property
     def under_way(self) -> KeysView[int]:
-        """The jobs an attempt at which is under way, from its start to its stored end."""
+        """The jobs with an attempt under way, from its start to its stored end."""
         return self._attempts.keys()
 
     def take_ended(self) -> list[asyncio.Future[None]]:
-        """Return what ended attempts wait for, each once: that the next starts are on their way."""
+        """Return, each once, what ended attempts wait for: that the next starts are on their way."""
         ended, self._ended_now = self._ended_now, []
         return ended
 
     async def stop(self, grace_s: float) -> None:
-        """Give running jobs that long to end; then leave the rest to their servers.
+        """Give running jobs `grace_s` seconds to end; then leave the rest to their servers.
 
-        Where a server cannot be asked for them later they are stopped, and return to their place.
+        Jobs on servers that cannot be asked for them later are stopped, and return to their place.
         """
         tasks = [attempt.task for attempt in self._attempts.values()]
         if tasks:
@@ -173,8 +173,8 @@ class Processor:
         try:
             await steps()
         except asyncio.CancelledError:
-            # What the server has finished, or goes on with, stays in state processing: the next
-            # run fetches it or watches it again.
+            # A job that the server has finished, or keeps running, stays in state processing: the
+            # next run fetches or watches it.
             attempt = self._attempts[job.id]
             if not attempt.finished and attempt.backend not in self._left:
                 await self._outcomes.give_back(job, JobEvent.RELEASE)
@@ -186,7 +186,7 @@ class Processor:
     # ------------------------------------------------------------ the steps of an attempt
 
     async def _process(self, start: Start, started: asyncio.Future[None]) -> None:
-        """Write the start down and, meanwhile, make ready what is sent the moment it is."""
+        """Store the start and meanwhile prepare what is sent the moment it is stored."""
         recorded = asyncio.get_running_loop().create_future()
         heard = _Heard()
         after = replace(start.job, sendings=start.job.sendings + 1)
@@ -204,10 +204,10 @@ class Processor:
             sent.cancel()
             await asyncio.wait([sent])
             if not sent.cancelled():
-                sent.exception()  # told already, or of no use to anybody
+                sent.exception()  # reported already, or of no further use
 
     async def _start(self, start: Start, started: asyncio.Future[None]) -> Job | None:
-        """Write a start down; return None when somebody was faster or the store failed."""
+        """Store a start; return None when another change was faster or the store failed."""
         try:
             return await self._store.apply(
                 start.job,
@@ -229,7 +229,7 @@ class Processor:
         try:
             pace = ProgressEta(self._fleet.slots[job.id].ends_at, self._clock.now())
             fetch = await watched(attempt, spec.timeouts, lambda p: self._progressed(job, pace, p))
-            # The server is done with it: the slot is free, and fetching overlaps the next job.
+            # The server has finished: the slot is free, and fetching overlaps the next job.
             self._fleet.vacate(job.id)
             self._attempts[job.id].finished = True
             self._fleet.health.worked(backend)
@@ -251,7 +251,7 @@ class Processor:
             self._attempts[job.id].stored = True
 
     async def _give_way(self) -> None:
-        """Let what starts in the free slot go first: until it is sent its server does nothing."""
+        """Let the next start in the free slot go first: its server idles until that is sent."""
         written = asyncio.get_running_loop().create_future()
         self._ended_now.append(written)
         with suppress(TimeoutError):
@@ -293,12 +293,13 @@ class Processor:
         )
 
     def _notice(self, job: Job, backend: str, error: Exception) -> bool:
-        """Tell the fleet what an error says of its server; return whether the job ran alone."""
+        """Record what an error means for its server; return whether the job ran alone."""
         match error:
             case Unavailable():
                 others = [j.id for j in self._fleet.running_on(backend) if j.id != job.id]
                 alone = not others and not self._attempts[job.id].crowded
-                # Who was finished there, and loses the result with the server, did not end it.
+                # A job that had finished there, and loses its result with the server, did not end
+                # it.
                 for other in (*others, *self._fetching_from(backend, but=job.id)):
                     self._attempts[other].crowded = True
                 self._fleet.health.down(backend, str(error))
@@ -317,7 +318,7 @@ class Processor:
         ]
 
     async def _lost(self, job: Job) -> None:
-        """Return a job whose attempt ended with our last run: not its fault, so not charged."""
+        """Return a job whose attempt ended with the bot's last run: not its fault, so not charged."""
         if job.sendings >= LOST_MOST:
             await self._outcomes.conclude(job, JobEvent.FAIL, problem=LOST)
         else:

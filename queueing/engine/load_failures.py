@@ -8,14 +8,14 @@ from queueing.core.standings import Trouble
 from queueing.planning.retry import pause_s
 
 MENDING_S = 600.0  # how long a model that cannot work on a backend is not tried there again
-LASTING_S = 30.0  # a copy that leaves sooner by itself was no good load
+LASTING_S = 30.0  # a copy that leaves by itself sooner was not loaded properly
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailureStreak:
-    """The failed loads of a model in a row, and when it may be tried again.
+    """A model's failed loads in a row, and when it may be tried again.
 
-    `good_at` is set by a load that worked; the row ends only if its copy then lasts a while.
+    `good_at` is set by a successful load; the streak ends only if its copy then lasts a while.
     """
 
     count: int = 0
@@ -36,7 +36,7 @@ class LoadFailures:
         self._unable: dict[tuple[str, str], Trouble] = {}
 
     def of(self, model: str) -> FailureStreak:
-        """Return the failed loads of a model in a row."""
+        """Return a model's failed loads in a row."""
         return self._failures.get(model, _NONE)
 
     def failed(self, model: str) -> int:
@@ -49,12 +49,12 @@ class LoadFailures:
         return count
 
     def worked(self, model: str) -> None:
-        """Note a load that worked."""
+        """Note a successful load."""
         if model in self._failures:
             self._failures[model] = replace(self._failures[model], good_at=self._clock.now())
 
     def lost(self, model: str, ready_at: float) -> None:
-        """Note that a copy left by itself; right after its load that counts as a failed one.
+        """Note that a copy left by itself; right after its load that counts as a failed load.
 
         The pause keeps two owners of one card from loading in turns for ever.
         """
@@ -62,7 +62,7 @@ class LoadFailures:
             self.failed(model)
 
     def unable(self, model: str, backend: str, cause: str) -> None:
-        """Note that a backend cannot serve a model as it is; somebody may mend it meanwhile."""
+        """Note that a backend cannot serve a model as configured; an admin may fix that meanwhile."""
         again_at = self._clock.now() + MENDING_S
         self._unable[model, backend] = Trouble(backend=backend, cause=cause, again_at=again_at)
         self._changed()

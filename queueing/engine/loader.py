@@ -1,6 +1,6 @@
-"""Loader: bring models into memory and out of it, and note what happened in the fleet.
+"""Loader: loads and unloads models, and notes the result in the fleet.
 
-It never decides what is loaded where; the router and an admin do.
+It never decides what is loaded where; the router and admins do.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from queueing.planning.retry import given_up
 
 log = logging.getLogger(__name__)
 
-UNLOAD_S = 60.0  # a server that needs longer to unload is taken for unreachable
-ROOM_S = 30.0  # how long freed memory may take to show: drivers report it late
+UNLOAD_S = 60.0  # a server that needs longer to unload counts as unreachable
+ROOM_S = 30.0  # how long freed memory may take to appear: drivers report it late
 ROOM_POLL_S = 0.5
 STORE_PAUSE_S = 5.0
 
@@ -79,7 +79,7 @@ class Loader:
         await future
 
     def give_up(self, model: str, backend: str, error: Refused) -> None:
-        """Let those who wait for a load know that it is no longer wanted."""
+        """Notify callers waiting for a load that it is no longer wanted."""
         self._settle(model, backend, error)
 
     async def _load(self, spec: ModelSpec, load: Load) -> None:
@@ -102,7 +102,7 @@ class Loader:
             self._settle(spec.name, load.backend, None)
 
     async def _noted(self) -> None:
-        """Write the load down before it begins: after a crash its memory may be taken unseen."""
+        """Store the load before it begins: after a crash its memory may be taken unseen."""
         while True:
             try:
                 return await self._checkpoint.write()
@@ -128,7 +128,7 @@ class Loader:
         await self._learn_size(spec, host, before_mb)
 
     async def _learn_size(self, spec: ModelSpec, host: str, before_mb: int | None) -> None:
-        """Correct the model's size by what its load took, if nothing else moved meanwhile."""
+        """Correct the model's size to what its load took, if nothing else moved meanwhile."""
         if before_mb is None or not self._fleet.quiet(host, but=spec.name):
             return
         after_mb = await self._health.free_mb(host)
@@ -136,7 +136,7 @@ class Loader:
             self._fleet.budget.learn(spec.name, before_mb - after_mb)
 
     async def _room(self, host: str, need_mb: int) -> int | None:
-        """Wait until the memory is really free and return it; None where nothing measures it."""
+        """Wait until the memory is really free and return it; None if nothing measures it."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + ROOM_S
         while (free_mb := await self._health.free_mb(host)) is not None and free_mb < need_mb:
@@ -186,7 +186,7 @@ class Loader:
     # ------------------------------------------------------------ unloading
 
     def begin_leaving(self, victims: Sequence[Evict], work: asyncio.TaskGroup) -> None:
-        """Mark idle copies as leaving now and unload them in a task of its own."""
+        """Mark idle copies as being unloaded now and unload them in a task of its own."""
         for victim in victims:
             self._fleet.leaving(victim.model, victim.backend)
         self._spawn(self._leave(victims), "unload", work)
@@ -210,10 +210,10 @@ class Loader:
             await self.leave(victim)
 
     async def leave(self, victim: Evict) -> None:
-        """Unload an idle copy, and what its server frees with it. Idempotent.
+        """Unload an idle copy, and the others its server frees with it. Idempotent.
 
-        Never fails: a server that cannot unload is noted as down. Does nothing once stopped: what seems
-        idle then may be running on, for the next start to find.
+        Never fails: a server that cannot unload is noted as down. Does nothing once stopped: a copy
+        that seems idle then may still be running a job, which the next start finds.
         """
         if self._stopped:
             return

@@ -1,4 +1,4 @@
-"""Outcomes: writes down what became of jobs, and tells about it once that is durable."""
+"""Outcomes: stores what became of jobs, and publishes it once that is durable."""
 
 import asyncio
 import itertools
@@ -19,7 +19,7 @@ LONGEST_STORE_PAUSE_S = 30.0
 
 
 class Outcomes:
-    """The processor's and the loader's way to the store."""
+    """How the job runner and the loader reach the store."""
 
     def __init__(self, *, store: Store, clock: Clock, effects: Effects) -> None:
         self._store = store
@@ -36,9 +36,9 @@ class Outcomes:
         output: Output | None = None,
         suspect: bool = False,
     ) -> None:
-        """Write an outcome down, as often as it takes: a full disk must not lose finished work.
+        """Store an outcome, retrying as often as needed: a full disk must not lose finished work.
 
-        Does nothing when somebody was faster.
+        Does nothing when another change was faster.
         """
         for failures in itertools.count(1):
             try:
@@ -62,10 +62,10 @@ class Outcomes:
                 return
 
     async def give_back(self, job: Job, event: JobEvent, *, problem: Problem | None = None) -> None:
-        """Return or end a job that was interrupted, unless its end is written down already.
+        """Return or end a job that was interrupted, unless its end is stored already.
 
-        Tries once only: what a failing database leaves in state processing is recovered at the
-        next start.
+        Tries only once: a job that a failing database leaves in state processing is recovered at
+        the next start.
         """
         now = self._clock.now()
         try:

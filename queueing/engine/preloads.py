@@ -1,4 +1,4 @@
-"""Preloads: an admin's wishes about what is kept in memory and what leaves it."""
+"""Preloads: which models admins keep in memory and which they unload."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,7 @@ class Preloads:
         self._looked = health.first_looked
 
     async def waits_for(self, model: str, host: str | None) -> Reason | None:
-        """Return what keeps a preload from beginning now; None where nothing does, or it is there.
+        """Return what keeps a preload from beginning now; None if nothing does, or it is loaded.
 
         Right after the start, before the servers have been asked, nothing is known of it. Raises
         `Refused` as `preload` does, and `StoreError`.
@@ -58,9 +58,9 @@ class Preloads:
         """Pin a model, wait until it is loaded and return its backend.
 
         Raises `Refused` when it cannot be there or is unloaded meanwhile, `BackendError` when its
-        load failed; it is not pinned then, and the problem is what an admin is told. Right after the
-        start it waits until the servers have been asked who they are. A cancelled caller leaves the
-        pin. Idempotent.
+        load failed; it is not pinned then, and the problem is what an admin is shown. Right after
+        the start it waits until the servers have identified themselves. A cancelled caller leaves
+        the pin. Idempotent.
         """
         spec = self._fleet.catalog.named(model)
         await self._looked.wait()
@@ -74,7 +74,7 @@ class Preloads:
             try:
                 await self._loader.outcome(spec.name, backend)
             except Refused:
-                raise  # another admin's wish came in between, and it is not pinned any more
+                raise  # another admin intervened, and it is no longer pinned
             except Exception as error:
                 self._fleet.unpin(spec.name, backend)
                 host = self._fleet.catalog.host_of[backend]
@@ -84,8 +84,8 @@ class Preloads:
     async def unload(self, model: str, host: str | None) -> Sequence[str]:
         """Unpin a model and unload it; return the backends it leaves. Raises `Refused`.
 
-        Idle copies have left by then, busy ones start nothing more and leave when they are idle.
-        Right after the start it waits until the servers have been asked what they hold.
+        Idle copies have left by then; busy ones start nothing more and leave when they are idle.
+        Right after the start it waits until the servers have reported what they hold.
         """
         spec = self._fleet.catalog.named(model)
         await self._looked.wait()
@@ -113,14 +113,14 @@ class Preloads:
         return places
 
     def _place_for(self, spec: ModelSpec, host: str | None) -> str:
-        """Return where to preload: where it is already, else the first backend that is up."""
+        """Return where to preload: where it is already, otherwise the first backend that is up."""
         places = self._running(spec, self._places(spec, host))
         here = {copy.backend for copy in self._fleet.copies_of(spec.name)}
         up = [name for name in places if self._fleet.health.of(name).up]
         return next((name for name in places if name in here), (up or places)[0])
 
     def _running(self, spec: ModelSpec, places: list[str]) -> list[str]:
-        """Return those places where something may be loaded. Raises `Refused` for none."""
+        """Return the backends where something may be loaded. Raises `Refused` for none."""
         paused, host_of = self._fleet.paused, self._fleet.catalog.host_of
         if paused.stops_model(spec.name):
             if paused.everything:
@@ -139,7 +139,7 @@ def _refused(what: What, **values: str) -> Refused:
 
 
 def _failure(spec: ModelSpec, backend: str, host: str, error: Exception) -> BackendError:
-    """Return a failed load with what an admin is told of it; the log has the cause already."""
+    """Return a failed load with what an admin is shown; the cause is logged already."""
     cause = str(error).partition("\n")[0]
     match error:
         case TimeoutError():

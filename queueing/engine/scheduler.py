@@ -34,7 +34,7 @@ TICK_S = 5.0
 
 
 class Router:
-    """Runs steps until cancelled; keeps the last plan for those who ask why something waits."""
+    """Runs steps until cancelled; keeps the last plan for callers that ask why something waits."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Router:
         self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
         self.plan = Plan()
         self.world: World | None = None
-        self._seen: World | None = None  # by the last step, as it was
+        self._seen: World | None = None  # as the last step saw it
 
     def wake(self) -> None:
         """Look again soon. Cheap and idempotent."""
@@ -87,16 +87,16 @@ class Router:
                 self.moved(event.job.model)
 
     def moved(self, model: str) -> None:
-        """Tell listeners with the next step that positions in this model's line changed."""
+        """Announce with the next step that positions in this model's line changed."""
         self._moved.add(model)
         self._awake.set()
 
     def started(self, model: str) -> None:
-        """Tell listeners with this step that a job of it has begun, which asks for no other step."""
+        """Include the model in this step's `LinesMoved`; no extra step is needed."""
         self._moved.add(model)
 
     def ended(self) -> None:
-        """Look again if a job's end let one of an overflow into a line; its slot was free before."""
+        """Look again if a job's end let an overflow job into a line; its slot was free before."""
         entered = self._store.take_entered()
         if entered:
             self._moved |= entered
@@ -154,7 +154,7 @@ class Router:
         woken = self._awake.is_set()
         self._carry_out_moves(work)
         pending = self._begin_starts(work)
-        if not woken:  # a plan is made with what it does itself in mind
+        if not woken:  # a plan already takes its own actions into account
             self._awake.clear()
         for outcome in await asyncio.gather(*pending, return_exceptions=True):
             if isinstance(outcome, BaseException):
@@ -183,9 +183,9 @@ class Router:
         ]
 
     def _note_starts(self, world: World) -> None:
-        """Take what has begun out of the world that is shown, until the next look.
+        """Remove what has begun from the published world, until the next look.
 
-        A line that began all it showed is looked at again at once: it may go on.
+        A line that began everything it showed is looked at again at once: it may continue.
         """
         begun = Counter((start.job.model, start.job.lane) for start in self.plan.starts)
         models = dict(world.models)
@@ -224,8 +224,8 @@ class Router:
     def _log_reasons(self) -> None:
         """Log why a model begins to wait, once for each reason and not at every look.
 
-        What starts at once does not wait. A line that goes on job by job changes between that and
-        its reason with every start, so the reason is remembered until nobody waits any more.
+        What starts at once does not wait. A line that advances job by job changes between that and
+        its reason with every start, so the reason is remembered until the line is empty.
         """
         reasons = self.plan.reasons
         for model in self._logged.keys() - reasons.keys():
@@ -238,10 +238,10 @@ class Router:
 
 
 def _without(line: Waiting, begun: int) -> Waiting:
-    """Return a line without its first so many heads."""
+    """Return a line without its first `begun` heads."""
     return replace(line, count=line.count - begun, heads=line.heads[begun:]) if begun else line
 
 
 def _gist(reason: Reason | None) -> tuple[Blocked, str | None, str | None] | None:
-    """Return what makes a reason another one; its moments only tick on."""
+    """Return what distinguishes one reason from another; its moments only advance."""
     return None if reason is None else (reason.why, reason.host, reason.other)

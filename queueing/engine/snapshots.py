@@ -1,6 +1,6 @@
-"""Snapshots: the world as the planner sees it, built from the store, the fleet and what was learned.
+"""Snapshots: the world as the planner sees it, built from store, fleet and learned times.
 
-Looks and remembers what has not changed; changes nothing.
+Reads, and caches what has not changed; changes nothing.
 """
 
 from collections import defaultdict
@@ -48,7 +48,7 @@ class Snapshots:
         self._times = times
         self._clock = clock
         self._rules = rules
-        # By line: what it was, the jobs at its head, and what was made of it.
+        # By line: its last state, the jobs at its head, and the value made from them.
         self._shown: dict[tuple[str, str], tuple[Line, list[int], Waiting]] = {}
 
     async def take(self, last: Plan) -> World:
@@ -122,7 +122,7 @@ class Snapshots:
         )
 
     def _waiting(self, line: Line) -> Waiting:
-        """Return a line as the planner sees it.
+        """Return a line in the planner's terms.
 
         A head whose last attempt is still being wound up ends the list: it may have come back to
         its place a moment ago, so it must neither start twice nor be passed.

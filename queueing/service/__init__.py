@@ -1,1 +1,1 @@
-"""What the outside may ask of the queue: accept, cancel, look, administer."""
+"""What callers may ask of the queue: accept, cancel, look, administer."""

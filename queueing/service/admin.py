@@ -1,6 +1,6 @@
-"""Control: an admin's hands on the queue: pauses, drained hosts, cleared lines, jobs moved forward.
+"""Control: an admin's actions on the queue: pauses, drained hosts, cleared lines, moved jobs.
 
-Every change is durable before it takes effect. It decides nothing the admin has not said.
+Every change is durable before it takes effect. It decides nothing on its own.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Control:
-    """Carries out what admins ask for; `look` must be called after every change of the fleet."""
+    """Carries out admins' requests; `look` must be called after every change of the fleet."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class Control:
     async def pause(self, *, model: str | None = None, host: str | None = None) -> Paused:
         """Start and load nothing more of a model, on a host, or (with neither) at all.
 
-        What runs goes on to its end. Returns all that is paused then. Raises `Refused`,
+        Running work continues to its end. Returns everything that is paused then. Raises `Refused`,
         `StoreError`. Idempotent.
         """
         name = self._known(model, host)
         return await self._change(lambda paused: paused.adding(model=name, host=host))
 
     async def resume(self, *, model: str | None = None, host: str | None = None) -> Paused:
-        """Lift the pause of a model or a host, or (with neither) every pause there is.
+        """Lift the pause of a model or a host, or (with neither) every pause.
 
         A model's own pause is lifted even while everything is paused; it stays stopped then.
         Returns what is still paused. Raises `Refused`, `StoreError`. Idempotent.
@@ -79,7 +79,7 @@ class Control:
         return None if model is None else catalog.named(model).name
 
     async def _change(self, change: Callable[[Paused], Paused]) -> Paused:
-        async with self._changing:  # from the store, not the fleet: that knows nothing at first
+        async with self._changing:  # from the store, because the fleet knows nothing at first
             paused = change(await self._store.paused())
             await self._store.note_paused(paused)
             self._fleet.pause(paused)
@@ -89,12 +89,12 @@ class Control:
     # ------------------------------------------------------------ giving a card back
 
     async def drain(self, host: str) -> None:
-        """Pause a host, wait until what runs there has ended, and unload every copy.
+        """Pause a host, wait until its running work has ended, and unload every copy.
 
-        Returns when its memory is free as far as its servers say; pinned models leave as well
-        and come back after `resume`. Raises `Refused` when there is no such host or it was
-        resumed meanwhile, `Unavailable` when a server does not answer or cannot unload; the host
-        stays paused then. After a crash in between the host is paused, but not empty: ask again.
+        Returns when its memory is free as far as its servers report; pinned models leave as well
+        and come back after `resume`. Raises `Refused` when there is no such host or it was resumed
+        meanwhile, `Unavailable` when a server does not answer or cannot unload; the host stays
+        paused then. After a crash in between the host is paused but not empty: call again.
         """
         await self.pause(host=host)
         await self._looked.wait()
@@ -129,14 +129,14 @@ class Control:
     # ------------------------------------------------------------ lines
 
     async def clear(self, model: str) -> list[Job]:
-        """Cancel every job of a model that waits, overflow included; running ones go on.
+        """Cancel every waiting job of a model, overflow included; running ones continue.
 
         They count no longer against their owners' hours: those did not want this.
         Returns the cancelled jobs, oldest first. Raises `Refused`, `StoreError`.
         """
         name = self._fleet.catalog.named(model).name
         waiting = [job for job in await self._store.open_jobs() if job.model == name]
-        # The youngest first: so no job of an overflow is let in only to be cancelled there.
+        # The newest first, so that no overflow job enters the line only to be cancelled there.
         withdrawn = await asyncio.gather(*(self._withdraw(job) for job in reversed(waiting)))
         return [job for job in reversed(withdrawn) if job is not None]
 
@@ -157,8 +157,8 @@ class Control:
     async def move_first(self, job_id: int) -> Job | None:
         """Give a waiting job the first place of its line; its lane is kept.
 
-        The positions of the jobs it passes rise by one. None when it waits no longer, or never
-        was. Raises `StoreError`. Idempotent.
+        The positions of the jobs it passes rise by one. Returns None when it no longer waits, or
+        never did. Raises `StoreError`. Idempotent.
         """
         job = await self._store.move_first(job_id)
         if job is not None:

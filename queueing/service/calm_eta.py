@@ -1,8 +1,8 @@
-"""Calm: the moments people are shown, which change only when they are clearly off.
+"""Calm ETA: the moments people are shown, which change only when they are clearly off.
 
 A forecast wanders by some seconds with every look. Every question about a job gets the same moment
-until it is off by more than a fifth of what is left, or ten seconds; one that turns back must have
-been off for a while. A moment that has passed is shown no longer. Decides, and asks nobody.
+until it is off by more than a fifth of the remaining time, or ten seconds; a moment that turns back
+must have been off for a while. A moment that has passed is no longer shown. Pure decisions, no I/O.
 """
 
 from collections.abc import Hashable
@@ -12,10 +12,10 @@ from queueing.core.standings import PASSES_S
 
 _STEADY_S = 10.0
 _STEADY_SHARE = 0.2
-_SEEN_FOR_S = 3.0  # how long a moment must be off before another one is shown
-_TURNED_FOR_S = 20.0  # the same before it goes back to where it was
-_MORE_FOR_S = 4.0  # how long more must go first before that is told
-_MOST = 10_000  # moments, before those nobody asks for are let go
+_SEEN_FOR_S = 3.0  # how long a moment must be off before it is corrected
+_TURNED_FOR_S = 20.0  # the same before it returns to an earlier value
+_MORE_FOR_S = 4.0  # how long more must go first before that is shown
+_MOST = 10_000  # moments, before those without a reader are dropped
 _KEPT_S = 600.0  # since it was last asked for
 
 
@@ -38,16 +38,16 @@ class _Told:
 
 
 class Calm:
-    """Keeps what was shown for each job, model or whatever else a moment belongs to."""
+    """Keeps what was shown for each job, model or other key."""
 
     def __init__(self) -> None:
         self._told: dict[Hashable, _Told] = {}
         self._most = _MOST
 
     def of(self, key: Hashable, expected: Expectation | None, now: float) -> Expectation | None:
-        """Return what to show where this is expected now, or None where nothing can be said."""
+        """Return what to show for this expectation, or None if nothing can be said."""
         if expected is not None and expected.at <= now:
-            expected = None  # it is overdue: when it will be is open
+            expected = None  # it is overdue: when it will happen is open
         told = self._told.get(key)
         if told is None:
             self._make_room(now)
@@ -66,7 +66,7 @@ class Calm:
         return told.value
 
     def __len__(self) -> int:
-        """Return for how many things a moment is kept."""
+        """Return the number of moments kept."""
         return len(self._told)
 
     def _make_room(self, now: float) -> None:
@@ -76,16 +76,18 @@ class Calm:
 
 
 class Counts:
-    """Keeps how many were said to go first for each wait: a forecast sways between two numbers.
+    """Keeps the shown number of jobs ahead for each wait: a forecast sways between two numbers.
 
-    Fewer are told at once, more only when there have been more for a while.
+    A smaller number is shown at once, a larger one only after it has lasted a while.
     """
 
     def __init__(self) -> None:
-        self._told: dict[Hashable, tuple[int, float, float]] = {}  # how many, so since, asked at
+        self._told: dict[
+            Hashable, tuple[int, float, float]
+        ] = {}  # number, since when, last asked at
 
     def of(self, key: Hashable, count: int, now: float) -> int:
-        """Return how many to tell where so many are counted now."""
+        """Return the number to show for the number counted now."""
         told, so_at, asked_at = self._told.get(key, (count, now, now))
         if count <= told or now - so_at >= _MORE_FOR_S or now - asked_at >= _MORE_FOR_S:
             told, so_at = count, now
@@ -98,7 +100,7 @@ def _is_off(told: float, expected: float, now: float) -> bool:
 
 
 def _correct(told: _Told, expected: Expectation | None, now: float, *, later: bool) -> None:
-    """Tell something else once it has been off for long enough, longer where it turns back."""
+    """Correct what is shown once it has been off long enough, longer if it turns back."""
     if told.off_since is None or told.off_later != later:
         told.off_since, told.off_later = now, later
     turns_back = told.later is not None and told.later != later

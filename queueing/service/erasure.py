@@ -1,4 +1,4 @@
-"""Erasure: really deletes what a person asked for and got."""
+"""Erasure: really deletes a person's requests and results."""
 
 import logging
 
@@ -37,11 +37,14 @@ class Erasure:
         chosen = [
             job for job in jobs if job_ids is None or job.id in job_ids or job.parent in job_ids
         ]
-        for job in chosen:  # the newest first: no job of the overflow is let in to be cancelled
+        for job in (
+            chosen
+        ):  # the newest first, so that no overflow job enters the line only to be cancelled
             if not job.state.final:
                 await self._intake.cancel(job.id)
         ids = [job.id for job in chosen]
-        # Told before the rows go: who still showed one of them would stumble over its absence.
+        # Announced before the rows are deleted: a listener still showing one would find it
+        # missing.
         self._effects.publish(Forgotten(job_ids=frozenset(ids)))
         erased = await self._store.erase(ids)
         self._effects.publish(Erased(job_ids=frozenset(ids)))

@@ -1,6 +1,6 @@
 """Eta: when waiting and running jobs will probably be done.
 
-Keeps one forecast of the router's newest snapshot; asks, and never changes anything.
+Keeps one forecast of the router's newest snapshot; reads, and never changes anything.
 """
 
 import logging
@@ -19,11 +19,11 @@ from queueing.planning.forecast import Expected, Forecast
 from queueing.planning.precedence import Precedence
 from queueing.planning.simulation import OVERDUE_SHARE
 
-FRESH_S = 1.0  # a forecast costs milliseconds: older jobs are answered from one that young
+FRESH_S = 1.0  # a forecast costs milliseconds: older jobs are answered from one this recent
 log = logging.getLogger(__name__)
 
 FRESH_LONG_S = 3.0  # newer ones as well from one cut short: it costs most, and the waits are long
-FRESH_FAR_S = 10.0  # the same, for who goes first on a host
+FRESH_FAR_S = 10.0  # the same, for what goes first on a host
 
 
 class Eta:
@@ -39,11 +39,11 @@ class Eta:
         self._newest_id = 0
 
     async def refresh(self, asked: Sequence[tuple[Job, int]]) -> None:
-        """Make sure there is a forecast that tells of these waiting jobs at their positions.
+        """Make sure there is a forecast that covers these waiting jobs at their positions.
 
-        One that is older, or has not seen the newest jobs, does where it looks far enough ahead:
-        with thousands waiting a new one for each who joins would cost more than all else. Raises
-        `StoreError`.
+        An older one, or one without the newest jobs, serves if it looks far enough ahead: with
+        thousands waiting, a new one for each job that joins would cost more than everything else.
+        Raises `StoreError`.
         """
         newest_id = max((job.id for job, _ in asked), default=0)
         if not self._tells(asked, newest_id):
@@ -68,7 +68,7 @@ class Eta:
         )
 
     def _stale(self, age_s: float) -> bool:
-        """Whether another forecast may know better who goes first on a host."""
+        """Whether another forecast may know better what goes first on a host."""
         if self._forecast is None or self._world is None or age_s >= FRESH_FAR_S:
             return True
         if self._forecast.far:
@@ -76,7 +76,7 @@ class Eta:
         return age_s >= FRESH_LONG_S or (age_s >= FRESH_S and self._surprised(self._world))
 
     def _held_back(self, asked: Sequence[tuple[Job, int]]) -> bool:
-        """Whether one of them waits for others on its host: who goes first there changes soon."""
+        """Whether one of them waits for other models on its host: that order changes soon."""
         reasons = self._router.plan.reasons
         return any(
             (reason := reasons.get(model)) is not None and reason.why is Blocked.ROOM_BUSY
@@ -84,7 +84,7 @@ class Eta:
         )
 
     def look(self) -> None:
-        """Make sure there is a forecast that is not old, of what the router saw last if need be."""
+        """Make sure there is a recent forecast, of the router's last snapshot if necessary."""
         world = self._router.world
         if world is not None and (
             self._world is None or self._stale(self._clock.now() - self._world.now)
@@ -95,11 +95,11 @@ class Eta:
         return self._forecast is not None and all(self._forecast.knows(job) for job, _ in asked)
 
     def _stand(self, asked: Sequence[tuple[Job, int]]) -> bool:
-        """Whether the forecast has nothing to tell of a line: a job of it was just starting then."""
+        """Whether the forecast does not cover a line because a job of it was just starting."""
         return self._forecast is not None and any(self._forecast.stands(job) for job, _ in asked)
 
     def _surprised(self, then: World) -> bool:
-        """Whether models wait, or are in memory, that were not when the forecast was made."""
+        """Whether models wait or are in memory that did not when the forecast was made."""
         now = self._router.world
         return now is None or not _present(now) <= _present(then)
 
@@ -108,15 +108,15 @@ class Eta:
         self._forecast = Forecast(world, self._service)
 
     def of_waiting(self, job: Job, position: int) -> Expected | None:
-        """Return when a waiting job will be done; None where nothing can honestly be said."""
+        """Return when a waiting job will be done; None if nothing can honestly be said."""
         if job.id in self._fleet.slots:
-            return self.of_running(job)  # its start is being written down
+            return self.of_running(job)  # its start is being stored
         if self._forecast is None:
             return None
         now = self._clock.now()
         try:
             expected = self._forecast.of(job, position, now)
-        except Exception:  # an estimate is a courtesy: a fault in it must not silence the rest
+        except Exception:  # an estimate is optional: a fault in it must not silence the rest
             log.exception("job %d: no estimate", job.id)
             return None
         if expected is None:
@@ -124,7 +124,7 @@ class Eta:
         late_s = now - expected.start_at
         if late_s <= 0:
             return expected
-        return replace(  # it can begin no sooner than now
+        return replace(  # it cannot begin sooner than now
             expected, start_at=expected.start_at + late_s, done_at=expected.done_at + late_s
         )
 
@@ -137,7 +137,7 @@ class Eta:
     def of_running(self, job: Job) -> Expected | None:
         """Return when a running job will be done.
 
-        None when the server is done with it already, or has not begun, or does not answer.
+        None when the server has already finished it, has not begun it, or does not answer.
         """
         slot = self._fleet.slots.get(job.id)
         if slot is None or slot.held or not self._fleet.health.of(slot.backend).up:
@@ -150,7 +150,7 @@ class Eta:
         )
 
     def of_next(self, spec: ModelSpec) -> float | None:
-        """Return when a job accepted now would be done; None where that cannot be said."""
+        """Return when a job accepted now would be done; None if that cannot be said."""
         world = self._router.world
         if world is None:
             return None
@@ -172,14 +172,14 @@ class Eta:
         return None if expected is None else expected.done_at
 
     def _missed(self, head: Job) -> bool:
-        """Whether the forecast was made in the moment of a start, or before what counts for a line."""
+        """Whether the forecast was made at a start, or before a change that matters for a line."""
         if self._forecast is None or self._world is None:
             return True
         known = self._forecast.knows(head) and not self._forecast.stands(head)
         return not known or self._surprised(self._world)
 
     def _free_at(self, spec: ModelSpec) -> float | None:
-        """Return when a model nobody waits for could start a job: now, or after work or a load."""
+        """Return when a model without a line could start a job: now, or after work or a load."""
         now = self._clock.now()
         copies = [
             c for c in self._fleet.copies_of(spec.name) if self._fleet.health.of(c.backend).up
@@ -204,6 +204,6 @@ class Eta:
 
 
 def _present(world: World) -> set[tuple[str, str]]:
-    """Return what decides who must make room: the models that wait, and the copies."""
+    """Return what decides which copies are evicted: the waiting models and the copies."""
     copies = {(copy.model, copy.backend) for copy in world.copies}
     return copies | {(model.name, "") for model in world.models.values() if model.waiting}

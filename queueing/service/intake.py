@@ -38,8 +38,8 @@ class Intake:
     async def submit(self, new: NewJob, *, limits: Admission) -> Job:
         """Accept a job durably. Raises `Refused`. A known key returns the job it made before.
 
-        The model may be given by an alias; its own bound on waiting jobs is added to the limits.
-        What comes during a stop waits for the next start.
+        The model may be given by an alias; its own bound on waiting jobs is added to the limits. A
+        job that arrives during a stop waits for the next start.
         """
         spec = self._able(new)
         if limits.max_waiting is None or limits.max_waiting > spec.max_waiting:
@@ -57,7 +57,7 @@ class Intake:
         return spec
 
     async def cancel(self, job_id: int) -> Job | None:
-        """End a job on a person's wish and stop its work on the server; idempotent.
+        """End a job at a person's request and stop its work on the server; idempotent.
 
         Returns the job as it is afterwards (perhaps completed: it was faster), None if unknown.
         """

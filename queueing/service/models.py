@@ -61,7 +61,7 @@ class OfferedModels:
         self._effects.fleet_changed()
 
     async def loras(self, model: str) -> tuple[str, ...]:
-        """Return the LoRAs the first server of a model has that can be reached.
+        """Return the LoRAs of a model's first server that can be reached.
 
         Raises `UnknownModel`, and `Unavailable` when none can be.
         """
@@ -75,10 +75,10 @@ class OfferedModels:
         raise failure or Unavailable(f"no server runs {spec.name}")
 
     async def is_at_hand(self, model: str, *, beside: str, within_s: float) -> bool:
-        """Return whether a model could answer now for the sake of a job of `beside`.
+        """Return whether a model could answer now on behalf of a job of `beside`.
 
-        It is in memory, or fits without evicting anything and without making anybody wait for its
-        load longer than `within_s`; see `queueing.engine.availability`. False for an unknown name.
+        It can if it is in memory, or fits without evicting anything and without delaying another
+        load by more than `within_s`; see `queueing.engine.availability`. False for an unknown name.
         """
         spec, served = self._fleet.catalog.find(model), self._fleet.catalog.find(beside)
         if spec is None or served is None:

@@ -1,4 +1,4 @@
-"""Recovery: what a new run takes up from the last one, however that ended.
+"""Recovery: what a new run resumes from the last one, however that ended.
 
 Runs once, before anything is planned; it starts no job that was not running already.
 """
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 async def recover(store: Store, engine: Engine, work: asyncio.TaskGroup) -> None:
-    """Bring back pauses, what was learned, pins, running jobs and what is known to be in memory.
+    """Restore pauses, learned times, pins, running jobs and the known copies in memory.
 
     Waiting jobs need nothing: the store has their places. Raises `StoreError`.
     """
@@ -36,7 +36,7 @@ async def recover(store: Store, engine: Engine, work: asyncio.TaskGroup) -> None
 
 
 async def _noted_copies(store: Store, fleet: Fleet) -> Mapping[str, frozenset[str]]:
-    """Pin again what was pinned; return the copies of the last run, models by backend."""
+    """Restore the pins; return the copies of the last run, models by backend."""
     noted: defaultdict[str, set[str]] = defaultdict(set)
     for model, backend, pinned in await store.residency():
         spec = fleet.catalog.models.get(model)
@@ -48,7 +48,7 @@ async def _noted_copies(store: Store, fleet: Fleet) -> Mapping[str, frozenset[st
 
 
 def _clear_half_loads(fleet: Fleet, noted: Mapping[str, frozenset[str]]) -> None:
-    """Have everything unloaded that was on its way: its memory may be taken unseen."""
+    """Unload everything that was being loaded: its memory may be taken unseen."""
     for backend in sorted(noted):
         for model in sorted(noted[backend]):
             if fleet.health.of(backend).up and fleet.copy(model, backend) is None:
@@ -57,7 +57,7 @@ def _clear_half_loads(fleet: Fleet, noted: Mapping[str, frozenset[str]]) -> None
 
 
 def _pin_configured(fleet: Fleet) -> None:
-    """Pin every model with `preload: true` somewhere, where an admin has not done so already."""
+    """Pin every model with `preload: true` somewhere, unless an admin has done so already."""
     pinned = {model for model, _ in fleet.pins}
     for spec in fleet.catalog.models.values():
         backends = fleet.serving(spec)

@@ -1,4 +1,4 @@
-"""Reports: where jobs, models, servers and hosts stand, in the terms people read; changes nothing."""
+"""Reports: where jobs, models, servers and hosts stand, in people's terms; changes nothing."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -47,7 +47,7 @@ class _Line:
     lanes: Sequence[Lane]
 
     def shown(self, reason: Reason | None) -> str:
-        """Return how far the model is for a job that waits for this reason."""
+        """Return the model's state for a job that waits for this reason."""
         if self.ready:
             return "ready"
         return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
@@ -66,7 +66,7 @@ class _Times(TypedDict, total=False):
 
 
 class Reports:
-    """Answers what people ask about the queue, from memory but for positions and lines."""
+    """Answers people's questions about the queue, from memory except for positions and lines."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Reports:
         positions = await self._store.positions(ids)
         in_line = [(job, positions[job.id]) for job in waiting if job.id in positions]
         await self._eta.refresh(in_line)
-        # From here on nothing is waited for: places, reasons and times are of one moment.
+        # Nothing is awaited from here on: places, reasons and times are of one moment.
         positions = await self._store.positions(ids)
         turns = await self._store.turns(ids, begun=self._fleet.slots.keys())
         counts = {job.model: turns[job.id].lanes for job in waiting if job.id in turns}
@@ -116,7 +116,7 @@ class Reports:
         }
 
     async def _entered(self, job: Job) -> Job:
-        """Return a job of an overflow as it is now: no event tells that it has entered its line."""
+        """Return an overflow job as it is now: no event reports that it has entered its line."""
         if job.seq is not None or job.state is not JobState.PENDING:
             return job
         return await self._store.get(job.id) or job
@@ -130,7 +130,7 @@ class Reports:
     def _line(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> _Line:
         if model in self._fleet.catalog.models:
             reason = self._current(model)
-        else:  # it left the configuration, or its server
+        else:  # it, or its server, left the configuration
             reason = Reason(why=Blocked.OFFLINE, model=model)
         spent = self._router.plan.lane_spent
         return _Line(
@@ -143,7 +143,7 @@ class Reports:
         self, job: Job, line: _Line, in_lane: int | None, turn: StartOrder | None
     ) -> Standing:
         reason, now = line.reason, self._clock.now()
-        if job.id in self._fleet.slots:  # its start is being written down
+        if job.id in self._fleet.slots:  # its start is being stored
             reason = Reason(why=Blocked.STARTING, model=job.model)
         expected = None if in_lane is None else self._eta.of_waiting(job, in_lane)
         start = self._told_of(job, "start", None if expected is None else _start(expected))
@@ -161,7 +161,7 @@ class Reports:
         )
 
     def _told_of(self, job: Job, what: str, expected: Expectation | None) -> Expectation | None:
-        """Return when a job starts or ends as people are shown it: only what is still to come."""
+        """Return when a job starts or ends as people are shown it: only moments still to come."""
         return self._calm.of((job.id, job.state, what), expected, self._clock.now())
 
     def _current(self, model: str) -> Reason | None:
@@ -177,9 +177,9 @@ class Reports:
         )
 
     def _first_of_all(self, model: str) -> Reason | None:
-        """Return why a model waits: what the plan says, and of others on its host what comes first.
+        """Return why a model waits: the plan's reason, or what comes first of others on its host.
 
-        The plan knows who is in the way now; who else goes first there, only the forecast does.
+        The plan knows what blocks it now; only the forecast knows what else goes first there.
         """
         reason = self._router.plan.reasons.get(model)
         if reason is None or reason.why is not Blocked.ROOM_BUSY:
@@ -286,7 +286,7 @@ def _end(expected: Expected) -> Expectation:
 
 
 def _moments(start: Expectation | None, done: Expectation | None, now: float) -> _Times:
-    """Return the times of a standing, those that can be said."""
+    """Return the times of a standing that can be stated."""
     times: _Times = {}
     if start is not None:
         times["starts_at"], times["starts_until"] = start.at, start.latest

@@ -142,7 +142,7 @@ class JobStore:
         )
 
     async def acknowledge(self, job: Job) -> None:
-        """Note that the person has the job's end. Idempotent."""
+        """Note that the person has seen the job's end. Idempotent."""
         await self._database.write(
             lambda connection: connection.execute(queries.ACKNOWLEDGE, (job.id,))
         )
@@ -217,7 +217,7 @@ class JobStore:
         return await self._one(queries.JOB_BY_KEY, key)
 
     async def open_jobs(self, owner: str | None = None) -> list[Job]:
-        """Return the open jobs of an owner, or of everybody, oldest first."""
+        """Return the open jobs of an owner, or of all owners, oldest first."""
         if owner is None:
             return await self._many(queries.OPEN_JOBS)
         return await self._many(queries.OPEN_JOBS_OF, owner)
