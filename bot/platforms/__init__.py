@@ -1,1 +1,1 @@
-"""Chat platforms: one file each."""
+"""Chat platforms: one folder each."""

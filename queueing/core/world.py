@@ -125,8 +125,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The arrivals in one lane of a model: how many a second, and how many usually come together.
-    """
+    """The arrivals in one lane of a model: how many a second, and how many usually come together."""
 
     per_s: float
     together: float = 1.0

@@ -248,7 +248,9 @@ class ChatPlatform(Protocol):
     connected: asyncio.Event
 
     async def run(self, handler: CommandHandler) -> None:
-        """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
+        """Receive until cancelled; reconnects by itself. Raises `ChatRefused` when that is
+        impossible.
+        """
 
     async def check(self) -> str:
         """Log in, say as whom in one line, log out. Raises `ChatError`."""
@@ -267,7 +269,7 @@ class ChatPlatform(Protocol):
         """Make a message show this content and nothing else. Idempotent."""
 
     async def delete(self, ref: MessageRef) -> None:
-        """Remove one of the bot's messages; a message already gone is fine. Idempotent."""
+        """Remove one of the bot's messages; a message that is already gone is no error. Idempotent."""
 
     def is_group(self, chat: str) -> bool:
         """Return whether several people read that chat."""

@@ -7,7 +7,7 @@ class Notes(Protocol):
     """Texts by name, durable once noted."""
 
     async def noted(self, name: str) -> str | None:
-        """Return the text of that name, or None."""
+        """Return the text stored under that name, or None."""
 
     async def note(self, name: str, value: str) -> None:
-        """Keep a text, in place of an earlier one of that name."""
+        """Store a text, replacing an earlier one of that name."""

@@ -1,7 +1,8 @@
-"""One interaction from its arrival to its answer, within Discord's clocks.
+"""One interaction from its arrival to its answer, within Discord's time limits.
 
-Discord wants a first answer within three seconds and forgets an interaction after fifteen minutes;
-nothing here outlives that: what is returned is an ordinary message, edited by the bot itself.
+Discord requires a first answer within three seconds and forgets an interaction after fifteen
+minutes; nothing here depends on it for longer: the returned message is an ordinary one, edited by
+the bot itself.
 """
 
 import asyncio
@@ -28,8 +29,8 @@ from bot.platforms.discord.places import within
 from bot.platforms.discord.render import modal_of, outgoing
 from bot.platforms.discord.rights import rights_of_call
 
-CONFIRM_AFTER_S = 2.0  # of the three that Discord gives; the rest is for the way there
-CONFIRM_AGAIN_S = 0.4  # later, should the first try be refused
+CONFIRM_AFTER_S = 2.0  # of the three that Discord allows; the rest is for the network
+CONFIRM_AGAIN_S = 0.4  # later, if the first try is refused
 
 _log = logging.getLogger(__name__)
 
@@ -40,13 +41,13 @@ Post = Callable[[str, Content], Awaitable[MessageRef]]
 def chat_of(channel_id: int, *, group: bool) -> str:
     """Return our notation of a channel: its id, with "@" before it for a direct message.
 
-    After a restart nothing else tells the two apart.
+    After a restart nothing else distinguishes the two.
     """
     return f"{channel_id}" if group else f"@{channel_id}"
 
 
 class InteractionReply:
-    """Answers one interaction: at first, as its only first answer, later through its token."""
+    """Answers one interaction: first as its initial response, later through its token."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class InteractionReply:
         *,
         limit: int,
     ) -> None:
-        """Carry the call out, and confirm it to Discord in time if nobody answers it."""
+        """Carry the call out, and confirm it to Discord in time if no answer comes."""
         async with asyncio.TaskGroup() as group:
             reminder = group.create_task(self._confirm_in_time())
             invocation = self._invocation(command, values, limit)
@@ -122,7 +123,7 @@ class InteractionReply:
         )
 
     def _about_files(self, limit: int) -> Iterator[Attachment]:
-        """Yield what hangs on the message whose menu was opened."""
+        """Yield the attachments of the message whose menu was opened."""
         if self._about is not None:
             yield from of_reply(self._about, limit, ours=self._source() is not None)
 
@@ -144,7 +145,7 @@ class InteractionReply:
                 await self._confirm()
 
     async def _confirm(self) -> bool:
-        """Tell Discord that an answer will come, unless it has one; return whether it knows now."""
+        """Announce to Discord that an answer will come; return whether Discord knows of one now."""
         async with self._lock:
             if self._acknowledged or self._answered.is_set():
                 return True
@@ -168,7 +169,7 @@ class InteractionReply:
     async def respond(self, content: Content, private: bool) -> MessageRef | None:
         """Answer; see `bot.chat.api.base.Respond`.
 
-        An answer that fails leaves the call to be confirmed in time, and may be given again.
+        After a failed answer the call is still confirmed in time, and may be answered again.
         """
         async with self._lock:
             try:
@@ -183,11 +184,11 @@ class InteractionReply:
 
     @property
     def _repeatable(self) -> bool:
-        """Whether a repeated answer takes the place of one that may have arrived."""
+        """Whether a repeated answer replaces one that may have arrived."""
         return not self._acknowledged or self._thinking is not None
 
     async def show_form(self, form: Form) -> None:
-        """Open a form; Discord takes it only as the very first answer."""
+        """Open a form; Discord accepts it only as the initial response."""
         async with self._lock:
             if self._acknowledged:
                 raise ContentRefused("too late for a form")
@@ -207,9 +208,11 @@ class InteractionReply:
         return None if private else self._ref(message_id)
 
     async def _answer(self, content: Content, *, private: bool) -> int:
-        """Show the content in the way that is still open; return the message's id."""
+        """Show the content in the way that is still possible; return the message's id."""
         if content.files and not self._acknowledged:
-            await self._defer(thinking=True, private=private)  # an upload may outlast the 3 s
+            await self._defer(
+                thinking=True, private=private
+            )  # an upload may take longer than the 3 s
         if not self._acknowledged:
             message_id = await self._answer_first(content, private=private)
             if message_id is not None:
@@ -217,19 +220,21 @@ class InteractionReply:
         if self._thinking is None:
             return await self._follow_up(content, private=private)
         if self._thinking != private:
-            # "thinking…" keeps who sees it, and a follow-up would take its place and its audience.
+            # "thinking…" keeps its audience, and a follow-up would take its place and its
+            # audience.
             await self._interaction.delete_original_response()
             self._thinking = None
             return await self._follow_up(content, private=private)
         return await self._replace_thinking(content)
 
     async def _answer_first(self, content: Content, *, private: bool) -> int | None:
-        """Give the first answer; None where Discord already has one."""
+        """Give the initial response; None if Discord already has one."""
         try:
             try:
                 given = await self._send_first(content, private=private)
             except aiohttp.ClientError:
-                # The answer to it was lost. A repeat is safe: Discord takes one first answer only.
+                # The response to it was lost. Repeating is safe: Discord accepts one initial
+                # response only.
                 given = await self._send_first(content, private=private)
         except discord.HTTPException as error:
             if error.code != ALREADY_ACKNOWLEDGED:
@@ -292,9 +297,9 @@ class InteractionReply:
 
 
 async def _fold(message: discord.InteractionMessage) -> None:
-    """Hide what Discord shows of addresses: "thinking…" cannot be told so beforehand."""
+    """Suppress link previews, which "thinking…" cannot do beforehand."""
     try:
-        # As an ordinary message: an edit through the interaction has no word for it.
+        # As an ordinary message: an edit through the interaction has no flag for it.
         await discord.Message.edit(message, suppress=True)
     except (discord.HTTPException, discord.RateLimited) as error:
         _log.info("links of message %d stay unfolded: %s", message.id, error)

@@ -1,4 +1,6 @@
-"""The discord.py client: registers the commands and hands each interaction to a `InteractionReply`."""
+"""The discord.py client: registers the commands and hands each interaction to an
+`InteractionReply`.
+"""
 
 import asyncio
 import logging
@@ -26,11 +28,11 @@ from bot.platforms.discord.messages import PostReply, Spoken
 from bot.platforms.discord.places import is_astray
 from bot.platforms.discord.render import filled_in, pressed
 
-LONGEST_SLEEP_S = 30.0  # discord.py takes no less; `refuse_to_wait` is the stricter guard
+LONGEST_SLEEP_S = 30.0  # discord.py accepts no less; `refuse_to_wait` is the stricter guard
 
 _log = logging.getLogger(__name__)
 
-# Without these, discord.py warns every operator at every start that voice needs further packages.
+# Otherwise discord.py warns every operator at every start that voice needs further packages.
 discord.VoiceClient.warn_nacl = False
 discord.VoiceClient.warn_dave = False
 
@@ -38,7 +40,7 @@ discord.VoiceClient.warn_dave = False
 class Client(discord.AutoShardedClient):
     """Receives interactions, and messages that are meant for the bot.
 
-    Opens as many connections as Discord asks for: from 2500 servers on it wants more than one.
+    Opens as many connections as Discord asks for: from 2500 servers on, more than one.
     """
 
     def __init__(
@@ -73,12 +75,12 @@ class Client(discord.AutoShardedClient):
         self.tree.error(self._on_outdated_command)
 
     async def setup_hook(self) -> None:
-        """Tell Discord the commands, unless it knows them: a day has 200 changes at most.
+        """Register the commands, unless Discord knows them: 200 changes a day are allowed.
 
-        We are logged in by now, so messages can go out already.
+        The bot is logged in by now, so messages can go out already.
 
-        A refusal is logged only, because the commands of before still work; an outage is raised
-        and the whole connection tried again.
+        A refusal is only logged, because the earlier commands still work; an outage raises, and the
+        whole connection is tried again.
         """
         self._connected.set()
         if self.application is not None and self.application.interactions_endpoint_url:
@@ -108,20 +110,20 @@ class Client(discord.AutoShardedClient):
             await self._notes.note(name, wanted)
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
-        """Drop what comes after the end.
+        """Drop what arrives after the end.
 
-        discord.py says that it is ready up to two seconds late, and does not take that back when it
-        is closed meanwhile.
+        discord.py reports readiness up to two seconds late, and does not retract it when it is
+        closed meanwhile.
         """
         if not self.is_closed():
             super().dispatch(event, *args, **kwargs)
 
     async def on_ready(self) -> None:
-        """Note in the log that calls come in; Discord repeats this after every reconnect."""
+        """Log that calls are received; Discord repeats this after every reconnect."""
         _log.info("%s: connected as %s", self._platform, self.user)
 
     async def on_interaction(self, interaction: "discord.Interaction[Any]") -> None:
-        """Take the press of a button or a form; slash commands come through the command tree."""
+        """Handle a pressed button or submitted form; slash commands come through the command tree."""
         came: tuple[str, Mapping[str, Any]] | None
         match interaction.type:
             case discord.InteractionType.component:
@@ -131,13 +133,13 @@ class Client(discord.AutoShardedClient):
             case _:
                 return
         if came is None:
-            await interaction.response.defer()  # a message of an earlier life of this bot
+            await interaction.response.defer()  # a message from an earlier installation of this bot
             return
         command, values = came
         await self._take(interaction, command, values)
 
     async def on_message(self, message: discord.Message) -> None:
-        """Take a question by mention, by reply or in a direct message."""
+        """Handle a question by mention, by reply or in a direct message."""
         if self.user is None:
             return
         spoken = Spoken(
@@ -152,11 +154,11 @@ class Client(discord.AutoShardedClient):
             self._calls.create_task(self._hear(spoken, arrival))
 
     def _arrived(self, person_id: int, channel_id: int) -> Arrival:
-        """Take a call's place; a channel that is not known yet has its final id all the same."""
+        """Reserve a call's place in the order; an unknown channel already has its final id."""
         return self._handler.arrived(f"{self._platform}:{person_id}", f"{channel_id}")
 
     async def _hear(self, spoken: Spoken, arrival: Arrival) -> None:
-        """Hand what was said to the handler."""
+        """Hand a message to the handler."""
         try:
             with arrival:
                 if is_astray(spoken.message):
@@ -170,7 +172,7 @@ class Client(discord.AutoShardedClient):
             _log.exception("%s: message %s failed", self._platform, spoken.message.id)
 
     async def _find(self, message: Any) -> None:
-        """Ask Discord what a message's channel is part of, or rules of that would not hold there.
+        """Ask Discord what a message's channel is part of, or the rules set there would not apply.
 
         Raises `ChatError`.
         """
@@ -181,12 +183,12 @@ class Client(discord.AutoShardedClient):
     async def _on_outdated_command(
         self, interaction: "discord.Interaction[Any]", error: app_commands.AppCommandError
     ) -> None:
-        """Let the handler refuse, in words, what a menu from before an update has called."""
+        """Let the handler refuse, in words, a command from a menu that predates an update."""
         if interaction.type is not discord.InteractionType.application_command:
             return  # typing into such a menu is no call
         if isinstance(error, app_commands.CommandNotFound | app_commands.CommandSignatureMismatch):
             data: Mapping[str, Any] = interaction.data or {}
-            # Not dict(): a namespace has every attribute, `keys` among them.
+            # Not dict(): a namespace has every attribute, `keys` included.
             values = {name: value for name, value in interaction.namespace}  # noqa: C416
             await self._take(interaction, str(data.get("name")), values)
         else:

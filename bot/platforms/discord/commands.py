@@ -1,6 +1,6 @@
 """The command table as Discord's slash commands: typed options, completion, translated help.
 
-Knows nothing of what a command does; every call goes to the one `Take` it is given.
+Knows nothing of what a command does; every call goes to one `Take`.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ class Take(Protocol):
         values: Mapping[str, Any],
         about: discord.Message | None = None,
     ) -> None:
-        """Return at once; the call goes on by itself."""
+        """Return at once; the call continues by itself."""
 
 
 _OPTION_TYPES: Mapping[ParamKind, discord.AppCommandOptionType] = {
@@ -51,7 +51,7 @@ _COMPLETED = frozenset(
 
 
 class HelpTexts(app_commands.Translator):
-    """Gives Discord the help texts of every language we have; names stay the same everywhere."""
+    """Provides Discord with the help texts in every language; names stay the same everywhere."""
 
     def __init__(self, describe: Describe) -> None:
         self._describe = describe
@@ -62,7 +62,7 @@ class HelpTexts(app_commands.Translator):
         locale: discord.Locale,
         context: app_commands.TranslationContextTypes,  # noqa: ARG002 - the library's signature
     ) -> str | None:
-        """Return the text in that language, None where it is the English one."""
+        """Return the text in that language, None if it is the English one."""
         if "key" not in string.extras:
             return None
         text = self._describe(string.extras["key"], locale.value)[:HELP_MOST]
@@ -70,7 +70,7 @@ class HelpTexts(app_commands.Translator):
 
 
 class Option(app_commands.Transformer):
-    """One option of a slash command, from its line in the command table."""
+    """One option of a slash command, from its row in the command table."""
 
     def __init__(self, param: Param, platform: str, handler: CommandHandler) -> None:
         self._param = param
@@ -79,14 +79,14 @@ class Option(app_commands.Transformer):
 
     @property
     def type(self) -> discord.AppCommandOptionType:
-        """Discord's type; what it has none for is a string, completed from memory."""
+        """Discord's type; an option without a counterpart is a string, completed from memory."""
         if self._words_too:
             return discord.AppCommandOptionType.string
         return _OPTION_TYPES.get(self._param.kind, discord.AppCommandOptionType.string)
 
     @property
     def _words_too(self) -> bool:
-        """Whether words stand beside the numbers, which only a string can hold."""
+        """Whether words are allowed beside the numbers, which only a string can hold."""
         return self._param.kind is ParamKind.WHOLE and bool(self._param.choices)
 
     @property
@@ -117,13 +117,13 @@ class Option(app_commands.Transformer):
 
     @property
     def choices(self) -> list[app_commands.Choice[str | int | float]] | None:
-        """The values Discord offers, None where any may be given."""
+        """The values Discord offers, None if any may be given."""
         if self._param.kind is not ParamKind.CHOICE:
             return None
         return [_choice(word) for word in self._param.choices]
 
     async def transform(self, interaction: "discord.Interaction[Any]", value: Any, /) -> Any:  # noqa: ARG002 - the library's signature
-        """Return the value as the table types it; our own checks come later, for all platforms."""
+        """Return the value in the table's type; validation follows later, for all platforms."""
         if self._param.kind is ParamKind.DECIMAL:
             return float(value)  # Discord sends 1.0 as 1
         return value
@@ -134,13 +134,13 @@ class CompletedOption(Option):
 
     @property
     def choices(self) -> None:
-        """None: a value may be one that was never suggested."""
+        """None: a value need not be one of the suggestions."""
         return
 
     async def autocomplete(
         self, interaction: "discord.Interaction[Any]", value: str | float, /
     ) -> list[app_commands.Choice[str | int | float]]:
-        """Return what the handler suggests; it answers from memory, within Discord's three seconds."""
+        """Return the handler's suggestions; it answers from memory, within Discord's three seconds."""
         user = f"{self._platform}:{interaction.user.id}"
         words = self._handler.suggest(self._param, str(value), user)
         fitting = [word for word in words if 0 < len(word) <= CHOICE_TEXT_MOST]
@@ -152,7 +152,7 @@ def _choice(word: str) -> app_commands.Choice[str | int | float]:
 
 
 def option_of(param: Param, platform: str, handler: CommandHandler) -> Option:
-    """Return the option for a parameter; more choices than Discord takes are completed instead."""
+    """Return the option for a parameter; with more choices than Discord accepts, it is completed."""
     completed = param.kind in _COMPLETED or len(param.choices) > CHOICES_MOST
     return (CompletedOption if completed else Option)(param, platform, handler)
 
@@ -160,7 +160,7 @@ def option_of(param: Param, platform: str, handler: CommandHandler) -> Option:
 def slash_command(
     command: Command, platform: str, handler: CommandHandler, describe: Describe, take: Take
 ) -> "app_commands.Command[Any, ..., None]":
-    """Return the slash command for a line of the command table."""
+    """Return the slash command for a row of the command table."""
 
     async def callback(interaction: "discord.Interaction[Any]", **values: Any) -> None:
         given = {param.name: values[_identifier(param)] for param in command.params}
@@ -175,7 +175,7 @@ def slash_command(
     made: app_commands.Command[Any, ..., None] = app_commands.Command(
         name=command.name, description=_help(command.help, describe), callback=callback
     )
-    if command.admin:  # politeness only: servers may change it, our own check decides
+    if command.admin:  # a courtesy only: servers may change it, and the bot checks itself
         made.default_permissions = discord.Permissions(manage_guild=True)
     return made
 
@@ -209,7 +209,7 @@ def command_tree(
 ) -> "app_commands.CommandTree[discord.Client]":
     """Return the tree of all commands people may type: in servers and in direct messages.
 
-    Installing to a single account is left out: such calls come from places where the bot cannot
+    Installing to a single account is not offered: such calls come from places where the bot cannot
     edit its own messages.
     """
     tree = app_commands.CommandTree(
@@ -230,7 +230,7 @@ def command_tree(
 def menu_entry(
     command: Command, label: str, describe: Describe, take: Take
 ) -> app_commands.ContextMenu:
-    """Return the entry of a command in the menu of a message; Discord shows five at most."""
+    """Return a command's entry in a message's menu; Discord shows five at most."""
 
     async def callback(interaction: "discord.Interaction[Any]", message: discord.Message) -> None:
         await take(interaction, command.name, {}, message)
@@ -242,7 +242,7 @@ def menu_entry(
 
 
 async def digest(tree: "app_commands.CommandTree[discord.Client]", texts: HelpTexts) -> str:
-    """Return a hash of everything Discord knows about the commands."""
+    """Return a hash of everything registered with Discord about the commands."""
     commands: Sequence[Any] = tree.get_commands()
     payload = [await command.get_translated_payload(tree, texts) for command in commands]
     return hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()
@@ -251,7 +251,7 @@ async def digest(tree: "app_commands.CommandTree[discord.Client]", texts: HelpTe
 def missing_commands(
     commands: Sequence[Command], describe: Describe, known: Sequence[app_commands.AppCommand]
 ) -> Sequence[str]:
-    """Return the names of our commands and menu entries that Discord does not know."""
+    """Return the names of commands and menu entries that Discord does not know."""
     there = {command.name for command in known}
     ours = [command.name for command in commands if not command.hidden]
     ours += [describe(each.menu, "en")[:MENU_MOST] for each in commands if each.menu is not None]

@@ -37,7 +37,7 @@ _BY_CODE: Mapping[int, type[ChatError]] = {
     10013: ChatGone,  # unknown user
     40005: TooLarge,
     50001: ChatGone,  # missing access
-    50005: MessageGone,  # a message of somebody else
+    50005: MessageGone,  # a message by another author
     50007: ChatGone,  # this person takes no direct messages
     50013: ChatGone,  # missing permissions
     50278: ChatGone,  # no server in common with this person
@@ -53,18 +53,18 @@ _BY_STATUS: Mapping[int, type[ChatError]] = {
 }
 
 CONNECTION_ERRORS = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
-"""What a start or a connection fails with when another try makes sense."""
+"""The errors of a start or a connection after which another try makes sense."""
 
 
 class _OldMessage(discord.RateLimited):
-    """The limit on edits of messages over an hour old; the channel itself has room."""
+    """The limit on edits of messages over an hour old; the channel itself has budget left."""
 
 
 @contextmanager
 def chat_errors(*, unclear: bool = False) -> Iterator[None]:
     """Raise `ChatError`s in place of the libraries' errors.
 
-    `unclear` marks a request that must not be repeated blindly: when it fails on the way, it may
+    `unclear` marks a request that must not be repeated blindly: when the connection fails, it may
     have been carried out.
     """
     try:
@@ -80,12 +80,12 @@ def chat_errors(*, unclear: bool = False) -> Iterator[None]:
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         cause = f"{type(error).__name__}: {error}"
         raise ChatUnavailable(cause, unclear=unclear) from error
-    except RuntimeError as error:  # aiohttp's word for a session closed while we stop or reconnect
+    except RuntimeError as error:  # aiohttp's error for a session closed during a stop or reconnect
         raise ChatUnavailable(str(error)) from error
 
 
 def _from_answer(error: discord.HTTPException, *, unclear: bool) -> ChatError:
-    """Return what an answer of Discord's means for the caller."""
+    """Return the error that Discord's answer stands for."""
     text = str(error)
     if error.code == OLD_MESSAGE_EDITS:
         return SlowDown(OLD_MESSAGE_PAUSE_S, old_message=True)
@@ -101,7 +101,7 @@ def refuse_to_wait() -> aiohttp.TraceConfig:
     """Return a hook for `discord.Client(http_trace=…)` that raises `RateLimited` on a 429 at once.
 
     discord.py would sleep and then send the same text, by then outdated, up to five times. Only a
-    limit on the whole bot is left to it, because it holds back all requests for that.
+    limit on the whole bot is left to it, because it then holds back all requests.
     """
     trace = aiohttp.TraceConfig()
     trace.on_request_end.append(_raise_rate_limited)
@@ -119,7 +119,7 @@ async def _raise_rate_limited(
 
 
 async def _limit(response: aiohttp.ClientResponse) -> discord.RateLimited:
-    """Return what a 429 means. Reads the body, which frees the connection."""
+    """Return the error for a 429. Reads the body, which frees the connection."""
     body: object = None
     try:
         body = await response.json(content_type=None)

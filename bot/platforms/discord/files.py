@@ -1,4 +1,4 @@
-"""Files people attach on Discord: seen at once, downloaded only when they are read."""
+"""Files people attach on Discord: listed at once, downloaded only when they are read."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ DOWNLOAD_TIMEOUT_S = 60.0
 def attachments_of(
     message: discord.Message, limit: int, *, replied: bool = False
 ) -> Iterator[Attachment]:
-    """Yield everything that hangs on a message, and on those forwarded with it."""
+    """Yield everything attached to a message and to those forwarded with it."""
     voice = message.flags.voice
     for file in message.attachments:
         yield attachment_of(file, limit, replied=replied, voice=voice)
@@ -31,9 +31,9 @@ def attachments_of(
 
 
 def of_reply(message: discord.Message, limit: int, *, ours: bool) -> Iterator[Attachment]:
-    """Yield what hangs on a message that is replied to, or whose menu was opened.
+    """Yield the attachments of a message that is replied to, or whose menu was opened.
 
-    Our own long answers are no new words.
+    The bot's own long answers, sent as files, are not new words.
     """
     for file in attachments_of(message, limit, replied=True):
         if not (ours and file.kind is AttachmentKind.TEXT):
@@ -41,7 +41,7 @@ def of_reply(message: discord.Message, limit: int, *, ours: bool) -> Iterator[At
 
 
 def unseen() -> Attachment:
-    """Return what stands for a message that Discord keeps from the bot, so that it can be named."""
+    """Return a placeholder for a message that Discord withholds, so that it can be named."""
     return _thing(AttachmentKind.UNSEEN, "", replied=True)
 
 
@@ -72,7 +72,7 @@ def _stickers_of(message: discord.Message) -> Iterator[discord.StickerItem]:
 
 
 def _thing(kind: AttachmentKind, name: str, *, replied: bool) -> Attachment:
-    """Return what is no file, so that it can be named."""
+    """Return a placeholder for an attachment that is not a file, so that it can be named."""
 
     async def read() -> bytes:
         raise ChatError("there is no file to download")
@@ -81,7 +81,7 @@ def _thing(kind: AttachmentKind, name: str, *, replied: bool) -> Attachment:
 
 
 async def _download(url: str, limit: int) -> bytes:
-    """Fetch a file from the address Discord signed for us; no other address is ever fetched."""
+    """Fetch a file from the address Discord signed for the bot; no other address is ever fetched."""
     timeout = aiohttp.ClientTimeout(total=DOWNLOAD_TIMEOUT_S)
     with chat_errors():
         async with (

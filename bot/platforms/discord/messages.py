@@ -1,7 +1,7 @@
-"""Messages that are meant for us: a mention, a reply to us, or anything in a direct message.
+"""Messages that are meant for the bot: a mention, a reply to it, or any direct message.
 
-Of all other messages Discord keeps the words to itself, because the bot asks for no privileged
-intent; here they are passed over unread.
+Discord withholds the words of all other messages, because the bot requests no privileged intent;
+they are passed over unread.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class PostReply(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spoken:
-    """A message that asks us something, as the call it is."""
+    """A message to the bot, as a call."""
 
     message: discord.Message
     platform: str
@@ -48,10 +48,10 @@ class Spoken:
     download_limit: int
 
     def invocation(self) -> Invocation | None:
-        """Return the call as the handler takes it, None for a message that is not meant for us."""
+        """Return the call in the form the handler takes, None for a message not meant for the bot."""
         message = self.message
         if message.author.bot or message.webhook_id or message.type not in _PERSONS:
-            return None  # bots that answer each other would never end
+            return None  # bots that answer each other would never stop
         if not self._is_for_us():
             return None
         command, text = self._asked()
@@ -89,10 +89,10 @@ class Spoken:
         return await self.post(self._chat(), content, reply_to=request, nonce=nonce)
 
     def _is_for_us(self) -> bool:
-        """Return whether a message speaks to us.
+        """Return whether a message is meant for the bot.
 
-        A reply mentions whom it replies to, unasked; "lovely!" beneath a picture is meant for
-        people. So there our name must stand in the words.
+        A reply mentions its target unasked; "lovely!" beneath a picture is meant for people. So in
+        a reply the bot's name must be in the words.
         """
         if self.message.guild is None or self._names_us():
             return True
@@ -105,7 +105,7 @@ class Spoken:
         return re.search(rf"<@!?{self.me}>", self.message.content) is not None
 
     def _asked(self) -> tuple[str, str]:
-        """Return the command and its text; our bare name asks what there is."""
+        """Return the command and its text; the bot's bare name lists the commands."""
         text = re.sub(rf"\s*<@!?{self.me}>\s*", " ", self.message.content).strip()
         if (named := _COMMAND.match(text)) is not None:
             return named[1].lower(), text[named.end() :].strip()
@@ -114,7 +114,7 @@ class Spoken:
         return ("ask" if text or shows else "help"), text
 
     def _files(self, replied: discord.Message | None, *, ours: bool) -> Iterator[Attachment]:
-        """Yield what the message comes with, and what hangs on the one it replies to."""
+        """Yield the message's attachments and those of the message it replies to."""
         yield from attachments_of(self.message, self.download_limit)
         if replied is not None:
             shown = tuple(of_reply(replied, self.download_limit, ours=ours))
@@ -123,7 +123,7 @@ class Spoken:
                 yield unseen()  # in a server Discord shows a bot no other people's messages
 
     def _quoted(self, replied: discord.Message | None) -> str:
-        """Return the words replied to, and those that a message with words of its own forwards."""
+        """Return the words replied to, and those forwarded by a message that has words of its own."""
         said = replied.content if replied is not None else ""
         forwarded = self._forwarded() if self.message.content else ""
         return "\n\n".join(filter(None, (said, forwarded)))
@@ -132,7 +132,7 @@ class Spoken:
         return "\n\n".join(filter(None, (each.content for each in self.message.message_snapshots)))
 
     def _replied(self) -> discord.Message | None:
-        """Return the message replied to; None where there is none or it was deleted."""
+        """Return the message replied to; None if there is none or it was deleted."""
         reference = self.message.reference
         found = reference.resolved if reference is not None else None
         return found if isinstance(found, discord.Message) else None

@@ -6,7 +6,7 @@ import discord
 
 
 def within(channel: Any, guild_id: int | None, person_id: int) -> tuple[str, ...]:
-    """Return the ids of what a channel is part of, the widest first; of a direct message, the person's.
+    """Return the ids of what a channel is part of, widest first; the person's for a direct message.
 
     A thread, and so a post of a forum, is part of its channel and of that channel's category.
     """
@@ -20,5 +20,5 @@ def within(channel: Any, guild_id: int | None, person_id: int) -> tuple[str, ...
 
 
 def is_astray(message: discord.Message) -> bool:
-    """Return whether Discord's word is missing on what a message's channel is part of."""
+    """Return whether Discord did not say what a message's channel is part of."""
     return isinstance(message.channel, discord.PartialMessageable)

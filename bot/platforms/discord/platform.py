@@ -1,4 +1,4 @@
-"""Discord: calls come in as interactions, messages go out and are edited by the bot's own token.
+"""Discord: calls arrive as interactions, messages are sent and edited with the bot's own token.
 
 Never edits through an interaction's token (it ends after fifteen minutes), and never waits out a
 rate limit with a text that is outdated by then.
@@ -38,8 +38,8 @@ FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0  # Discord resets the token of a bot that identifies 1000 times a day
 STEADY_AFTER_S = 600.0  # a connection that held this long starts the pauses over
 
-REQUEST_TIMEOUT_S = 20.0  # discord.py repeats a failing request for 25 s, with the text of before
-UPLOAD_BYTES_PER_S = 100_000  # the slowest uplink that is waited for
+REQUEST_TIMEOUT_S = 20.0  # discord.py repeats a failing request for 25 s, with the earlier text
+UPLOAD_BYTES_PER_S = 100_000  # the slowest uplink that is allowed for
 
 # https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway
 _FINAL: Mapping[int, str] = {
@@ -59,11 +59,11 @@ _log = logging.getLogger(__name__)
 class Discord:
     """The Discord platform; see `bot.chat.api.base.ChatPlatform` for what each method promises.
 
-    A chat is written as its channel's id, with "@" before it for a direct message. `describe` gives
-    help texts by key and language. `notes` keeps across restarts which commands Discord knows;
-    without it they are sent at every start, which Discord tolerates. `commands` are those that
-    `check` looks for. The bot needs no privileged
-    intent and receives nothing but interactions.
+    A chat is written as its channel's id, with "@" before it for a direct message. `describe`
+    returns help texts by key and language. `notes` remembers across restarts which commands Discord
+    knows; without it they are sent at every start, which Discord tolerates. `commands` are those
+    that `check` looks for. The bot needs no privileged intent and receives nothing but
+    interactions.
     """
 
     limits = ChatLimits(
@@ -76,9 +76,9 @@ class Discord:
         chat_every_s=1.05,  # 5 in 5 s
         burst=5,
         overall_per_s=45.0,  # of 50
-        free_edit_s=3300.0,  # from one hour on, edits have a small budget of their own (30046)
+        free_edit_s=3300.0,  # after an hour, edits have a small budget of their own (30046)
         previews=True,
-        free_answers=True,  # an interaction's first answer is on no channel's account
+        free_answers=True,  # an initial response does not count against the channel
     )
 
     def __init__(
@@ -102,7 +102,7 @@ class Discord:
     # ------------------------------------------------------------ incoming
 
     async def run(self, handler: CommandHandler) -> None:
-        """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
+        """Receive until cancelled, reconnecting. Raises `ChatRefused` when that is impossible."""
         async with asyncio.TaskGroup() as calls:
             refusal = await self._keep_connected(handler, calls)
         raise refusal
@@ -110,10 +110,10 @@ class Discord:
     async def _keep_connected(
         self, handler: CommandHandler, calls: asyncio.TaskGroup
     ) -> ChatRefused:
-        """Connect again and again; return why it makes no sense any more."""
+        """Connect again and again; return why that has become pointless."""
         loop = asyncio.get_running_loop()
         pauses = restart_pauses_s()
-        closed: list[int] = []  # why connections of late were closed
+        closed: list[int] = []  # why recent connections were closed
         while True:
             began_at = loop.time()
             try:
@@ -162,7 +162,7 @@ class Discord:
                 self._client = None
 
     async def check(self) -> str:
-        """Log in without the gateway and say as whom. Raises `ChatError`."""
+        """Log in without the gateway and return the account's name. Raises `ChatError`."""
         async with discord.Client(intents=discord.Intents.none()) as client:
             try:
                 with chat_errors():
@@ -223,7 +223,7 @@ class Discord:
                     await _show(message, content)
 
     async def delete(self, ref: MessageRef) -> None:
-        """Remove one of the bot's messages; a message already gone is fine. Idempotent."""
+        """Remove one of the bot's messages; a message that is already gone is no error. Idempotent."""
         message = self._channel(ref.chat).get_partial_message(int(ref.message))
         try:
             with chat_errors():
@@ -237,7 +237,7 @@ class Discord:
         return not chat.startswith("@")
 
     def _upload_in(self, chat: str) -> int:
-        """Return how large a file may be there now: boosts of a server allow more, and end."""
+        """Return how large a file may be there now: boosts of a server allow more, and expire."""
         channel = self._client.get_channel(int(chat.removeprefix("@"))) if self._client else None
         guild = getattr(channel, "guild", None)
         boosted = guild.filesize_limit if isinstance(guild, discord.Guild) else 0
@@ -250,7 +250,7 @@ class Discord:
         return client.get_partial_messageable(int(chat.removeprefix("@")))
 
     async def _unarchive(self, channel_id: int) -> None:
-        """Open a thread that fell asleep, so that its messages can be edited again."""
+        """Open an archived thread, so that its messages can be edited again."""
         if self._client is None:
             raise ChatUnavailable("not connected to Discord")
         thread = await self._client.fetch_channel(channel_id)
@@ -259,7 +259,7 @@ class Discord:
 
 
 def restart_pauses_s() -> Iterator[float]:
-    """Yield the pauses between one start and the next, in seconds, without end."""
+    """Yield the pauses between one start and the next, in seconds, endlessly."""
     pause_s = FIRST_PAUSE_S
     while True:
         yield pause_s
@@ -301,16 +301,16 @@ def _patience_s(content: Content) -> float:
 
 
 def _nonce(text: str) -> str:
-    """Return a nonce Discord takes; a long one is hashed, because cutting could make two alike."""
+    """Return a nonce Discord accepts; a long one is hashed, because cutting could make two alike."""
     if len(text) <= NONCE_MOST:
         return text
     return hashlib.sha256(text.encode()).hexdigest()[:NONCE_MOST]
 
 
 def _closed_for_good(codes: Sequence[int]) -> ChatRefused | None:
-    """Return why a connection closed like that can never be had; None where another may hold.
+    """Return why a connection closed with that code is impossible; None if a retry may succeed.
 
-    How many connections there must be is asked at every start, so only a repetition is final.
+    The number of required connections is asked at every start, so only a repetition is final.
     """
     code = codes[-1]
     if code not in _FINAL or (code in _SHARDING and codes.count(code) < _SHARDING_TRIES):

@@ -34,12 +34,13 @@ FORM_VALUE_MOST = 4000
 
 _CUT = "…"
 _FENCE = "```"
-# Controls, and marks that turn the words around them, which a model can be talked into.
+# Control characters, and marks that reverse the words around them, which a model can be talked
+# into.
 _UNSENDABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# Addresses are left as they are, as Discord does, but not where a "<" follows: the backslash before
-# it would become part of the address. Elsewhere every sign that starts formatting, a
-# tag (`<@1>`, `<t:0:R>`) or a call to everybody, and at the start of a line headings, quotes and
-# lists. `discord.utils.escape_markdown` overlooks what stands inside `[…](…)` and `<…:/…>`.
+# Addresses are left as they are, as Discord does, but not before a "<": the backslash before it
+# would become part of the address. Elsewhere every character that starts formatting, a tag
+# (`<@1>`, `<t:0:R>`) or a mention of everyone, and at the start of a line headings, quotes and
+# lists. `discord.utils.escape_markdown` overlooks the contents of `[…](…)` and `<…:/…>`.
 _MARKUP = re.compile(
     r"(?P<address>https?://[^\s<]*[^<.,:;\"'\]\s](?=[.,:;\"'\]]*(?:\s|$)))"
     r"|(?P<start>^[ \t]*(?:\d+(?=[.)](?:\s|$))|(?=>|(?:#{1,3}|[+-]#?)(?:\s|$))))(?P<mark>.)"
@@ -54,7 +55,7 @@ _FORM_ID = re.compile(r"form:(?P<command>[-_\w]{1,32})(?::(?P<id>\d{1,18}))?", r
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutgoingDiscord:
-    """One message in discord.py's types; good for one try, because a file is consumed by it."""
+    """One message in discord.py's types; good for one try, because sending consumes its files."""
 
     text: str
     files: list[discord.File]
@@ -86,8 +87,8 @@ def text_of(content: Content) -> str:
 def fit(body: Body, most: int) -> str:
     """Return the body in Discord's markup, at most that long.
 
-    The layer above already cuts what people read; here only the backslashes of escaping can be too
-    much. The longest part gives way, so that a long prompt never hides where a job stands.
+    The layer above already cuts what people read; only the backslashes of escaping can exceed the
+    limit here. The longest part gives way, so that a long prompt never hides where a job stands.
     """
     parts = list(body)
     shown = [_shown(part) for part in parts]
@@ -118,7 +119,7 @@ def _shown(part: Part) -> str:
 
 
 def _shortened(part: Part, kept: float) -> Part:
-    """Return about that share of a part, at least a character less, marked as cut."""
+    """Return about that share of a part, at least one character less, marked as cut."""
     match part:
         case Moment() | Bar():
             return ""
@@ -139,7 +140,7 @@ def _head(text: str, kept: float) -> str:
 def literal(text: str) -> str:
     """Return markup that shows exactly these words; addresses stay links, nothing else is special.
 
-    Discord takes a backslash before any punctuation as "the character itself".
+    Discord reads a backslash before any punctuation as "the character itself".
     """
     return _MARKUP.sub(_escaped, _UNSENDABLE.sub("", text))
 
@@ -158,10 +159,10 @@ def _upload(file: File, *, spoiler: bool = False) -> discord.File:
 
 
 def view_of(rows: Sequence[Sequence[Button]]) -> discord.ui.View | None:
-    """Return the buttons, or None where there are none.
+    """Return the buttons, or None if there are none.
 
     The view is stopped, so that discord.py does not keep one in memory for every message: a press
-    is recognised by the id the button carries, also after a restart.
+    is recognised by the button's id, also after a restart.
     """
     if not any(rows):
         return None
@@ -191,7 +192,7 @@ def _button_id(button: Button) -> str:
 
 
 def pressed(custom_id: str) -> tuple[str, dict[str, int]] | None:
-    """Return the command and the values a button carries, or None for an id the bot did not make."""
+    """Return the command and the values of a button; None for an id the bot did not make."""
     found = _BUTTON_ID.fullmatch(custom_id)
     if found is None:
         return None
@@ -223,7 +224,7 @@ def modal_of(form: Form) -> discord.ui.Modal:
 
 
 def filled_in(data: Mapping[str, Any]) -> tuple[str, dict[str, str | int]] | None:
-    """Return the command and the values of a form that was sent off, or None for an unknown one.
+    """Return the command and the values of a submitted form, or None for an unknown one.
 
     A line is either wrapped in a label or, from older clients, in a row.
     """
@@ -239,7 +240,7 @@ def filled_in(data: Mapping[str, Any]) -> tuple[str, dict[str, str | int]] | Non
 
 
 def _lines_in(row: Any) -> Sequence[Mapping[str, Any]]:
-    """Return the lines of a row that have a name."""
+    """Return the named lines of a row."""
     if not isinstance(row, Mapping):
         return ()
     parts = [row["component"]] if "component" in row else row.get("components")

@@ -1,11 +1,11 @@
-"""What Discord says with a call about the caller's roles and permissions on that server."""
+"""What a Discord call says about the caller's roles and permissions on that server."""
 
 from typing import Any
 
 import discord
 
 SERVER_WIDE = ("administrator", "manage_guild", "kick_members", "ban_members", "moderate_members")
-"""Permissions that no channel can give: somebody who may furnish a channel grants the others there."""
+"""Permissions that no channel can grant: an editor of a channel can grant the others there."""
 
 
 def rights_of_call(interaction: "discord.Interaction[Any]") -> frozenset[str]:
@@ -24,8 +24,8 @@ def rights_of_author(message: discord.Message) -> frozenset[str]:
 def _rights(user: discord.User | discord.Member, allowed: discord.Permissions) -> frozenset[str]:
     """Return the rights by their names in a configuration.
 
-    Roles go by id: their names are not unique and anybody's to choose. The role of everybody is no
-    role here, but membership: it makes nobody an admin.
+    Roles are matched by id: their names are not unique and anyone may choose them. The role
+    @everyone is membership rather than a role: it makes no one an admin.
     """
     if not isinstance(user, discord.Member):
         return frozenset()

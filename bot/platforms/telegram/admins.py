@@ -1,7 +1,7 @@
-"""Who the admins of a group are: Telegram's own list, asked for now and then.
+"""The admins of a group: Telegram's own list, asked for at intervals.
 
-Only the groups that the configuration names are asked about. A list is believed for five minutes;
-while it cannot be had, it makes nobody an admin.
+Only the groups named in the configuration are asked about. A list is trusted for five minutes;
+while it is unavailable, no one is an admin by it.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from telegram.error import TelegramError
 
 FRESH_S = 300.0
 AGAIN_S = 30.0  # after a failure
-ASK_S = 5.0  # a call waits no longer for the list
+ASK_S = 5.0  # the longest a call waits for the list
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _List:
-    """The admins of a group, and until when nobody asks for them again."""
+    """The admins of a group, and until when the list need not be asked for again."""
 
     admins: frozenset[int] = frozenset()
     until: float = 0.0
@@ -37,9 +37,9 @@ class GroupAdmins:
     async def rights(
         self, bot: Bot, platform: str, chat_id: int, person_id: int | None, *, anonymous: bool
     ) -> frozenset[str]:
-        """Return the right of a group's admin in that group, for everybody else nothing.
+        """Return the right of a group's admin in that group, nothing for anyone else.
 
-        `anonymous` tells that the group itself speaks, which Telegram lets only its admins do.
+        `anonymous` means that the group itself speaks, which Telegram allows only its admins.
         """
         known = self._lists.get(chat_id)
         if known is None:
@@ -59,7 +59,7 @@ class GroupAdmins:
 
 
 async def _asked(bot: Bot, chat_id: int) -> tuple[frozenset[int], float]:
-    """Return a group's admins, and for how long nobody need ask again."""
+    """Return a group's admins, and how long the answer is valid."""
     try:
         async with asyncio.timeout(ASK_S):
             members = await bot.get_chat_administrators(chat_id)

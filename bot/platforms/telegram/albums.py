@@ -1,6 +1,7 @@
 """Albums: Telegram sends their parts one by one, with no count, no end mark, and one caption.
 
-Which of them is the question, and which albums were handed on already. Pure but for that memory.
+Finds the part with the question, and remembers which albums were handed on. Pure but for that
+memory.
 """
 
 from collections import OrderedDict
@@ -8,9 +9,11 @@ from collections.abc import Sequence
 
 from telegram import Message, Update
 
-ALBUM_QUIET_S = 2.0  # without another part an album is whole; the timer starts again with each
+ALBUM_QUIET_S = (
+    2.0  # an album without a further part for this long is complete; each part restarts the timer
+)
 ALBUM_MOST = 10  # parts
-_REMEMBERED = 1000  # albums; a part has been seen 11 s late
+_REMEMBERED = 1000  # albums; a part has been seen to arrive 11 s late
 
 
 def album_of(update: Update) -> str | None:
@@ -20,19 +23,19 @@ def album_of(update: Update) -> str | None:
 
 
 def in_order(updates: Sequence[Update]) -> tuple[Message, ...]:
-    """Return the messages of an album as the person sees them."""
+    """Return the messages of an album in the order the person sees them."""
     messages = (update.message for update in updates if update.message is not None)
     return tuple(sorted(messages, key=lambda message: message.message_id))
 
 
 class Begun:
-    """The albums that were handed on lately: (chat, album)."""
+    """The recently handed-on albums: (chat, album)."""
 
     def __init__(self) -> None:
         self._albums: OrderedDict[tuple[int, str], bool] = OrderedDict()
 
     def asked(self, chat: int, album: str) -> bool | None:
-        """Return whether an album's first parts asked us something, None for an unknown album."""
+        """Return whether an album's first parts were meant for the bot, None for an unknown album."""
         return self._albums.get((chat, album))
 
     def note(self, chat: int, album: str, *, asked: bool) -> None:

@@ -1,7 +1,7 @@
 """One message or button press from its arrival to its answer.
 
-Decides what is a call at all: a command for us, or a reply to one of our texts. Knows nothing of
-what a command does.
+Decides whether it is a call at all: a command for the bot, or a reply to one of its texts. Knows
+nothing of what a command does.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from bot.platforms.telegram.errors import chat_errors
 from bot.platforms.telegram.files import attachment_of, attachments_of
 from bot.platforms.telegram.render import ALERT_MOST, outgoing, pressed
 
-CONFIRM_AFTER_S = 0.7  # a pressed button spins so long at most, unless its answer comes first
+CONFIRM_AFTER_S = 0.7  # how long a pressed button may spin, unless its answer comes first
 GENERAL_TOPIC = 1  # a forum's first topic; Telegram refuses its id when sending
 
 _NOTHING = TypedCommand(command="ask", addressee=None, text="")
@@ -38,7 +38,7 @@ def chat_of(chat_id: int, thread_id: int | None) -> str:
 
 
 def place_of(chat: str) -> tuple[int, int | None]:
-    """Return a chat's id and, where it has one, its thread's."""
+    """Return a chat's id and its thread's, if it has one."""
     chat_id, _, thread_id = chat.partition("/")
     return int(chat_id), int(thread_id) if thread_id else None
 
@@ -54,7 +54,7 @@ class Reception:
     albums: Begun = field(default_factory=Begun)
 
     def whose(self, update: Update) -> tuple[str, str]:
-        """Return who sent an update and where: what they ask there is accepted in its order."""
+        """Return who sent an update and where: calls there are accepted in order."""
         query, message, chat = update.callback_query, update.message, update.effective_chat
         if chat is not None and query is not None:
             return f"{self.platform}:{query.from_user.id}", f"{chat.id}"
@@ -63,7 +63,7 @@ class Reception:
         return self.platform, ""
 
     def call_of(self, updates: Sequence[Update]) -> "MessageCall | TelegramPress | None":
-        """Return the call an update is, or all parts of an album; None where it is none for us."""
+        """Return the call of an update, or of an album's parts; None if it is not for the bot."""
         query = updates[0].callback_query
         if query is not None:
             return TelegramPress(self, query)
@@ -76,7 +76,7 @@ class Reception:
         return MessageCall(self, messages[0], asked) if asked else None
 
     def _album_call(self, messages: tuple[Message, ...], album: str) -> "MessageCall":
-        """Return the call an album is; whether late parts belong to one is known to the handler."""
+        """Return an album's call; only the handler knows whether late parts belong to one."""
         chat = messages[0].chat
         found = ((message, self._asked(message)) for message in messages)
         asking = [(message, asked) for message, asked in found if asked is not None]
@@ -104,7 +104,7 @@ class Reception:
             return TypedCommand(command="ask", addressee=None, text=text) if asks and says else None
         if not self._is_addressed(command, message.chat):
             return None
-        if command.command == "start":  # with whatever a link "t.me/bot?start=x" brought along
+        if command.command == "start":  # with any parameter that a link "t.me/bot?start=x" added
             return TypedCommand(command="help", addressee=None, text="")
         return command
 
@@ -114,7 +114,7 @@ class Reception:
         return is_private(chat) or command.command in self.known
 
     def _is_ours(self, message: Message | None) -> bool:
-        """Return whether a reply to that message in a group goes on talking with us.
+        """Return whether a reply to that message in a group continues the talk with the bot.
 
         Only a reply to a text does: "lovely!" beneath a picture is meant for people.
         """
@@ -137,7 +137,7 @@ class Reception:
 
 
 def _is_bot(message: Message) -> bool:
-    """Return whether a bot wrote this: bots that answer each other would never end."""
+    """Return whether a bot wrote this: bots that answer each other would never stop."""
     author = message.from_user
     return author is not None and author.is_bot and not message.sender_chat
 
@@ -158,7 +158,7 @@ class MessageCall:
     album: Album | None = None
 
     def invocation(self) -> Invocation:
-        """Return the call as the handler takes it."""
+        """Return the call in the form the handler takes."""
         message, name = self.message, self.reception.platform
         user, user_name = _author(message)
         request, replied = self.reception.ref(message), message.reply_to_message
@@ -183,7 +183,7 @@ class MessageCall:
         )
 
     def caller(self) -> tuple[int | None, bool]:
-        """Return the id of who wrote, and whether the group itself speaks: an anonymous admin."""
+        """Return the author's id, and whether the group itself speaks: an anonymous admin."""
         speaker = self.message.sender_chat
         if speaker is None:
             return _id(self.message.from_user), False
@@ -195,7 +195,7 @@ class MessageCall:
         return f"{self.message.message_id}" if album is None else f"album:{album}"
 
     def _files(self) -> Iterator[Attachment]:
-        """Yield what hangs on the message or on all parts of the album; of a reply, it once."""
+        """Yield the attachments of the message or the whole album; those replied to, once."""
         for part in self.parts or (self.message,):
             for file in attachments_of(self.reception.bot, part):
                 if file.replied and part is not self.message:
@@ -209,7 +209,7 @@ class MessageCall:
 
 
 class TelegramPress:
-    """A pressed button. Telegram takes one answer to it, and the button spins until then."""
+    """A pressed button. Telegram accepts one answer to it, and the button spins until then."""
 
     def __init__(self, reception: Reception, query: CallbackQuery) -> None:
         self._reception = reception
@@ -217,7 +217,7 @@ class TelegramPress:
         self._answered = asyncio.Event()
 
     def invocation(self) -> Invocation | None:
-        """Return the call as the handler takes it, or None for an unknown button."""
+        """Return the call in the form the handler takes, or None for an unknown button."""
         query, name = self._query, self._reception.platform
         source, press = self._source(), pressed(query.data or "")
         if source is None or query.message is None or press is None:
@@ -240,11 +240,11 @@ class TelegramPress:
         )
 
     def caller(self) -> tuple[int | None, bool]:
-        """Return the id of who pressed: Telegram tells it of anonymous admins as well."""
+        """Return the id of the person who pressed: Telegram gives it for anonymous admins as well."""
         return self._query.from_user.id, False
 
     def _source(self) -> MessageRef | None:
-        """Return the message the button is under; of one too old to be read, only its place."""
+        """Return the message the button is under; of one too old to be read, only its reference."""
         message = self._query.message
         if message is None:
             return None
@@ -257,7 +257,7 @@ class TelegramPress:
         )
 
     async def confirm(self, after_s: float = 0.0) -> None:
-        """End the button's spinning, unless an answer does so within that time."""
+        """End the button's spinning after that time, unless an answer does so before."""
         try:
             async with asyncio.timeout(after_s):
                 await self._answered.wait()
@@ -269,7 +269,7 @@ class TelegramPress:
                     _log.info("a pressed button was not confirmed: %s", error)
 
     async def respond(self, content: Content, private: bool) -> MessageRef | None:
-        """Answer; a short private word appears above the chat, seen by the one who pressed."""
+        """Answer; a short private text appears above the chat, only for the person who pressed."""
         if private and await self.alert(content):
             return None
         await self.confirm()
@@ -279,13 +279,13 @@ class TelegramPress:
         return await self._reception.post(source.chat, content, source)
 
     async def alert(self, content: Content) -> bool:
-        """Show a short word above the chat; False where it must become an ordinary message."""
+        """Show a short text above the chat; False if it must become an ordinary message."""
         text = _alert(content)
         if text is None or not self._take():
             return False
         try:
             await self._answer(text)
-        except ChatError as error:  # too late for it, mostly
+        except ChatError as error:  # usually too late for it
             _log.info("a pressed button was not answered by an alert: %s", error)
             return False
         return True
@@ -304,7 +304,7 @@ class TelegramPress:
 
 
 def _alert(content: Content) -> str | None:
-    """Return the words an alert has room for, None for content that needs a message."""
+    """Return the words that fit into an alert, None for content that needs a message."""
     if content.files or content.buttons:
         return None
     text = outgoing(content, group=False).text
@@ -315,11 +315,11 @@ def _alert(content: Content) -> str | None:
 
 
 def _author(message: Message) -> tuple[str, str]:
-    """Return the id and the name of who wrote a message.
+    """Return the id and name of a message's author.
 
-    Whoever writes in a group's or a channel's name comes under a common id that says nothing of
-    who they are (1087968824, 136817688, 777000): nobody's rights go with it, and each chat's
-    anonymous people are an owner of their own.
+    A person writing in a group's or channel's name appears under a common id that does not identify
+    them (1087968824, 136817688, 777000): it carries no rights, and each chat's anonymous people are
+    an owner of their own.
     """
     if message.sender_chat is not None or message.from_user is None:
         chat = message.sender_chat or message.chat
@@ -328,7 +328,7 @@ def _author(message: Message) -> tuple[str, str]:
 
 
 def _quoted(message: Message) -> str:
-    """Return the words a message replies to: those the person marked, or else all of them."""
+    """Return the words a message replies to: those the person marked, otherwise all of them."""
     if message.quote is not None:
         return message.quote.text
     replied = message.reply_to_message

@@ -14,7 +14,7 @@ from bot.chat.api.table import Command
 Describe = Callable[[str, str], str]
 """Returns a help text: `describe(key, language)`."""
 
-LANGUAGES = ("de",)  # beside English, which serves all others
+LANGUAGES = ("de",)  # beside English, which serves all other languages
 HELP_MOST = 256
 MENU_MOST = 100
 
@@ -32,7 +32,7 @@ class TypedCommand:
 
 
 def typed(text: str, entities: Sequence[MessageEntity]) -> TypedCommand | None:
-    """Return the command a message begins with, None where it begins with something else."""
+    """Return the command a message begins with, None if it begins with anything else."""
     marks = (each for each in entities if each.type == MessageEntity.BOT_COMMAND)
     mark = next((each for each in marks if each.offset == 0), None)
     if mark is None:
@@ -49,8 +49,8 @@ def typed(text: str, entities: Sequence[MessageEntity]) -> TypedCommand | None:
 def _spaced(rest: str) -> str:
     """Return what follows a command, with the form "=flux=cat on mat" turned to spaces.
 
-    Only the equals signs that separate are taken: before the first word, and between it and the
-    next. Whether the first word is a model is decided by whoever knows the models.
+    Only the separating equals signs are replaced: before the first word, and between it and the
+    next. Whether the first word is a model is decided by the code that knows the models.
     """
     if not rest.startswith("="):
         return rest.strip()

@@ -1,6 +1,7 @@
 """Turns what python-telegram-bot raises into the few `ChatError`s the bot reacts to.
 
-Telegram tells most causes apart by their English text alone; the texts are those of its own server.
+Telegram distinguishes most causes only by their English text; the texts are those of its own
+server.
 """
 
 from collections.abc import Iterator
@@ -74,22 +75,22 @@ _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 def chat_errors(*, unclear: bool = False) -> Iterator[None]:
     """Raise `ChatError`s in place of the library's errors.
 
-    `unclear` marks a request that must not be repeated blindly: when it fails on the way, it may
+    `unclear` marks a request that must not be repeated blindly: when the connection fails, it may
     have been carried out.
     """
     try:
         yield
     except TelegramError as error:
         raise _chat_error(error, unclear=unclear) from error
-    except RuntimeError as error:  # the library's word for a connection closed while we stop
+    except RuntimeError as error:  # the library's error for a connection closed during a stop
         raise ChatUnavailable(str(error)) from error
 
 
 def _chat_error(error: TelegramError, *, unclear: bool) -> ChatError:
-    """Return what an error means for the caller.
+    """Return the error for the caller.
 
-    The order matters: `BadRequest` and `TimedOut` are `NetworkError`s too, but only what failed
-    on the way may be repeated.
+    The order matters: `BadRequest` and `TimedOut` are `NetworkError`s too, but only a failed
+    connection may be retried.
     """
     text = str(error)
     made: ChatError
@@ -102,10 +103,10 @@ def _chat_error(error: TelegramError, *, unclear: bool) -> ChatError:
             made = _by_text(text) or ContentRefused(text)
         case Forbidden():
             made = ChatGone(text)
-        case InvalidToken():  # the library's text holds the token
+        case InvalidToken():  # the library's text contains the token
             made = ChatUnavailable("Telegram does not accept the bot token")
         case _ if isinstance(refusal := _by_text(text), TooLarge):
-            made = refusal  # a 413 comes as a failure of the network
+            made = refusal  # a 413 appears as a network failure
         case _ if isinstance(cause := error.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
             made = ChatUnavailable(f"cannot reach Telegram: {cause}")
         case _:
@@ -127,13 +128,13 @@ def _may_have_arrived(error: TelegramError) -> bool:
 
 
 def says(error: BadRequest, *parts: str) -> bool:
-    """Return whether a refusal's description holds one of these parts, given in lower case."""
+    """Return whether a refusal's description contains one of these parts, given in lower case."""
     text = str(error).lower()
     return any(part in text for part in parts)
 
 
 def is_bad_photo(error: BadRequest) -> bool:
-    """Return whether Telegram cannot show these bytes as a picture or a film; as a document it may take them."""
+    """Return whether Telegram cannot show these bytes in place; as a document it may accept them."""
     return says(error, *_BAD_PHOTO)
 
 

@@ -1,4 +1,4 @@
-"""What people attach on Telegram: seen at once, downloaded only when it is read."""
+"""Files people attach on Telegram: listed at once, downloaded only when they are read."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -20,7 +20,7 @@ _KINDS = {
     "voice": AttachmentKind.VOICE,
     "audio": AttachmentKind.AUDIO,
     "sticker": AttachmentKind.STICKER,
-    "document": None,  # told by its name
+    "document": None,  # decided by its name
     "poll": AttachmentKind.POLL,
     "venue": AttachmentKind.PLACE,
     "location": AttachmentKind.PLACE,
@@ -37,33 +37,33 @@ _KINDS = {
 
 
 def attachments_of(bot: Bot, message: Message) -> Iterator[Attachment]:
-    """Yield everything a message comes with, and what hangs on the one it replies to."""
+    """Yield everything a message carries, and the attachments of the one it replies to."""
     own = attachment_of(bot, message)
     if own is not None:
         yield replace(own, part=str(message.message_id) if message.media_group_id else "")
     replied = message.reply_to_message or message.external_reply
     theirs = attachment_of(bot, replied, replied=True) if replied is not None else None
     if theirs is not None and not (_is_ours(bot, replied) and theirs.kind is AttachmentKind.TEXT):
-        yield theirs  # our own long answers are no new words
+        yield theirs  # the bot's own long answers are not new words
 
 
 def attachment_of(
     bot: Bot, message: Message | ExternalReplyInfo, *, replied: bool = False
 ) -> Attachment | None:
-    """Return what a message carries beside its words; Telegram allows one thing a message."""
+    """Return what a message carries beside its words; Telegram allows one attachment a message."""
     if message.photo:
         largest = max(message.photo, key=lambda size: size.width * size.height)
         read = _reader(bot, largest.file_id, largest.file_size)
         return Attachment(
             kind=AttachmentKind.PICTURE,
-            name="",  # a photo has none, and a made-up one would be read back
+            name="",  # a photo has none, and an invented one would be read back
             mime="image/jpeg",
             size=largest.file_size or 0,
             read=read,
             replied=replied,
         )
     for field, kind in _KINDS.items():
-        # What only one of the two kinds of message can hold, or a newer Telegram, has no field.
+        # Fields that only one of the two kinds of message has, or only a newer Telegram.
         if (carried := getattr(message, field, None)) is not None:
             return _carried(bot, carried, kind, replied=replied)
     return None
@@ -72,7 +72,7 @@ def attachment_of(
 def _carried(
     bot: Bot, carried: object, kind: AttachmentKind | None, *, replied: bool
 ) -> Attachment:
-    """Return one of the library's many kinds of files; what is no file has none of these fields."""
+    """Return one of the library's many kinds of files; anything else has none of these fields."""
     name = getattr(carried, "file_name", None) or ""
     mime = getattr(carried, "mime_type", None) or ""
     size = getattr(carried, "file_size", None)
@@ -92,7 +92,7 @@ def _is_ours(bot: Bot, message: Message | ExternalReplyInfo | None) -> bool:
 
 
 def _reader(bot: Bot, file_id: str | None, size: int | None) -> Callable[[], Awaitable[bytes]]:
-    """Return what downloads a person's file, only when it is read and never beyond the limit."""
+    """Return a function that downloads a person's file when it is read, never beyond the limit."""
 
     async def read() -> bytes:
         if file_id is None:

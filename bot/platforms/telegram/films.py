@@ -1,7 +1,7 @@
 """How Telegram shows a file: as a photo, film, animation or sound in place, or as a document.
 
-Films carry their size, length and a still: beyond some ten megabytes Telegram does not find them
-out itself and shows a square without an end.
+Films carry their size, length and a still: beyond some ten megabytes Telegram does not determine
+them itself and shows a square of unknown length.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from queueing.core.requests import File
 PHOTO_BYTES_MOST = 10_000_000
 PHOTO_SIDES_MOST = 10_000  # width and height together
 PHOTO_RATIO_MOST = 20
-LOOPS_MOST_S = 10.0  # a film without sound as short as this goes round, as animations do
+LOOPS_MOST_S = 10.0  # a silent film as short as this loops, as animations do
 PLAYED = frozenset({"video/mp4", "audio/mpeg", "audio/mp4"})
 
 Media = (
@@ -36,7 +36,7 @@ Media = (
 
 
 class SendKind(StrEnum):
-    """By which of Telegram's kinds a file is sent; the word is the parameter's name as well."""
+    """The kind under which Telegram receives a file; the value is also the parameter's name."""
 
     PHOTO = "photo"
     VIDEO = "video"
@@ -45,7 +45,9 @@ class SendKind(StrEnum):
     DOCUMENT = "document"
 
 
-HIDDEN = frozenset({SendKind.PHOTO, SendKind.VIDEO, SendKind.ANIMATION})  # can be, behind a spoiler
+HIDDEN = frozenset(
+    {SendKind.PHOTO, SendKind.VIDEO, SendKind.ANIMATION}
+)  # can be hidden behind a spoiler
 _MEDIA: Mapping[SendKind, Any] = {
     SendKind.PHOTO: InputMediaPhoto,
     SendKind.VIDEO: InputMediaVideo,
@@ -57,19 +59,19 @@ _MEDIA: Mapping[SendKind, Any] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentFile:
-    """A file and how it is sent; `about` are further parameters of its kind."""
+    """A file and how it is sent; `about` holds further parameters of its kind."""
 
     file: File
     kind: SendKind
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def parameters(self, *, spoiler: bool) -> dict[str, Any]:
-        """Return what the sending method of the kind takes of the file."""
+        """Return the parameters of the sending method for the file."""
         hidden = {"has_spoiler": spoiler or None} if self.kind in HIDDEN else {}
         return {self.kind.value: self.file.data, "filename": self.file.name, **self.about, **hidden}
 
     def media(self, caption: Mapping[str, Any], *, spoiler: bool) -> Media:
-        """Return the file as an album or an edit takes it."""
+        """Return the file in the form an album or an edit takes."""
         hidden = {"has_spoiler": spoiler or None} if self.kind in HIDDEN else {}
         made: Media = _MEDIA[self.kind](
             self.file.data, filename=self.file.name, **self.about, **hidden, **caption
@@ -78,7 +80,7 @@ class SentFile:
 
 
 def as_document(file: File) -> SentFile:
-    """Return a file as one to download, which Telegram is not to look into."""
+    """Return a file as a download that Telegram is not to inspect."""
     return SentFile(
         file=file, kind=SendKind.DOCUMENT, about={"disable_content_type_detection": True}
     )
@@ -98,7 +100,7 @@ async def shown_as(file: File) -> SentFile:
 
 
 async def shown_together(files: Sequence[File]) -> list[SentFile]:
-    """Return how files are shown in one album: pictures and films mix, others only among themselves."""
+    """Return how files are shown in one album: pictures and films mix, others only with their kind."""
     shown = [await shown_as(file) for file in files]
     seen = [
         SentFile(
@@ -117,7 +119,7 @@ async def shown_together(files: Sequence[File]) -> list[SentFile]:
 async def _played(file: File, mime: str) -> SentFile:
     try:
         film = await films.looked_at(file)
-    except films.FilmError:  # without what reads films, or with a film nobody can read
+    except films.FilmError:  # the film libraries are missing, or the film cannot be read
         return SentFile(
             file=file, kind=SendKind.AUDIO if mime.startswith("audio/") else SendKind.VIDEO
         )

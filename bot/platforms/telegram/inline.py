@@ -26,13 +26,13 @@ _MARKERS = {
 
 
 def inline(source: str) -> Styled:
-    """Return one paragraph, or a line, as text with spans; they may still cross each other."""
+    """Return one paragraph, or a line, as text with spans; they may still overlap."""
     return _Inline(source).read()
 
 
 @dataclass(slots=True)
 class _Opener:
-    """A marker that waits for its partner; `piece` is where it stands in the output."""
+    """A marker that waits for its partner; `piece` is its position in the output."""
 
     marker: str
     piece: int
@@ -74,7 +74,7 @@ class _Inline:
         )
 
     def _take(self, at: int) -> int:
-        """Read what begins with a special character; return where to go on."""
+        """Handle a special character; return where to continue."""
         character = self.source[at]
         if character == "\\":
             escaped = _ESCAPED.match(self.source, at)
@@ -117,7 +117,7 @@ class _Inline:
         label = inline(found["label"])
         text, address = label.text or found["address"], found["address"]
         first = len(self.pieces)
-        if not _WEB.match(address):  # no tg://, no javascript: such an address is only shown
+        if not _WEB.match(address):  # no tg://, no javascript: such an address is shown as text
             return self._plain(found[0], found.end())
         self.pieces.append(text)
         self.marks.append((first, first + 1, SpanKind.LINK, address))
@@ -159,7 +159,7 @@ class _Inline:
                 self.marks.append((opener.piece, len(self.pieces), kind, None))
             opener.marker = opener.marker[size:]
             self.pieces[opener.piece] = opener.marker
-            del self.openers[index + 1 :]  # what was opened within and not closed is only text
+            del self.openers[index + 1 :]  # markers opened within and not closed are only text
             if not opener.marker:
                 del self.openers[index]
             left = left[size:]

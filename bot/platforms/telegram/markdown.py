@@ -1,7 +1,7 @@
 """Model Markdown as text with formatting spans, for Telegram: its blocks, line by line; pure.
 
-Nothing is ever refused: what is not understood stays as it was written. The time it takes grows
-with the length of the text only.
+Nothing is ever refused: what is not understood stays as it was written. The time grows only with
+the length of the text.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import replace
 from bot.platforms.telegram.inline import inline
 from bot.platforms.telegram.spans import Span, SpanKind, Styled, join, outer_first
 
-# "++" and "*+" give nothing back: a line of 4000 tildes would be tried in a billion ways.
+# "++" and "*+" are possessive: a line of 4000 tildes would be tried in a billion ways otherwise.
 _FENCE = re.compile(r"[ ]{0,3}(?P<marker>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^`]*+$")
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]++(?P<title>.*)$")
 _LIST_MARK = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
@@ -29,7 +29,7 @@ _BREAK = Styled(text="\n")
 
 
 def _blocks(markdown: str) -> Iterator[Styled]:
-    """Yield paragraphs' lines together, so that emphasis may go on over a line break."""
+    """Yield paragraphs' lines together, so that emphasis may continue over a line break."""
     lines = iter(markdown.split("\n"))
     paragraph: list[str] = []
     for line in lines:
@@ -63,7 +63,7 @@ def _code_block(marker: str, language: str, lines: Iterator[str]) -> Styled:
 
 
 def _unclosed(title: str) -> str:
-    """Return a heading without the signs that may close it."""
+    """Return a heading without the characters that may close it."""
     inner = title.rstrip("#")
     return inner.rstrip(" \t") if inner.endswith((" ", "\t")) else title
 
@@ -104,7 +104,7 @@ def _untangled(text: Styled) -> Styled:
 
 
 def _around(span: Span, codes: Sequence[Span]) -> Iterator[Span]:
-    """Yield the parts of a span that are not code; `codes` are in order and apart."""
+    """Yield the parts of a span that are not code; `codes` are in order and do not overlap."""
     start = span.start
     for code in codes:
         if code.end <= span.start or code.start >= span.end:

@@ -1,6 +1,6 @@
-"""Posts, edits and removes messages: which of Telegram's methods shows a content, and how.
+"""Posts, edits and removes messages: chooses Telegram's method for a content, and its parameters.
 
-Raises the library's errors; whoever calls decides what they mean.
+Raises the library's errors; the caller decides what they mean.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -46,7 +46,7 @@ _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Destination:
-    """Where a message goes: a chat, a thread of it, and the message it replies to."""
+    """The target of a message: a chat, a thread in it, and the message it replies to."""
 
     chat_id: int
     thread_id: int | None = None
@@ -58,7 +58,7 @@ class Destination:
         return self.chat_id < 0
 
     def options(self) -> dict[str, Any]:
-        """Return what every sending method takes; a deleted message to reply to is no obstacle."""
+        """Return the options of every sending method; replying to a deleted message is no error."""
         reply = self.reply_to and ReplyParameters(self.reply_to, allow_sending_without_reply=True)
         return {
             "chat_id": self.chat_id,
@@ -70,7 +70,7 @@ class Destination:
 async def post(bot: Bot, place: Destination, content: Content) -> Message:
     """Post a content and return its message: of several files, the one with buttons or the first.
 
-    An album can have no buttons, so they come with the text in a message beneath it.
+    An album cannot have buttons, so they come with the text in a message beneath it.
     """
     if len(content.files) > ALBUM_MOST:
         raise TooLarge(f"{len(content.files)} files in one message")
@@ -93,7 +93,7 @@ async def _formatted(
     send: Callable[[OutgoingTelegram], Awaitable[T]],
     most: int | None = None,
 ) -> T:
-    """Send with formatting; should Telegram not take it, without: a refusal changes nothing."""
+    """Send with formatting; if Telegram refuses it, without: a refusal changes nothing."""
     message = outgoing(content, group=place.group, most=most)
     try:
         return await send(message)
@@ -143,7 +143,7 @@ async def _post_file(
 async def _post_album(
     bot: Bot, place: Destination, content: Content, message: OutgoingTelegram
 ) -> Message:
-    """Post several files together: as pictures and films if all can be, or else as documents."""
+    """Post several files together: as pictures and films if all can be, otherwise as documents."""
     without = replace(message, text="", entities=[])
     captions = [message, *[without] * (len(content.files) - 1)]
     shown = await shown_together(content.files)
@@ -163,7 +163,7 @@ def _media(shown: SentFile, message: OutgoingTelegram) -> Media:
 
 
 class _At(NamedTuple):
-    """The message an edit is about."""
+    """The message to edit."""
 
     chat_id: int
     message_id: int
@@ -172,7 +172,7 @@ class _At(NamedTuple):
 async def show(bot: Bot, place: Destination, message_id: int, content: Content) -> None:
     """Make a message show this and nothing else. Idempotent.
 
-    A text becomes a picture or a document, and one of these another; never a text again: words
+    A text can become a picture or a document, and these each other, but never a text again: words
     alone are then shown as its caption.
     """
     if len(content.files) > 1:

@@ -1,6 +1,6 @@
-"""Telegram: commands come in as messages, status messages go out and are edited into results.
+"""Telegram: commands arrive as messages, status messages are sent and edited into results.
 
-Never repeats a send: Telegram has no way to tell that two are one. Never uses a parse mode.
+Never repeats a send: Telegram cannot detect duplicates. Never uses a parse mode.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ UPLOAD_MOST = 50_000_000
 API_URL = "https://api.telegram.org"
 
 REQUEST_TIMEOUT_S = 20.0
-UPLOAD_TIMEOUT_S = 120.0  # for one piece of an upload to leave; a slow line takes longer in all
+UPLOAD_TIMEOUT_S = 120.0  # for one piece of an upload; a slow connection takes longer in total
 
 _log = logging.getLogger(__name__)
 
-# The library warns at every 429 that pauses will be `timedelta` one day, until this is set.
+# The library warns at every 429 that pauses will become `timedelta`, until this is set.
 os.environ.setdefault("PTB_TIMEDELTA", "1")
-# Telegram's addresses hold the token, and both libraries log them for whoever asks for more detail.
+# Telegram's addresses contain the token, and both libraries log them at more detailed levels.
 for _chatty in ("httpx", "telegram"):
     logging.getLogger(_chatty).setLevel(logging.WARNING)
 
@@ -46,10 +46,10 @@ class Telegram:
     """The Telegram platform; see `bot.chat.api.base.ChatPlatform` for what each method promises.
 
     A chat is written "<chat>" or, in a topic, "<chat>/<thread>". `base_url` and `base_file_url`
-    name a Bot API server of one's own ("http://127.0.0.1:8081/bot", "…/file/bot"). `admins` are
-    the user ids whose menu also lists the admin commands; `groups` are those whose admins have rights
-    by that; `describe` gives help texts by key and
-    language. Numbers of the limits: Telegram's documents, and what its server was seen to refuse.
+    name a self-hosted Bot API server ("http://127.0.0.1:8081/bot", "…/file/bot"). `admins` are the
+    user ids whose menu also lists the admin commands; `groups` are those whose admins have rights
+    as such; `describe` returns help texts by key and language. The limits are from Telegram's
+    documentation and from what its server was seen to refuse.
     """
 
     limits = ChatLimits(
@@ -91,7 +91,7 @@ class Telegram:
     # ------------------------------------------------------------ incoming
 
     async def run(self, handler: CommandHandler) -> None:
-        """Receive until cancelled; reconnect by itself. Raises `ChatRefused` when it never can."""
+        """Receive until cancelled, reconnecting. Raises `ChatRefused` when that is impossible."""
         async with self._connection() as bot:
             try:
                 await self._log_in(bot)
@@ -106,7 +106,7 @@ class Telegram:
         raise refusal
 
     async def _log_in(self, bot: Bot) -> None:
-        """Learn who we are, however long Telegram is away. Raises `InvalidToken`."""
+        """Learn the bot's own account, however long Telegram is away. Raises `InvalidToken`."""
         for pause in pauses_s():
             try:
                 await bot.initialize()
@@ -120,7 +120,7 @@ class Telegram:
                 return
 
     async def _receive(self, bot: Bot, handler: CommandHandler) -> ChatRefused:
-        """Serve updates; return why it makes no sense any more."""
+        """Serve updates; return why that has become pointless."""
         reception = Reception(
             platform=self.name,
             bot=bot,
@@ -150,7 +150,7 @@ class Telegram:
         handler: CommandHandler,
         tasks: asyncio.TaskGroup,
     ) -> None:
-        """Hand a call to the handler; when this returns, whatever it asked for is durable."""
+        """Hand a call to the handler; when this returns, its effects are durable."""
         call = reception.call_of(updates)
         if call is None:
             return
@@ -166,9 +166,9 @@ class Telegram:
             await handler.call(replace(invocation, rights=rights, arrival=arrival))
 
     async def _announce(self, bot: Bot, handler: CommandHandler) -> None:
-        """Tell Telegram what its menu lists; the commands work without it, so failures are logged.
+        """Register the command menu; commands work without it, so failures are only logged.
 
-        An admin's own list needs a chat with that admin: before their first word there is none.
+        An admin's own list needs a chat with that admin: before their first message there is none.
         """
         for language in ("", *LANGUAGES):
             await self._list(bot, handler, language, None)
@@ -190,7 +190,7 @@ class Telegram:
             _log.warning("%s: no menu of commands for %s: %s", self.name, whose, error)
 
     async def check(self) -> str:
-        """Log in and say as whom. Raises `ChatError`."""
+        """Log in and return the account's name. Raises `ChatError`."""
         async with self._connection() as bot:
             try:
                 with chat_errors():
@@ -207,7 +207,7 @@ class Telegram:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Bot]:
-        """Provide a bot that has asked nothing yet, and close its connections."""
+        """Provide a bot without making a request, and close its connections."""
         calling = Request(
             read_timeout=REQUEST_TIMEOUT_S,
             write_timeout=REQUEST_TIMEOUT_S,
@@ -235,7 +235,7 @@ class Telegram:
         content: Content,
         *,
         reply_to: MessageRef | None = None,
-        nonce: str | None = None,  # noqa: ARG002  Telegram cannot tell that two sends are one
+        nonce: str | None = None,  # noqa: ARG002  # Telegram cannot detect duplicate sends
     ) -> MessageRef:
         """Post a message. Not idempotent: after an unclear failure it must not be repeated."""
         return await self._reply(chat, content, reply_to)
@@ -259,7 +259,7 @@ class Telegram:
             await show(self._connected(), place, int(ref.message), content)
 
     async def delete(self, ref: MessageRef) -> None:
-        """Remove one of the bot's messages; a message already gone is fine. Idempotent."""
+        """Remove one of the bot's messages; a message that is already gone is no error. Idempotent."""
         try:
             with chat_errors():
                 await self._connected().delete_message(place_of(ref.chat)[0], int(ref.message))
@@ -277,5 +277,5 @@ class Telegram:
 
 
 def _refusal() -> ChatRefused:
-    # The library's own text holds the token.
+    # The library's own text contains the token.
     return ChatRefused("Telegram does not accept the bot token: ask @BotFather for a new one")

@@ -1,7 +1,7 @@
 """Content as Telegram shows it: text with entities within its limits, and buttons. Pure.
 
-No parse mode is ever used: what a person or a model wrote cannot become a tag, and what looks like
-a mention notifies nobody.
+No parse mode is ever used: words of a person or model cannot become a tag, and what looks like a
+mention notifies no one.
 """
 
 import re
@@ -24,15 +24,15 @@ ALERT_MOST = 200
 LABEL_MOST = 64
 
 _CUT = "…"
-# What Telegram takes out of texts by itself as well: controls, marks that turn words around, lines
-# over and under letters. Left to Telegram they would hide a mention from us.
+# What Telegram itself removes from texts as well: control characters, marks that reverse words,
+# lines over and under letters. Left to Telegram they would hide a mention from this code.
 _COMMAND = re.compile(r"/[a-z]+")  # clients link these themselves
 _UNSENDABLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u030a\u0333\u033f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 # Telegram's server finds mentions in any text by itself, except in code. A word joiner is
-# invisible and ends the name before it begins; addresses of mail are none. What else is a letter
-# before an "@" is Telegram's to say, by the Unicode tables it has.
+# invisible and ends the name before it begins; mail addresses are not mentions. Telegram decides
+# by its own Unicode tables what else counts as a letter before an "@".
 _MENTION = re.compile(r"(?<![A-Za-z0-9_])@(?=\w)")
 _JOINER = "\u2060"
 _DATA = re.compile(r"(?P<command>[-_\w]{1,32}):(?P<id>\d{1,18})(?::(?P<number>\d{1,3}))?", re.ASCII)
@@ -50,20 +50,20 @@ class OutgoingTelegram:
 
     @property
     def markup(self) -> InlineKeyboardMarkup | ForceReply | None:
-        """What a new message comes with; an edit can only have the keyboard."""
+        """The markup of a new message; an edit can only have the keyboard."""
         return self.keyboard or self.prompt
 
 
 def outgoing(
     content: Content, *, group: bool, most: int | None = None, formatted: bool = True
 ) -> OutgoingTelegram:
-    """Return the content as one message of at most so many UTF-16 units.
+    """Return the content as one message of at most `most` UTF-16 units.
 
     Without `most`: as long as a message may be, or, beside files, a caption. Without `formatted`:
-    the same words and no entity.
+    the same words and no entities.
 
-    In a group the mentioned person's name is a link on the first word; alone with the bot
-    everything notifies anyway.
+    In a group the mentioned person's name is a link on the first word; in a private chat everything
+    notifies anyway.
     """
     room = most or (CAPTION_MOST if content.files else TEXT_MOST)
     shown = fit(content.body, room, formatted=formatted)
@@ -73,7 +73,7 @@ def outgoing(
         text=shown.text,
         entities=entities_of(shown),
         keyboard=keyboard_of(content.buttons),
-        # In a group the keyboard opens for the mentioned person alone.
+        # In a group the keyboard opens only for the mentioned person.
         prompt=ForceReply(selective=group) if content.awaits else None,
         spoiler=content.spoiler,
     )
@@ -82,8 +82,8 @@ def outgoing(
 def fit(body: Body, most: int, *, formatted: bool = True) -> Styled:
     """Return the body as text with spans, at most that many UTF-16 units.
 
-    The layer above already cuts what people read; this is for what formatting cannot foresee. The
-    longest part gives way, so that a long prompt never hides where a job stands.
+    The layer above already cuts what people read; this covers what formatting adds. The longest
+    part gives way, so that a long prompt never hides where a job stands.
     """
     shown = list(_all_shown(body, formatted=formatted))
     while (excess := sum(utf16_length(part.text) for part in shown) - most) > 0:
@@ -95,9 +95,11 @@ def fit(body: Body, most: int, *, formatted: bool = True) -> Styled:
 def _all_shown(body: Body, *, formatted: bool) -> Iterator[Styled]:
     """Yield the parts, together with no more spans than Telegram reads.
 
-    One it does not read must not be counted on: code would be searched for mentions.
+    A span it does not read must not be relied on: code would be searched for mentions.
     """
-    room = ENTITIES_MOST - 1 - sum(isinstance(part, Moment) for part in body)  # 1: who is meant
+    room = (
+        ENTITIES_MOST - 1 - sum(isinstance(part, Moment) for part in body)
+    )  # 1: the mentioned person
     for part in body:
         shown = _shown(part)
         if not formatted:
@@ -130,9 +132,9 @@ def _marked(text: str, kind: SpanKind) -> Styled:
 
 
 def _moment(moment: Moment) -> Styled:
-    """Return a moment as Telegram shows it; clients that know no such entity show the words.
+    """Return a moment as Telegram shows it; clients that do not support that entity show the words.
 
-    Clients keep "in 4 minutes" true themselves.
+    Clients keep "in 4 minutes" up to date themselves.
     """
     at = moment.at
     words = moment.before + datetime.fromtimestamp(at, UTC).strftime("%H:%M UTC")
@@ -220,7 +222,7 @@ def _entity(span: Span, units: _Units) -> MessageEntity:
 
 
 def keyboard_of(rows: Sequence[Sequence[Button]]) -> InlineKeyboardMarkup | None:
-    """Return the buttons, or None where there are none: an edit without them takes them away."""
+    """Return the buttons, or None if there are none: an edit without them removes them."""
     shown = [[_button(button) for button in row] for row in rows if row]
     return InlineKeyboardMarkup(shown) if shown else None
 
@@ -235,7 +237,7 @@ def _button(button: Button) -> InlineKeyboardButton:
 
 
 def pressed(data: str) -> tuple[str, Mapping[str, int]] | None:
-    """Return the command a button carries and its options, or None for an unknown one."""
+    """Return a button's command and options, or None for an unknown button."""
     found = _DATA.fullmatch(data)
     if found is None:
         return None

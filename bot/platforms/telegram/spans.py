@@ -1,4 +1,4 @@
-"""Text with formatting spans, as Telegram wants it; pure."""
+"""Text with formatting spans, as Telegram takes it; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class SpanKind(StrEnum):
-    """What a span does to its text; the values are Telegram's names of its entities."""
+    """What a span does to its text; the values are Telegram's entity names."""
 
     BOLD = "bold"
     ITALIC = "italic"
@@ -35,7 +35,7 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Styled:
-    """A text and its spans; a span is within another one or beside it, never across its border."""
+    """A text and its spans; a span is within another one or beside it, never overlapping it partly."""
 
     text: str
     spans: tuple[Span, ...] = ()
@@ -60,5 +60,5 @@ def head(styled: Styled, length: int) -> Styled:
 
 
 def outer_first(span: Span) -> tuple[int, int]:
-    """Order spans by where they begin, those around others before them."""
+    """Order spans by where they begin, enclosing ones before those inside."""
     return (span.start, -span.end)

@@ -1,7 +1,7 @@
 """Fetches updates and confirms each only when it has been carried out.
 
-Telegram forgets an update as soon as a later request for updates passes it. So the confirming
-number moves only past what the handler has made durable; what a crash leaves unconfirmed comes again.
+Telegram forgets an update as soon as a later request for updates passes it. So the offset moves
+only past updates whose effects are durable; what a crash leaves unconfirmed comes again.
 """
 
 import asyncio
@@ -22,25 +22,25 @@ from bot.platforms.telegram.errors import pause_s
 
 ALLOWED_UPDATES = ("message", "callback_query")  # Telegram remembers the list, so it is always sent
 POLL_S = 30
-SETTLE_S = 0.5  # a slow call holds up the next look for new ones no longer than this
+SETTLE_S = 0.5  # the longest a slow call delays the next look for new ones
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 
 _log = logging.getLogger(__name__)
 
 Arrived = Callable[[Update], Arrival]
-"""Takes an update's place behind what its person sent there earlier."""
+"""Reserves an update's place behind what its person sent there earlier."""
 
 Serve = Callable[[Sequence[Update], Arrival], Awaitable[None]]
 """Carries out an update, or all parts of an album together; when it returns, they may be forgotten.
 
-The place is that of the first of them. Must not raise.
+The place is that of the first part. Must not raise.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Came:
-    """An update that is not carried out yet, and its place."""
+    """An update that has not been carried out yet, and its place."""
 
     update: Update
     arrival: Arrival
@@ -48,17 +48,17 @@ class _Came:
 
 @dataclass(slots=True)
 class _Album:
-    """The parts of an album that have come and are not served yet."""
+    """The parts of an album that have arrived and are not served yet."""
 
     parts: deque[_Came] = field(default_factory=deque)
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Updates:
-    """Serves updates side by side, begun in their order; an album's parts wait for each other.
+    """Serves updates concurrently, begun in their order; an album's parts wait for each other.
 
-    `serving` owns the tasks. What is remembered is bounded by what Telegram hands out at once,
-    because unconfirmed updates come again with every request and count towards its hundred.
+    `serving` owns the tasks. Memory is bounded by what Telegram hands out at once, because
+    unconfirmed updates come again with every request and count towards its hundred.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class Updates:
         self._busy = 0  # tasks that serve
         self._idle = asyncio.Event()
         self._looked = asyncio.Event()  # a new one for each look
-        self._looked_at = 0.0  # when the last look that has ended began
+        self._looked_at = 0.0  # when the last completed look began
 
     async def receive(self) -> None:
-        """Receive until cancelled. Raises `InvalidToken` when Telegram takes the token no more."""
+        """Receive until cancelled. Raises `InvalidToken` when Telegram no longer accepts the token."""
         pauses = pauses_s()
         while True:
             try:
@@ -87,13 +87,13 @@ class Updates:
             except RetryAfter as limit:
                 await asyncio.sleep(pause_s(limit))
             except TelegramError as error:
-                # A `Conflict` (409) is among them: another process polls with this token.
+                # A `Conflict` (409) is one of them: another process polls with this token.
                 pause = next(pauses)
                 _log.warning("no updates from Telegram, again in %.0f s: %s", pause, error)
                 await asyncio.sleep(pause)
 
     async def _look(self) -> None:
-        """Ask once for updates, which confirms those before them, and begin to serve the new."""
+        """Request updates once, which confirms those before them, and begin to serve the new ones."""
         began_at = asyncio.get_running_loop().time()
         offset = self._offset()
         updates = await self._bot.get_updates(
@@ -114,7 +114,7 @@ class Updates:
         """Return the first update not yet carried out.
 
         None once all are confirmed: after a week of silence Telegram counts from a random number,
-        perhaps a lower one, and an old offset would confirm what nobody has seen.
+        perhaps a lower one, and an old offset would confirm updates that were never seen.
         """
         if not self._done:
             return None
@@ -123,16 +123,16 @@ class Updates:
         )
 
     def _forget(self, offset: int | None) -> None:
-        """Drop what that request has confirmed."""
+        """Drop the updates that this request has confirmed."""
         if offset is not None:
             for number in [number for number in self._done if number < offset]:
                 del self._done[number]
 
     def _took(self, update: Update) -> bool:
-        """Begin to serve an update; return False where nobody can say whose it is."""
+        """Begin to serve an update; return False if it names no sender."""
         try:
             self._take(update)
-        except Exception:  # noqa: BLE001  it would come again for ever, and before all others
+        except Exception:  # noqa: BLE001  # it would come again for ever, and before all others
             _log.exception("update %d cannot be read and is dropped", update.update_id)
             return False
         return True
@@ -172,7 +172,7 @@ class Updates:
                 places.enter_context(part.arrival)
             try:
                 await self._serve(updates, parts[0].arrival)
-            except Exception:  # noqa: BLE001  it would come again for ever
+            except Exception:  # noqa: BLE001  # it would come again for ever
                 numbers = ", ".join(str(update.update_id) for update in updates)
                 _log.exception("update %s could not be served and is dropped", numbers)
         for update in updates:
@@ -194,13 +194,13 @@ class Updates:
         return parts
 
     async def _look_again(self, album: _Album) -> None:
-        """Wait for a look that begins from now on, or for another part: one may lie there unseen."""
+        """Wait for a look that begins from now on, or for another part: one may be waiting unseen."""
         now = asyncio.get_running_loop().time()
         while self._looked_at < now and not album.more.is_set():
             await self._looked.wait()
 
     async def _settle(self) -> None:
-        """Give what has begun a moment to end, so that one request both confirms and waits."""
+        """Give running calls a moment to end, so that one request both confirms and waits."""
         if not self._busy:
             return
         try:
@@ -211,7 +211,7 @@ class Updates:
 
 
 def pauses_s() -> Iterator[float]:
-    """Yield the pauses between one failed request and the next, in seconds, without end."""
+    """Yield the pauses between one failed request and the next, in seconds, endlessly."""
     pause = FIRST_PAUSE_S
     while True:
         yield pause
@@ -219,11 +219,11 @@ def pauses_s() -> Iterator[float]:
 
 
 class Request(HTTPXRequest):
-    """A connection that takes nothing but the Bot API's own kind of answer."""
+    """A connection that accepts only the Bot API's own kind of answer."""
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        """Return Telegram's answer. Raises `TelegramError` for anybody else's, such as a proxy's."""
+        """Return Telegram's answer. Raises `TelegramError` for any other, such as a proxy's."""
         answer: Any = HTTPXRequest.parse_json_payload(payload)
         if not isinstance(answer, dict) or not answer.keys() & {"result", "description"}:
             raise TelegramError("the answer is not one of the Bot API")
@@ -234,7 +234,7 @@ class UpdatesRequest(Request):
     """The connection for updates; replaces those the library cannot read by empty ones.
 
     The library refuses a whole batch for one unreadable update, for ever: such an update would
-    never be confirmed and would keep all later ones away.
+    never be confirmed and would block all later ones.
     """
 
     @staticmethod
@@ -248,7 +248,7 @@ class UpdatesRequest(Request):
 
 
 def _readable(update: Any) -> dict[str, Any] | None:
-    """Return an update as it is, or an empty one of its number; None where it has no number."""
+    """Return an update as it is, or an empty one with its number; None if it has no number."""
     number = update.get("update_id") if isinstance(update, dict) else None
     if not isinstance(number, int):
         _log.error("an update without a number is dropped")
@@ -256,7 +256,7 @@ def _readable(update: Any) -> dict[str, Any] | None:
     try:
         found = Update.de_json(update, None)
         int(found.effective_chat.id if found.effective_chat else 0)
-    except Exception:  # noqa: BLE001  whatever the library fails with
+    except Exception:  # noqa: BLE001  # the library may fail with anything
         _log.exception("update %s cannot be read and is dropped", number)
         return {"update_id": number}
     return dict(update)

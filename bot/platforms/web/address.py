@@ -1,17 +1,17 @@
 """Where a request of the page comes from: the peer, or the address that a known proxy forwards.
 
-Pure. Anybody can write a forwarding header; only the proxies named in the configuration are
-believed.
+Pure. Any client can write a forwarding header; only the proxies named in the configuration are
+trusted.
 """
 
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-_HOME = 64  # bits of an IPv6 address a household shares: all of them are one visitor
+_HOME = 64  # bits of an IPv6 address that a household shares: all of it is one visitor
 
 
 class Clients:
-    """Tells visitors apart. `proxies` are addresses or networks such as "10.0.0.0/8"."""
+    """Identifies visitors. `proxies` are addresses or networks such as "10.0.0.0/8"."""
 
     def __init__(self, proxies: Iterable[str] = ()) -> None:
         self._proxies = tuple(ip_network(proxy) for proxy in proxies)
@@ -22,10 +22,10 @@ class Clients:
         return address is not None and any(address in proxy for proxy in self._proxies)
 
     def of(self, peer: str, forwarded: Sequence[str]) -> str:
-        """Return whose request it is; `forwarded` are the values of X-Forwarded-For, in order.
+        """Return a request's client; `forwarded` are the values of X-Forwarded-For, in order.
 
-        Each proxy appends the address it was reached from, so the last one that is no proxy
-        counts: what stands before it was sent along by the visitor.
+        Each proxy appends the address it was reached from, so the last one that is no proxy counts:
+        the visitor sent the values before it.
         """
         if self.is_proxy(peer):
             hops = [hop.strip() for value in forwarded for hop in value.split(",")]
@@ -38,7 +38,7 @@ class Clients:
 
 
 def home(peer: str) -> str:
-    """Return what stands for a visitor: an address, or the network of an IPv6 household."""
+    """Return a visitor's key: an address, or the network of an IPv6 household."""
     address = _read(peer)
     if isinstance(address, IPv6Address):
         return str(ip_network((address, _HOME), strict=False))

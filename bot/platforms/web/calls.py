@@ -1,4 +1,4 @@
-"""Turns what a person types or presses on the page into calls at the handler, each exactly once.
+"""Turns what a person types or presses on the page into calls, each exactly once.
 
 Knows no HTTP. A page repeats what was not confirmed to it; the same key is then the same call.
 """
@@ -41,10 +41,10 @@ UPLOADS_KEPT_BYTES = 256 * 1024 * 1024  # of all people together, before the old
 
 @dataclass(slots=True)
 class _Caller:
-    """What is remembered of a person: calls already made, how fast they come, what they uploaded.
+    """What is remembered of a person: calls already made, their rate, and their uploads.
 
-    The lock keeps one person's calls in the order they were sent and makes a repeated one wait
-    for the first.
+    The lock keeps one person's calls in the order they were sent and makes a repeated one wait for
+    the first.
     """
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -58,9 +58,9 @@ class _Caller:
 
 
 class Calls:
-    """Makes calls for the people of one web chat; `posted` hears of chats with a new message.
+    """Makes calls for the people of one web chat; `posted` is called for chats with a new message.
 
-    `respond` makes the function a call is answered with, for a person and the call's key.
+    `respond` makes the function that answers a call, for a person and the call's key.
     """
 
     def __init__(
@@ -89,17 +89,17 @@ class Calls:
         return self._caller(person).bucket.take(asyncio.get_running_loop().time())
 
     async def language_of(self, person: WebPerson) -> str | None:
-        """Return the language a person chose, None where they did not."""
+        """Return the language a person chose, None if they chose none."""
         return await self.handler.language_of(self.user(person))
 
     def user(self, person: WebPerson) -> str:
-        """Return a person as the rest of the bot knows them."""
+        """Return a person's id in the rest of the bot."""
         return f"{self.platform}:{person.id}"
 
     async def say(
         self, person: WebPerson, say: Say, language: str | None, show_form: ShowForm
     ) -> TakenFrame | NotTaken:
-        """Show what the person said in their chat and carry it out.
+        """Show the person's words in their chat and carry them out.
 
         Idempotent by `say.key`: within this process nothing is called twice, and after a restart
         the call has the same key as before.
@@ -138,7 +138,7 @@ class Calls:
     async def submit(
         self, person: WebPerson, submit: Submit, language: str | None
     ) -> TakenFrame | NotTaken:
-        """Carry out a form that was sent off. Idempotent by `submit.key`.
+        """Carry out a submitted form. Idempotent by `submit.key`.
 
         It can do no more than a typed line: the handler checks its values like any other's.
         """
@@ -230,7 +230,7 @@ class Calls:
         )
 
     def _call(self, person: WebPerson, key: str, command: str, language: str | None) -> Invocation:
-        # The page chooses its keys: only with the person in them can nobody reuse another's.
+        # The page chooses its keys: only the person in them prevents reuse of another's.
         key = f"{self.platform}:{person.id}:{key}"
         return Invocation(
             key=key,
@@ -266,14 +266,14 @@ class Calls:
     async def _replied_to(
         self, chat: str, message: str | None
     ) -> tuple[str, tuple[Attachment, ...]]:
-        """Return the words and the files of a message that is replied to."""
+        """Return the words and files of a message that is replied to."""
         entry = await self.log.get(chat, message) if message else None
         shown = entry.shown if entry is not None else None
         if shown is None:
             return "", ()
         words = (part.text for part in shown.body if not isinstance(part, MomentPart | BarPart))
         files = (self._attachment(chat, file, replied=True) for file in shown.files)
-        ours = shown.author == "usher"  # our own long answers are no new words
+        ours = shown.author == "usher"  # the bot's own long answers are not new words
         return "".join(words), tuple(
             file for file in files if not (ours and file.kind is AttachmentKind.TEXT)
         )
@@ -286,7 +286,7 @@ class Calls:
 
 
 def line_id(key: str) -> str:
-    """Return the id of the message a person's line becomes; the page knows it before us."""
+    """Return the id of the message a person's line becomes; the page knows it first."""
     return f"line-{key}"
 
 

@@ -1,4 +1,4 @@
-"""What a line typed on the page means, and what a `Content` looks like there. No I/O."""
+"""What a line typed on the page means, and how a `Content` looks there. No I/O."""
 
 import re
 from io import BytesIO
@@ -21,15 +21,15 @@ from bot.chat.records.chat_log import (
 )
 from queueing.core.requests import File
 
-_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "AVIF")  # what a browser shows in place
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "AVIF")  # what a browser shows inline
 _COMMAND = re.compile(r"/([A-Za-z][\w-]*)(=|(?=\s|$))", re.ASCII)
 
 
 def split_command(line: str) -> tuple[str, str]:
     """Return the command and the rest of a line: "/image flux cat" is ("image", "flux cat").
 
-    "/image=flux=cat" means the same. A line without a command asks a model, for that is what a
-    person means on a chat page; nothing but slashes looks for the commands.
+    "/image=flux=cat" means the same. A line without a command asks a model, because that is what a
+    person means on a chat page; a line of slashes alone lists the commands.
     """
     text = line.strip()
     if text and not text.strip("/"):
@@ -46,7 +46,7 @@ def split_command(line: str) -> tuple[str, str]:
 def shown_of(
     chat: str, message: str, content: Content, *, quiet: bool = False, reply_to: str | None = None
 ) -> ShownMessage:
-    """Return what a message of the bot shows. Reads the heads of pictures: not for the loop."""
+    """Return what a message of the bot shows. Reads picture headers: not for the event loop."""
     return ShownMessage(
         author="usher",
         body=tuple(_part(part) for part in content.body),
@@ -72,7 +72,7 @@ def shown_of(
 
 
 def shown_file(chat: str, message: str, file: File) -> ShownFile:
-    """Describe a file, with the size of a picture so that the page can keep its place free."""
+    """Describe a file, with the size of a picture so that the page can reserve its space."""
     width, height = _size_of(file.data) if file.mime.startswith("image/") else (None, None)
     return ShownFile(
         id=file_id(chat, message, file),
@@ -107,7 +107,7 @@ def _clean(text: str) -> str:
 
 def _size_of(data: bytes) -> tuple[int | None, int | None]:
     try:
-        with Image.open(BytesIO(data), formats=_FORMATS) as picture:  # its head, never the pixels
+        with Image.open(BytesIO(data), formats=_FORMATS) as picture:  # its header, never the pixels
             return picture.size
-    except Exception:  # noqa: BLE001  readers of strangers' bytes raise anything, and owe a size only
+    except Exception:  # noqa: BLE001  # readers raise anything for hostile bytes, and only the size is lost
         return None, None

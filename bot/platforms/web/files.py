@@ -1,8 +1,8 @@
-"""Files over HTTP: in pieces, whole or a range, and no more of them at once than memory allows.
+"""Files over HTTP: in pieces, whole or a range, and no more at once than memory allows.
 
-Owns how a file is sent, to a person of the page as to whoever holds a link; who may have it is
-decided before. A piece is read when the one before it is on its way, so a download that nobody
-reads holds one piece, and is ended when that piece does not move.
+Owns how a file is sent, to a person of the page as to the holder of a link; who may have it is
+decided before. A piece is read when the previous one is on its way, so an unread download holds one
+piece, and is ended when that piece does not move.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ _log = logging.getLogger(__name__)
 
 PIECE = 256 * 1024  # bytes
 AT_ONCE_EACH = 4  # downloads of one person
-AT_ONCE = 64  # downloads of everybody
-PIECE_S = 30.0  # until a piece is on its way: 9 kB a second, and less than that is no line
-WAIT_S = 60.0  # for one's turn
+AT_ONCE = 64  # downloads of all people
+PIECE_S = 30.0  # until a piece is on its way: 9 kB a second, and a slower connection is dead
+WAIT_S = 60.0  # for a turn
 
 ReadPiece = Callable[[int, int], Awaitable[bytes | None]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sendable:
-    """A file to send: what it is, and how to read `length` bytes of it from `start`.
+    """A file to send: its description, and how to read `length` bytes of it from `start`.
 
-    `tag` is the same as long as the bytes are. `piece` returns None once the file is gone.
+    `tag` stays the same as long as the bytes do. `piece` returns None once the file is gone.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Sendable:
 
 
 def sendable(file: File, *, tag: str) -> Sendable:
-    """Return a file that is in memory as one to send."""
+    """Return a file in memory as one to send."""
 
     async def piece(start: int, length: int) -> bytes:
         return file.data[start : start + length]
@@ -53,11 +53,11 @@ def sendable(file: File, *, tag: str) -> Sendable:
 
 
 class _Broken(Exception):
-    """A file that cannot be sent to its end."""
+    """A file that cannot be sent completely."""
 
 
 class Turns:
-    """Lets downloads begin: so many at once for each person, and for everybody together."""
+    """Limits downloads: a number for each person, and one for everyone together."""
 
     def __init__(self, *, each: int = AT_ONCE_EACH, overall: int = AT_ONCE) -> None:
         self._each = each
@@ -67,7 +67,7 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, whose: str) -> AsyncIterator[None]:
-        """Hold one of `whose` turns; waits for it. Answers 429 where none comes."""
+        """Hold one of `whose` turns; waits for it. Answers 429 if none becomes free."""
         try:
             async with asyncio.timeout(WAIT_S), self._ended:
                 await self._ended.wait_for(lambda: self._free(whose))
@@ -77,7 +77,7 @@ class Turns:
         try:
             yield
         finally:
-            self._running -= Counter([whose])  # leaves out those who have none
+            self._running -= Counter([whose])  # drops people without one
             async with self._ended:
                 self._ended.notify_all()
 
@@ -86,7 +86,7 @@ class Turns:
 
 
 class FileSender:
-    """Answers requests with files. One for all routes of a server, so that their bounds are one."""
+    """Answers requests with files. One for all routes of a server, so that they share its limits."""
 
     def __init__(self, turns: Turns | None = None, *, piece_s: float = PIECE_S) -> None:
         self._turns = turns or Turns()
@@ -95,9 +95,9 @@ class FileSender:
     async def send(
         self, request: web.Request, file: Sendable, *, whose: str, headers: Mapping[str, str]
     ) -> web.StreamResponse:
-        """Send a file, or the range of it that was asked for; `whose` turn it takes.
+        """Send a file, or the requested range; `whose` turn it takes.
 
-        `headers` come on top of those every file has, such as how long it may be kept.
+        `headers` are added to those every file has, such as how long it may be kept.
         """
         about = dict(headers) | {"Accept-Ranges": "bytes", "ETag": f'"{file.tag}"'}
         if any(known.value in {file.tag, "*"} for known in request.if_none_match or ()):
@@ -118,7 +118,7 @@ class FileSender:
     async def _pieces(self, response: web.StreamResponse, file: Sendable, wanted: range) -> None:
         for at in wanted[::PIECE]:
             piece = await file.piece(at, min(PIECE, wanted.stop - at))
-            if not piece:  # deleted meanwhile: what was promised cannot be sent
+            if not piece:  # deleted meanwhile: the announced bytes cannot be sent
                 raise _Broken
             await self._in_time(response.write(piece))
         await self._in_time(response.write_eof())
@@ -131,7 +131,7 @@ class FileSender:
 
 
 def _part(request: web.Request, file: Sendable) -> range | None:
-    """Return which bytes are asked for, None for all. Raises 416 where the file has none of them."""
+    """Return the requested bytes, None for all. Raises 416 if the file has none of them."""
     asked = request.headers.get("Range")
     unchanged = request.headers.get("If-Range", f'"{file.tag}"') == f'"{file.tag}"'
     if asked is None or not unchanged or request.method != "GET":
@@ -167,7 +167,7 @@ def _response(
 
 
 def _cut(request: web.Request) -> None:
-    """End the connection in the middle: the reader must not take what came for the whole."""
+    """End the connection in the middle: the reader must not take the part for the whole."""
     if request.transport is not None:
         request.transport.abort()
 

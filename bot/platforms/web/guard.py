@@ -1,4 +1,4 @@
-"""What the web chat lets in: names it answers to, pages it listens to, how much and how often.
+"""What the web chat lets in: the names it answers to, the pages it trusts, how much and how often.
 
 Pure: it judges headers and counts, and does nothing.
 """
@@ -29,22 +29,23 @@ FILE_POLICY = "default-src 'none'; sandbox"
 HEADERS = {
     "Content-Security-Policy": PAGE_POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",  # no other page embeds our pictures
+    "Cross-Origin-Resource-Policy": "same-origin",  # no other page embeds these pictures
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Cache-Control": "no-store",
 }
 
-# Shown or played in the page; anything else is only ever offered as a download, SVG and HTML above all.
+# Shown or played in the page; anything else is only offered as a download, SVG and HTML above
+# all.
 INLINE_TYPES = PLAYED | {"image/png", "image/jpeg", "image/webp", "image/gif", "image/avif"}
 
 
 def host_allowed(header: str, *, loopback: bool, names: Collection[str]) -> bool:
-    """Return whether a request's Host header names us.
+    """Return whether a request's Host header names this server.
 
-    A hostile site can point its own name at our address (DNS rebinding) and would then be our
-    origin; it cannot do that with an address, so addresses are safe where we listen on one.
+    A hostile site can point its own name at this address (DNS rebinding) and would then be
+    same-origin; it cannot do that with an address, so addresses are safe when listening on one.
     """
     name = _name_of(header)
     if name is None:
@@ -59,25 +60,25 @@ def host_allowed(header: str, *, loopback: bool, names: Collection[str]) -> bool
 
 
 def origin_allowed(origin: str | None, host: str, scheme: str | None = None) -> bool:
-    """Return whether a request comes from our own page.
+    """Return whether a request comes from this server's own page.
 
     Browsers name the page's origin on every WebSocket and POST, always in the same spelling;
-    another site's, or another port's, is not ours, and neither is a client that names none.
-    `scheme` is how a proxy was reached, where it says so.
+    another site's or another port's is refused, and so is a client that names none. `scheme` is how
+    a proxy was reached, if it says so.
     """
     schemes = (scheme,) if scheme in _SCHEMES else _SCHEMES
     return bool(host) and origin in {f"{each}://{host.lower()}" for each in schemes}
 
 
 def bare_name(name: str) -> str:
-    """Return a stranger's file name without a path and without signs that cannot be seen."""
+    """Return an untrusted file name without a path and without invisible characters."""
     bare = name.replace("\\", "/").rpartition("/")[2]
     printable = "".join(char for char in bare if char.isprintable())
     return printable.strip(". ")[-100:] or "file"
 
 
 def _name_of(header: str) -> str | None:
-    """Return the name in a Host header; None for what is none, such as one with a person's name."""
+    """Return the name in a Host header; None for an invalid one, such as one with user information."""
     if not _HOST.fullmatch(header):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Keeps whoever tries tokens from trying many, and knows which could be guessed.
+"""Keeps clients that try tokens from trying many, and knows which tokens could be guessed.
 
-Counts by address and in memory. A token that was right before stays so wherever it comes from, so
-nobody is kept out by somebody who guesses beside them.
+Counts by address and in memory. A token that was right before stays accepted wherever it comes
+from, so a guesser at the same address locks no one out.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from bot.platforms.web.guard import Bucket
 WRONG_AT_ONCE = 20  # different wrong tokens of one address
 _WRONG_EVERY_S = 30.0  # one more after that
 _SHUT_S = 60.0
-_ADDRESSES = 10_000  # before the one heard of longest ago is forgotten
+_ADDRESSES = 10_000  # before the least recent one is forgotten
 
 
 @dataclass(slots=True)
@@ -35,16 +35,16 @@ class Guesses:
         self._right: set[bytes] = set()
 
     def may_try(self, address: str, token: str) -> bool:
-        """Return whether a token of that address is looked up at all."""
+        """Return whether a token from that address is looked up at all."""
         tried = self._by_address.get(address)
         return tried is None or tried.shut_until <= self._now() or _digest(token) in self._right
 
     def right(self, token: str) -> None:
-        """Note that somebody is known by it."""
+        """Note that the token identified a person."""
         self._right.add(_digest(token))
 
     def wrong(self, address: str, token: str) -> None:
-        """Note that nobody is. The same one again is no further guess: an old page repeats its own."""
+        """Note that it identified no one. The same token again counts once: an old page repeats it."""
         tried = self._by_address.setdefault(address, _Address())
         self._by_address.move_to_end(address)
         if len(self._by_address) > _ADDRESSES:

@@ -1,6 +1,6 @@
-"""Files of the page that an edit replaced a moment ago, while a page may be on its way to fetch them.
+"""Files of the page that an edit replaced a moment ago, while a page may be about to fetch them.
 
-Previews come more often than a slow line answers: without this it would never show one.
+Previews come faster than a slow connection fetches: without this it would never show one.
 """
 
 from collections import OrderedDict
@@ -43,7 +43,7 @@ class Lately:
             self._drop(*next(iter(self._kept)))
 
     def find(self, chat: str, file: str) -> tuple[str, File] | None:
-        """Return a file and the message it stood in, None where it is too long ago."""
+        """Return a file and its message, None if it was too long ago."""
         kept = self._kept.get((chat, file))
         if kept is None or kept.until < self._clock.now():
             return None

@@ -1,8 +1,8 @@
-"""Lets connections in: so many at once, none that says nothing, and strangers out first.
+"""Accepts connections: a limited number, none that stays silent, and unknown visitors leave first.
 
-Strangers may connect before anybody knows who they are, and each connection takes one of the
+Unknown visitors may connect before they are identified, and each connection takes one of the
 process's few file handles, which chats, servers and the database need as well. Connections are
-accepted one by one, and only while there are handles left.
+accepted one by one, and only while handles are left.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from bot.platforms.web.open_files import open_files
 from bot.platforms.web.visits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
 
 MAX_CONNECTIONS = 500  # of the 1024 files a process may usually open
-SILENT_S = 20.0  # until the first request is whole, and between two of a stranger
+SILENT_S = 20.0  # until the first request is complete, and between two of an unknown visitor
 IDLE_S = 75.0  # between two requests of a person
 _BACKLOG = 128  # connections the system keeps until they are accepted
 _NO_HANDLES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-_PAUSE_S = 1.0  # after the system had no handle left
+_PAUSE_S = 1.0  # after the system ran out of handles
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Listener:
         app.middlewares.insert(0, self._heard)
         self._runner = web.AppRunner(
             app,
-            access_log=None,  # it would write the tokens of sign-in links down
+            access_log=None,  # it would log the tokens of sign-in links
             keepalive_timeout=IDLE_S,
             logger=_quiet_logger(),
             shutdown_timeout=2.0,
@@ -67,7 +67,7 @@ class Listener:
         self._accepting: list[asyncio.Task[None]] = []
 
     async def open(self, host: str | None, port: int) -> int:
-        """Begin to listen and return the port. Raises `OSError` where the address is taken."""
+        """Begin to listen and return the port. Raises `OSError` if the address is taken."""
         await self._runner.setup()
         self._sockets = await _listen(host, port)
         self._accepting = [
@@ -76,7 +76,7 @@ class Listener:
         return int(self._sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Let nobody in any more and end all connections. Idempotent."""
+        """Accept no more and end all connections. Idempotent."""
         for task in self._accepting:
             task.cancel()
         await asyncio.gather(*self._accepting, return_exceptions=True)
@@ -96,10 +96,10 @@ class Listener:
             except OSError as error:
                 if error.errno in _NO_HANDLES:
                     await self._wait_for_handles(error)
-                continue  # otherwise the visitor has gone before they were let in
+                continue  # otherwise the visitor left before being accepted
             try:
                 await self._let_in(visitor, str(peer[0]) if peer else "")
-            except Exception:  # noqa: BLE001  one visitor never costs the others the server
+            except Exception:  # noqa: BLE001  # one visitor never costs the others the server
                 _log.exception("web chat: a visitor could not be let in")
                 visitor.close()
 
@@ -130,7 +130,7 @@ class Listener:
         self._expect(visit)
 
     def _here(self) -> dict[asyncio.BaseProtocol, Visit]:
-        """Return the connections there are, and forget those that have gone."""
+        """Return the present connections, and forget those that have gone."""
         there = self._runner.server.connections if self._runner.server is not None else ()
         gone = self._visits.keys() - set(there)
         for protocol in gone:
@@ -164,7 +164,7 @@ class Listener:
                 self._end(leaving)
 
     def _expect(self, visit: Visit) -> None:
-        """End a stranger's connection unless a request comes in time."""
+        """End an unknown visitor's connection unless a request arrives in time."""
         self._cancel_timer(visit)
         timer = asyncio.get_running_loop().call_later(self._silent_s, self._end, visit)
         self._timers[visit] = timer
@@ -181,7 +181,7 @@ class Listener:
                 if isinstance(protocol, web.RequestHandler):
                     transport = protocol.transport
                     protocol.force_close()
-                    if transport is not None:  # at once, with whatever was not read of an answer
+                    if transport is not None:  # at once, with any unread part of an answer
                         transport.abort()
 
     def _forget(self, protocol: asyncio.BaseProtocol) -> None:
@@ -214,7 +214,7 @@ async def _listen(host: str | None, port: int) -> list[socket.socket]:
 
 
 def _quiet_logger() -> logging.Logger:
-    """Return a log of the server's own faults, without a traceback for whatever strangers send."""
+    """Return a log of the server's own faults, without a traceback for what visitors send."""
     log = _log.getChild("http")
     if not log.filters:
         log.addFilter(_is_ours)

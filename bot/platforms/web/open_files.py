@@ -5,7 +5,7 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-_UNBOUNDED = 4096  # where no number is known
+_UNBOUNDED = 4096  # if the number is unknown
 
 
 def open_files() -> int:

@@ -1,4 +1,4 @@
-"""Answers signed links with the originals of results: to whoever holds one, without a sign-in."""
+"""Answers signed links with the originals of results: to any holder, without a sign-in."""
 
 import re
 
@@ -17,7 +17,7 @@ _HEAD = 64  # bytes that identify a file
 async def answer(
     request: web.Request, originals: Originals | None, sender: FileSender, *, whose: str
 ) -> web.StreamResponse:
-    """Send the file of a link; all that is not good looks alike: 404."""
+    """Send the file of a link; every invalid link looks the same: 404."""
     ticket = _ticket(request)
     found = await originals.find(ticket) if originals is not None and ticket is not None else None
     if originals is None or ticket is None or found is None:

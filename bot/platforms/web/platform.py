@@ -1,6 +1,6 @@
 """The web chat: a page served from this process, on the same footing as Discord and Telegram.
 
-Owns its people's chats (one for each person) and the server; it keeps messages in a `ChatLog`, so
+Owns its people's chats (one for each person) and the server; it stores messages in a `ChatLog`, so
 a message reaches a person whether or not a page of theirs is open.
 """
 
@@ -45,12 +45,11 @@ EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, never bound by
 class Web:
     """The web chat as a `ChatPlatform`. A chat's notation is its person's id.
 
-    With `token`, whoever has it is the person "local"; `people` are further ones, known by tokens
-    of their own. Without either, everybody who reaches the address is "local", which is allowed on
-    a loopback address only. `names` are further host names the page is reached by, such as a
-    proxy's, and `proxies` the addresses of proxies whose word on who asks is believed. `overview`
-    gives the lines of the page's live overview, from memory; `is_admin` tells whom to offer the
-    admins' commands (a user such as "web:local").
+    With `token`, its holder is the person "local"; `people` are further ones, known by tokens of
+    their own. Without either, every visitor is "local", which is allowed on a loopback address
+    only. `names` are further host names of the page, such as a proxy's, and `proxies` the addresses
+    of proxies trusted to name the client. `overview` returns the lines of the page's live overview,
+    from memory; `is_admin` says whether to offer the admin commands to a user such as "web:local".
 
     Raises `ValueError` for an address open to others without a token.
     """
@@ -117,7 +116,7 @@ class Web:
     # ------------------------------------------------------------ coming in
 
     async def run(self, handler: CommandHandler) -> None:
-        """Serve the page until cancelled. Raises `ChatRefused` where the address is taken."""
+        """Serve the page until cancelled. Raises `ChatRefused` if the address is taken."""
         server = self._serve(handler)
         listener = Listener(server.app(), who=server.known_as, clients=self._clients)
         try:
@@ -133,7 +132,7 @@ class Web:
             await listener.close()
 
     async def check(self) -> str:
-        """Listen on the address for a moment. Raises `ChatRefused` where it is taken."""
+        """Listen on the address for a moment. Raises `ChatRefused` if it is taken."""
         listener = Listener(web.Application())
         try:
             await self._listen(listener)
@@ -172,14 +171,14 @@ class Web:
         try:
             port = await listener.open(self._host or None, self._port)
         except OSError as error:
-            # The library's own text names the address once more, in a tuple.
+            # The library's own text repeats the address, in a tuple.
             number = error.errno or 0
             why = os.strerror(number) if number > 0 else str(error)
             raise ChatRefused(f"cannot listen on {self._host}:{self._port}: {why}") from error
         self._port = self._port or port
 
     async def _watch_tabs(self, server: WebServer) -> None:
-        """Wake pages when the overview changes, and those whose token was taken back: they end."""
+        """Wake pages when the overview changes, and end those whose token was revoked."""
         while True:
             lines = self._read_overview() if server.tabs else self._lines
             for tab in server.tabs:
@@ -220,7 +219,7 @@ class Web:
         self._wake(ref.chat)
 
     async def delete(self, ref: MessageRef) -> None:
-        """Remove a message; fine where it is gone. Idempotent."""
+        """Remove a message; one that is already gone is no error. Idempotent."""
         self._require_up()
         with _stored():
             await self._log.delete(ref.chat, ref.message)
@@ -245,13 +244,15 @@ class Web:
         shown = await _shown(ref, content, quiet=quiet, reply_to=reply_to)
         with _stored():
             there = await self._log.put(chat, message, self._clock.now(), shown, content.files)
-        if there.shown is not None and there.shown != shown:  # put before a crash; time has gone on
+        if (
+            there.shown is not None and there.shown != shown
+        ):  # sent before a crash; time has moved on
             await self.edit(ref, content)
         self._wake(chat)
         return ref
 
     def _responder(self, chat: str, key: str) -> Respond:
-        # Named after its call: one that is repeated after a crash finds the answer it had.
+        # Named after its call: one that is repeated after a crash finds its answer.
         nonces = chain([key], (f"{key} {number}" for number in count(2)))
 
         async def respond(content: Content, private: bool) -> MessageRef | None:
@@ -260,7 +261,7 @@ class Web:
         return respond
 
     def _speak(self, user: str, language: str | None) -> None:
-        """Let all open pages of a person speak the language they chose."""
+        """Switch all open pages of a person to the language they chose."""
         for tab in self._server.tabs if self._server is not None else ():
             if f"{self.name}:{tab.person.id}" == user:
                 tab.speak(language)
@@ -291,7 +292,7 @@ def _known(token: str | None, people: WebPeople | None) -> WebPeople:
 
 @contextmanager
 def _stored() -> Iterator[None]:
-    # A log that cannot be written to now is a chat that does not answer: the caller tries again.
+    # A log that cannot be written now is a chat that does not answer: the caller retries.
     try:
         yield
     except StoreError as error:

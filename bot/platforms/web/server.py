@@ -1,7 +1,7 @@
 """The web chat over HTTP: the page, its WebSocket, uploads and files; who is let in.
 
-Everything that is not the bare page needs a known person; every request must name us as its
-host, and what changes something must come from our own page.
+Everything but the bare page needs a known person; every request must name this server as its host,
+and requests that change something must come from its own page.
 """
 
 import asyncio
@@ -38,8 +38,8 @@ from queueing.core.requests import File
 COOKIE = "usher"
 COOKIE_S = 400 * 24 * 3600  # the longest a browser keeps one
 HEARTBEAT_S = 20.0
-CLOSE_S = 2.0  # how long a page may take to say goodbye
-UPLOAD_S = 600.0  # for the largest picture over a slow line
+CLOSE_S = 2.0  # how long a page may take to close
+UPLOAD_S = 600.0  # for the largest picture over a slow connection
 MAX_TABS = 20  # open pages of one person
 TOO_MANY_TABS = 4429  # as NOT_KNOWN
 TOO_MANY_TOKENS = "Too many wrong tokens came from your address. Please try again in a minute.\n"
@@ -52,9 +52,8 @@ NOT_OUR_NAME = (
 class WebServer:
     """The routes of one web chat. `tabs` are the open pages.
 
-    `commands` makes the rows a person is offered, by person and language. `originals` are the files
-    that signed links are for, `past` the pictures of past jobs; `clients` knows whose requests
-    these are.
+    `commands` returns the rows a person is offered, by person and language. `originals` are the
+    files behind signed links, `past` the pictures of past jobs; `clients` identifies requests.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class WebServer:
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-            # Not request.host, which makes up a name where the header is missing.
+            # Not request.host, which invents a name if the header is missing.
             host = request.headers.get("Host", "")
             if not host_allowed(host, loopback=self._loopback, names=self._names):
                 raise web.HTTPForbidden(text=NOT_OUR_NAME)
@@ -115,8 +114,8 @@ class WebServer:
     # ------------------------------------------------------------ the page
 
     async def _index(self, request: web.Request) -> web.Response:
-        # The page itself holds nothing of anybody. It is served to strangers too, because a link
-        # followed from another site comes without our SameSite=Strict cookie.
+        # The page itself holds no one's data. It is served to unknown visitors too, because a
+        # link followed from another site comes without the SameSite=Strict cookie.
         token = request.query.get("token")
         if token is None:
             return self._asset(request, "index.html")
@@ -130,7 +129,7 @@ class WebServer:
         return response
 
     async def _sign_out(self, request: web.Request) -> web.Response:
-        """Have the browser forget the token, and the pictures it keeps."""
+        """Make the browser forget the token and its cached pictures."""
         _require_own_page(request)
         response = web.Response(status=204, headers={"Clear-Site-Data": '"cache"'})
         _set_cookie(request, response, "", 0)
@@ -253,7 +252,7 @@ class WebServer:
     ) -> web.StreamResponse:
         if file is None:
             raise web.HTTPNotFound
-        # Asked for again each time, so that what was deleted is shown by no browser's cache.
+        # Revalidated each time, so that no browser's cache shows what was deleted.
         headers = {"Cache-Control": "private, no-cache"}
         return await self._files.send(request, file, whose=person.id, headers=headers)
 

@@ -1,7 +1,7 @@
-"""Pictures in a smaller form for the page: made off the loop, and kept in memory for a while.
+"""Pictures in a smaller form for the page: made off the loop, and cached for a while.
 
-What is small is never had by itself: whoever asks is looked up first, and so is the picture, each
-time. What was deleted is therefore gone from here as well.
+A small picture is never served by itself: both the requesting person and the original are looked up
+first, each time. What was deleted is therefore gone from here as well.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ MEGAPIXELS = 40  # larger ones are not decoded
 THUMB = 160  # pixels along the longer side; shown at half of that
 SCREEN = 1280
 
-LARGEST = 64 * 1024 * 1024  # bytes; more is not read for a small picture
+LARGEST = 64 * 1024 * 1024  # bytes; larger files are not read for a small picture
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _QUALITY = 82
@@ -45,11 +45,11 @@ class PastPictures(Protocol):
     """Finds the pictures of past jobs."""
 
     async def find(self, owner: str, job_id: int) -> PastPicture | None:
-        """Return the first file of a job's result; None where it is not kept or not the owner's."""
+        """Return the first file of a job's result; None if it is not kept or not the owner's."""
 
 
 class Small:
-    """Makes small pictures, one at a time, and keeps those asked for last."""
+    """Makes small pictures, one at a time, and caches the most recently requested."""
 
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
@@ -60,7 +60,7 @@ class Small:
     async def of(self, key: str, name: str, side: int, read: Read) -> Sendable | None:
         """Return a picture as WebP with at most `side` pixels along its longer side.
 
-        `key` is the same as long as the picture is. None for what is none, moves, or is gone.
+        `key` is the same as long as the picture is. None if it is not a picture, moves, or is gone.
         """
         async with self._one:
             data = self._kept.get((key, side))
@@ -84,14 +84,14 @@ class Small:
 
 
 def smaller(data: bytes, side: int) -> bytes:
-    """Return a picture as a WebP of that size, b"" where there is none to be made. For a thread."""
+    """Return a picture as a WebP of that size, b"" if none can be made. For a thread."""
     try:
         with Image.open(BytesIO(data), formats=SENT) as opened:
             large = opened.width * opened.height > MEGAPIXELS * 1_000_000
             if large or getattr(opened, "n_frames", 1) > 1:
                 return b""
             picture = opened.convert("RGBA" if opened.has_transparency_data else "RGB")
-    except Exception:  # noqa: BLE001  readers of strangers' bytes raise anything, and owe a size only
+    except Exception:  # noqa: BLE001  # readers raise anything for hostile bytes, and only the size is lost
         return b""
     picture.thumbnail((side, side))
     out = BytesIO()
@@ -102,7 +102,7 @@ def smaller(data: bytes, side: int) -> bytes:
 async def past_file(
     small: Small, past: PastPictures | None, owner: str, said: str
 ) -> Sendable | None:
-    """Return the small picture of a past job whose number was `said`, None where there is none."""
+    """Return the small picture of a past job by the number in `said`, None if there is none."""
     if past is None or not _NUMBER.fullmatch(said):
         return None
     found = await past.find(owner, int(said))
@@ -110,7 +110,7 @@ async def past_file(
 
 
 async def small_file(small: Small, log: ChatLog, chat: str, file: Sendable) -> Sendable | None:
-    """Return a file of a chat as a picture for a screen, None where it is none to be made smaller."""
+    """Return a file of a chat as a picture for a screen, None if it cannot be made smaller."""
     if file.size > LARGEST or not file.mime.startswith("image/"):
         return None
 

@@ -1,7 +1,7 @@
 """One open page: reads what it sends, and keeps it up to date with its chat.
 
-A WebSocket rather than server-sent events with POSTs: what a person sends stays in order, a
-repeated line needs no cookie dance, and browsers allow only six open event streams a site, which
+It uses a WebSocket rather than server-sent events with POSTs: what a person sends stays in order, a
+repeated line needs no cookie handling, and browsers allow only six open event streams a site, which
 seven tabs would exhaust.
 """
 
@@ -47,14 +47,15 @@ PAGE = 60  # messages sent at once
 FRAMES_PER_S = 30.0
 FRAMES_BURST = 150
 NOT_KNOWN = 4401  # a close code: browsers hide from the page why a handshake was refused
-MAX_REPLIES = 200  # kept for a page that does not read them
+MAX_REPLIES = 200  # for a page that does not read them
 
 
 class Tab:
     """An open page of a person.
 
-    `language` is the browser's, `chosen` the person's own. `wake` says that its chat or the overview changed. What to send is then read from the log, so
-    a slow page gets the newest state of each message and never a backlog of old ones.
+    `language` is the browser's, `chosen` the person's own. `wake` announces that its chat or the
+    overview changed. What to send is then read from the log, so a slow page gets the newest state
+    of each message and never a backlog of old ones.
     """
 
     def __init__(
@@ -88,11 +89,11 @@ class Tab:
         self._bucket = Bucket(per_s=FRAMES_PER_S, burst=FRAMES_BURST)
 
     def wake(self) -> None:
-        """Send what is new, soon; many calls before that are one."""
+        """Send news soon; many calls before that count as one."""
         self._woken.set()
 
     async def run(self) -> None:
-        """Serve the page until it goes away."""
+        """Serve the page until it disconnects."""
         async with asyncio.TaskGroup() as group:
             writer = group.create_task(self._write())
             try:
@@ -101,7 +102,7 @@ class Tab:
                 writer.cancel()
 
     async def close(self) -> None:
-        """Tell the page that we go; it connects again by itself."""
+        """Tell the page that the server stops; it reconnects by itself."""
         await self._socket.close(code=WSCloseCode.GOING_AWAY)
 
     # ------------------------------------------------------------ from the page
@@ -130,7 +131,7 @@ class Tab:
             return
         try:
             await self._carry_out(message)
-        except Exception as error:  # noqa: BLE001  no frame, whatever it was, costs the page
+        except Exception as error:  # noqa: BLE001  # no frame, whatever it contains, ends the page
             _log.exception("web chat: a frame of %s could not be carried out", self.person.id)
             reason = "not-stored" if isinstance(error, StoreError) else "invalid"
             self._reply(NotTaken(key=getattr(message, "key", None), reason=reason))
@@ -173,7 +174,7 @@ class Tab:
         self._reply(Language(language=language_of(self._language)))
 
     def speak(self, chosen: str | None) -> None:
-        """Let the page speak the language its person chose, or else its browser's."""
+        """Switch the page to the language its person chose, otherwise its browser's."""
         language = chosen or self._own_language
         if language != self._language:
             self._language = language
@@ -202,7 +203,7 @@ class Tab:
     # ------------------------------------------------------------ to the page
 
     async def _show_form(self, form: Form) -> None:
-        """Open a form on this page; one that has gone meanwhile needs none."""
+        """Open a form on this page; a page that has gone meanwhile needs none."""
         self._reply(form_row(form))
 
     def _reply(self, record: Record) -> None:
@@ -213,7 +214,7 @@ class Tab:
         while True:
             await self._woken.wait()
             self._woken.clear()
-            if not self.known():  # their token was taken back while the page was open
+            if not self.known():  # their token was revoked while the page was open
                 await self._socket.close(code=NOT_KNOWN)
                 return
             while self._replies:
@@ -243,7 +244,7 @@ class Tab:
             await self._send(Overview(lines=tuple(lines)))
 
     async def _send(self, record: Record) -> None:
-        # A page that has gone is noticed by the reader; what it missed stays in the log.
+        # The reader notices that a page has gone; what it missed stays in the log.
         try:
             await self._socket.send_str(record.model_dump_json())
         except ConnectionError:

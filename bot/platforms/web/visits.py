@@ -1,8 +1,8 @@
-"""The people connected to the page, and whose connection ends when there is no room for another.
+"""The people connected to the page, and whose connection ends to make room for another.
 
-Pure: decides by counts and moments. A stranger never keeps anybody out: whoever comes takes the
-place of the stranger who has been idle longest, so somebody with a valid cookie is let in even
-from the address the strangers come from.
+Pure: decides by counts and moments. Unknown visitors never keep a person out: a new connection
+replaces that of the unknown visitor idle longest, so a person with a valid cookie is let in even
+from those visitors' address.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConnectionLimits:
-    """How many connections there may be: in all, of one address's strangers, of one person."""
+    """How many connections there may be: in all, of one address's unknown visitors, of one person."""
 
     overall: int
     strangers: int
@@ -20,7 +20,7 @@ class ConnectionLimits:
 
     @classmethod
     def of(cls, overall: int) -> "ConnectionLimits":
-        """Share out a number of connections."""
+        """Divide a number of connections."""
         return cls(
             overall=overall,
             strangers=max(1, min(64, overall // 4)),
@@ -30,9 +30,9 @@ class ConnectionLimits:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Visit:
-    """A connection: from where, whose once a cookie told, requests under way, when last heard.
+    """A connection: address, person once a cookie named one, requests under way, last activity.
 
-    A proxy's connections carry everybody's requests, so its address does not stand for anybody.
+    A proxy's connections carry requests of many people, so its address identifies no one.
     """
 
     address: str
@@ -43,9 +43,9 @@ class Visit:
 
 
 def in_the_way(visits: Collection[Visit], address: str, room: ConnectionLimits) -> Visit | None:
-    """Return whose connection ends so that one more from an address fits; None where none need.
+    """Return the connection to end so that one more from an address fits; None if there is room.
 
-    Where nothing can end, there is no room at all: see `is_full`.
+    If none can end, there is no room at all: see `is_full`.
     """
     strangers = [visit for visit in visits if visit.person is None]
     here = [visit for visit in strangers if visit.address == address and not visit.proxy]
@@ -59,7 +59,7 @@ def in_the_way(visits: Collection[Visit], address: str, room: ConnectionLimits) 
 
 
 def beyond_a_person(visits: Collection[Visit], person: str, room: ConnectionLimits) -> Visit | None:
-    """Return the connection that ends because a person has more than their share."""
+    """Return the connection to end because a person has more than their share."""
     own = [visit for visit in visits if visit.person == person]
     if len(own) <= room.person:
         return None
@@ -67,7 +67,7 @@ def beyond_a_person(visits: Collection[Visit], person: str, room: ConnectionLimi
 
 
 def is_full(visits: Collection[Visit], room: ConnectionLimits) -> bool:
-    """Return whether nobody else fits."""
+    """Return whether no further connection fits."""
     return len(visits) >= room.overall
 
 

@@ -1,4 +1,4 @@
-"""What the page and the server say to each other over the WebSocket, as validated records."""
+"""The messages between page and server over the WebSocket, as validated records."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from bot.chat.texts import describe
 from queueing.core.requests import Record
 
 MAX_FRAME = 2 * 1024 * 1024  # bytes; holds 100,000 characters however they are escaped
-MAX_TEXT = 250_000  # characters; the bot's own limit is far lower and explains itself
+MAX_TEXT = 250_000  # characters; the bot's own limit is far lower and has its own message
 MAX_UPLOAD = 25 * 1024 * 1024  # bytes
 MAX_FILES = 4  # per message
 MAX_FIELDS = 10  # of a form
@@ -29,7 +29,7 @@ class _FromPage(Record):
 
 
 class Hello(_FromPage):
-    """Opens the conversation: which log's numbers the page knows, and up to which."""
+    """Opens the conversation: the log whose numbers the page knows, and the last number."""
 
     type: Literal["hello"]
     log: str = Field(default="", max_length=80)
@@ -37,7 +37,7 @@ class Hello(_FromPage):
 
 
 class Say(_FromPage):
-    """A line typed by the person; `key` is the page's own and the same when it is sent again."""
+    """A line typed by the person; `key` is the page's own and stays the same when it is sent again."""
 
     type: Literal["say"]
     key: Key
@@ -58,7 +58,7 @@ class PressFrame(_FromPage):
 
 
 class Submit(_FromPage):
-    """A form was filled in and sent off; the values are by the names of its fields."""
+    """A form was submitted; the values are by the names of its fields."""
 
     type: Literal["submit"]
     key: Key
@@ -132,7 +132,7 @@ class Welcome(Record):
 
 
 class EntryRow(Record):
-    """A message as of its newest change; deleted where `shown` is None."""
+    """A message in its newest state; deleted if `shown` is None."""
 
     message: str
     number: int
@@ -142,7 +142,7 @@ class EntryRow(Record):
 
 
 class Messages(Record):
-    """Messages that are new or changed; `more` tells that the page may ask for earlier ones."""
+    """Messages that are new or changed; `more` means that the page may ask for earlier ones."""
 
     type: Literal["messages"] = "messages"
     entries: tuple[EntryRow, ...]
@@ -166,7 +166,7 @@ class TakenFrame(Record):
 
 
 class NotTaken(Record):
-    """A `Say`, `PressFrame` or `Submit` was not taken; the page has a sentence for each reason."""
+    """A `Say`, `PressFrame` or `Submit` was refused; the page has a sentence for each reason."""
 
     type: Literal["refused"] = "refused"
     key: str | None
@@ -176,7 +176,7 @@ class NotTaken(Record):
 
 
 class Language(Record):
-    """The language the page is to speak: the one the person chose, or their browser's."""
+    """The page's language: the one the person chose, or their browser's."""
 
     type: Literal["language"] = "language"
     language: str
@@ -191,7 +191,7 @@ class Values(Record):
 
 
 class FieldRow(Record):
-    """A line of a form; `long` gives it room for several lines."""
+    """A line of a form; `long` gives it several lines of space."""
 
     name: str
     label: str
@@ -201,7 +201,7 @@ class FieldRow(Record):
 
 
 class FormRow(Record):
-    """A form to fill in now; the page sends it off as a `Submit`, or forgets it."""
+    """A form to fill in now; the page sends it as a `Submit`, or forgets it."""
 
     type: Literal["form"] = "form"
     command: str
@@ -228,7 +228,7 @@ class Overview(Record):
 
 
 def form_row(form: Form) -> FormRow:
-    """Return a form as the page gets it."""
+    """Return a form in the page's format."""
     return FormRow(
         command=form.command,
         job=form.job_id,
@@ -248,7 +248,7 @@ def form_row(form: Form) -> FormRow:
 
 
 def entry_row(entry: Entry) -> EntryRow:
-    """Return an entry as the page gets it."""
+    """Return an entry in the page's format."""
     return EntryRow(
         message=entry.message,
         number=entry.number,
@@ -261,7 +261,7 @@ def entry_row(entry: Entry) -> EntryRow:
 def command_rows(
     commands: Sequence[Command], language: str | None, *, admin: bool
 ) -> tuple[CommandRow, ...]:
-    """Return the commands to offer a person in their language; buttons' own are left out."""
+    """Return the commands to offer a person in their language, without those of buttons only."""
     return tuple(
         CommandRow(
             name=command.name,
