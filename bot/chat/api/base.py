@@ -248,9 +248,7 @@ class ChatPlatform(Protocol):
     connected: asyncio.Event
 
     async def run(self, handler: CommandHandler) -> None:
-        """Receive until cancelled; reconnects by itself. Raises `ChatRefused` when that is
-        impossible.
-        """
+        """Receive until cancelled, reconnecting. Raises `ChatRefused` when that is impossible."""
 
     async def check(self) -> str:
         """Log in, say as whom in one line, log out. Raises `ChatError`."""

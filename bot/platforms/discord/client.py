@@ -1,6 +1,4 @@
-"""The discord.py client: registers the commands and hands each interaction to an
-`InteractionReply`.
-"""
+"""The discord.py client: registers commands and hands interactions to an `InteractionReply`."""
 
 import asyncio
 import logging
