@@ -1,6 +1,7 @@
 """What the command line `usher` understands.
 
-Imports only the standard library, so that help and mistakes are shown before anything is installed.
+Imports only the standard library, so that help and usage errors appear before anything is
+installed.
 """
 
 import argparse
@@ -10,7 +11,7 @@ from bot.demo.options import DemoOptions
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return what the command line understands."""
+    """Return the argument parser."""
     top = argparse.ArgumentParser(
         prog="usher",
         description="Shares a community's own GPUs over Discord, Telegram and a local web chat.",

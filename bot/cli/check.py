@@ -1,6 +1,6 @@
-"""`usher check`: tries everything a configuration names and says in a table what works.
+"""`usher check`: tries everything a configuration names and reports in a table what works.
 
-Changes nothing: no database is made or migrated, no model is loaded, no message is sent.
+Changes nothing: no database is created or migrated, no model is loaded, no message is sent.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """A row of the table; `works` is None where something is only told, or could not be tried."""
+    """A row of the table; `works` is None for information, or if it could not be tried."""
 
     what: str
     name: str
@@ -52,7 +52,7 @@ class CheckFailed(Exception):
 async def report(config: Config, *, try_s: float = TRY_S) -> int:
     """Print what works and what does not.
 
-    Returns 0 when everything does, 1 when the file names no chat, else 2.
+    Returns 0 when everything does, 1 when the file names no chat, otherwise 2.
     """
     findings = await try_everything(config, try_s=try_s)
     print(harmless(Redactor(config.secrets())(table(findings))))
@@ -107,7 +107,7 @@ async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -
         text = f"no answer within {try_s:.0f} s"
     except (BackendError, ChatError, StoreError, CheckFailed) as error:
         text = str(error) or type(error).__name__
-    except Exception as error:  # noqa: BLE001  one row tells it, the other rows go on
+    except Exception as error:  # noqa: BLE001  # it becomes one row, and the other rows follow
         _log.exception("checking %s %s failed", what, name)
         text = f"unexpected: {error!r}"
     return Finding(what=what, name=name, works=False, text=text)
@@ -117,7 +117,7 @@ async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -
 
 
 def _films(catalog: Catalog) -> Iterator[Finding]:
-    """Tell whether films and sound can be given out, where a server may make any."""
+    """Report whether films and sound can be handled, if a server may make any."""
     if all(spec.kind != "comfyui" for spec in catalog.backends.values()):
         return
     text = "their workflow is taken out, and what is too large for a chat is made to fit"
@@ -138,7 +138,7 @@ async def _try_database(path: Path, *, running: bool, try_s: float) -> list[Find
 
 
 def _open_and_leave(path: Path) -> str:
-    """Do what the bot does at its start, and take it back."""
+    """Do what the bot does at its start, and undo it."""
     if not os.access(path.parent, os.W_OK):
         raise CheckFailed(f"the folder {path.parent} does not exist or cannot be written")
     if not path.exists():
@@ -167,12 +167,12 @@ async def _try_host(host: HostSpec, probe: NvmlProbe, try_s: float) -> list[Find
 
 
 def _exceeds(host: HostSpec, total_mb: int) -> bool:
-    """Return whether more is configured than there is; cards have a little less than they say."""
+    """Return whether more is configured than exists; cards have slightly less than they claim."""
     return host.vram_mb > total_mb * 1.05
 
 
 def _kept_back(host: HostSpec, total_mb: int) -> str:
-    """Return how much less is configured than there is, where it is much less."""
+    """Return how much less is configured than exists, if it is much less."""
     if host.vram_mb * 1.05 >= total_mb:
         return ""
     return f"; vram is set to {host.vram_mb} MB, the rest is left to other programs"
@@ -184,9 +184,9 @@ def _kept_back(host: HostSpec, total_mb: int) -> str:
 async def _try_server(
     name: str, server: Backend, catalog: Catalog, offered: set[str], try_s: float
 ) -> list[Finding]:
-    """Ask a server who it is, then for each model it should serve, and for what else it has.
+    """Identify a server, then check each model it should serve and list what else it has.
 
-    The names of what else it has are added to `offered`.
+    The names of its other models are added to `offered`.
     """
     notes: list[str] = []
 

@@ -1,7 +1,7 @@
-"""The command line `usher`: reads the arguments, starts one thing, answers with an exit status.
+"""The command line `usher`: reads the arguments, starts one thing, returns an exit status.
 
 0: done, or stopped in order. 1: the configuration cannot be used. 2: something does not work
-(argparse answers a wrong command line with 2 as well).
+(argparse also exits with 2 for a wrong command line).
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Carry out a command line and return its exit status."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a console that lacks a sign shows another
+            stream.reconfigure(errors="replace")  # a console that lacks a character shows another
     arguments = parser().parse_args(argv)
     try:
         return COMMANDS[arguments.command](arguments)
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _first_cause(error: Exception) -> Exception:
-    """Return what a task group wrapped."""
+    """Return the first error that a task group wrapped."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -65,8 +65,8 @@ def version() -> str:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from bot.demo import demo  # noqa: PLC0415  its libraries are no business of the others
-    from bot.runtime import process  # noqa: PLC0415  its libraries are no business of the others
+    from bot.demo import demo  # noqa: PLC0415  # the other commands do not need its libraries
+    from bot.runtime import process  # noqa: PLC0415  # the other commands do not need its libraries
 
     process.settle()
     options = {name: getattr(arguments, name) for name in DemoOptions.__dataclass_fields__}
@@ -79,18 +79,19 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             (f"{arguments.config}: chats: none is set, so nobody could ask anything",)
         )
-    from bot.runtime import process  # noqa: PLC0415  as above
+    from bot.runtime import process  # noqa: PLC0415  # as above
 
     process.settle()
     return run_until_signal(_serve(config))
 
 
 async def _serve(config: Config) -> None:
-    from bot.runtime.app import build  # noqa: PLC0415  as above
+    from bot.runtime.app import build  # noqa: PLC0415  # as above
 
     app, damage = build(config), None
     try:
-        # The sign of life begins when the database is ours: a second bot must not end the first one's.
+        # The heartbeat begins once this process owns the database: a second bot must not end the
+        # first one's.
         async with app.running() as parts, asyncio.TaskGroup() as group:
             look = parts.database.look_at_file
             beating = group.create_task(heartbeat.beat(config.database, look))
@@ -103,13 +104,13 @@ async def _serve(config: Config) -> None:
                 beating.cancel()
                 damage = parts.database.damage
     finally:
-        if damage is not None:  # a stop in order, but not a good end
+        if damage is not None:  # an orderly stop, but not a good end
             raise StoreError(damage)
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    config = _loaded(arguments.config, level="error")  # the table says the rest
-    from bot.cli import check  # noqa: PLC0415  as above
+    config = _loaded(arguments.config, level="error")  # the table reports the rest
+    from bot.cli import check  # noqa: PLC0415  # as above
 
     return asyncio.run(check.report(config))
 

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address or name to listen on is reached from this machine alone."""
+    """Return whether an address or name to listen on is reachable from this machine alone."""
     if host == "localhost":
         return True
     try:

@@ -21,9 +21,9 @@ from bot.people.naming import IdForm, NameForms
 
 
 class ChatConfig(Section):
-    """A chat's settings. Whatever is called `allow` or `allow_roles` in them is held to.
+    """A chat's settings. Any setting named `allow` or `allow_roles` is enforced.
 
-    `naming` says how its people are named, and the rights it reports with a call.
+    `naming` defines how its people are named, and the rights it reports with a call.
     """
 
     naming: ClassVar[NameForms]
@@ -53,7 +53,7 @@ class DiscordConfig(ChatConfig):
 
 
 class TelegramConfig(ChatConfig):
-    """The Telegram bot; `api_url` names a Bot API server of one's own.
+    """The Telegram bot; `api_url` names a self-hosted Bot API server.
 
     `allow` are the groups and people it listens to, empty for all. With `allow_roles`, only people
     with one of these rights may use it.
@@ -82,7 +82,7 @@ class WebConfig(ChatConfig):
     """The web chat; beyond this machine it needs a token.
 
     `url` is the address people reach it by, `names` are further host names, such as a proxy's.
-    `proxies` are the proxies before it that are believed about where a request comes from.
+    `proxies` are the proxies in front of it that are trusted to name the client.
     """
 
     naming = NameForms(person=IdForm(pattern=r"web:[a-z0-9][a-z0-9-]{0,63}", example="web:local"))
@@ -110,7 +110,7 @@ class WebConfig(ChatConfig):
 class ChatsConfig(Section):
     """The chats the bot is in; those left out are off.
 
-    A new one is a field more: who may call there, its secrets, its people and its rooms follow.
+    A new chat is one more field here: its `allow`, secrets, people and rooms are then handled too.
     """
 
     discord: DiscordConfig | None = None
@@ -118,17 +118,17 @@ class ChatsConfig(Section):
     web: WebConfig | None = None
 
     def any(self) -> bool:
-        """Return whether there is a chat at all."""
+        """Return whether any chat is configured."""
         return any(chat is not None for _, chat in self)
 
     def given(self, setting: str) -> dict[str, tuple[str, ...]]:
-        """Return a setting of every chat that is configured and has it."""
+        """Return a setting of every configured chat that has it."""
         found = ((name, getattr(chat, setting, ())) for name, chat in self if chat is not None)
         return {name: value for name, value in found if value}
 
     @classmethod
     def naming(cls) -> dict[str, NameForms]:
-        """Return the names on every platform there is, configured or not."""
+        """Return the names on every platform, configured or not."""
         kinds = ((name, get_args(field.annotation)) for name, field in cls.model_fields.items())
         return {
             name: next(kind.naming for kind in kind_or_none if issubclass(kind, ChatConfig))

@@ -1,6 +1,6 @@
 """Checks what must fit together in a configuration: names, memory, options of each kind.
 
-Opens no connection; the kinds of backends read no more than the workflow files named here.
+Opens no connection; the kinds of backends read only the workflow files named here.
 """
 
 import re
@@ -22,12 +22,12 @@ USUAL_FOR = {"image": Capability.TEXT_TO_IMAGE, "ask": Capability.TEXT_TO_TEXT}
 
 
 def problems(config: Config) -> list[ConfigProblem]:
-    """Return everything that makes a valid configuration unusable all the same."""
+    """Return everything that makes a valid configuration unusable."""
     named = [*_server_problems(config), *twins_of_servers(config), *_name_problems(config)]
     catalog = _sound(config, {problem.path[:4] for problem in named}).catalog()
-    asked = dict.fromkeys(_option_problems(catalog))  # two servers of a kind say the same
+    asked = dict.fromkeys(_option_problems(catalog))  # two servers of a kind report the same
     found = [*named, *asked, *_size_problems(catalog)]
-    if not found:  # what follows needs every model as it is meant
+    if not found:  # the following checks need every model as it is meant
         found = [
             *dict.fromkeys(twins_of_models(catalog)),
             *_idle_problems(catalog),
@@ -41,7 +41,7 @@ def problems(config: Config) -> list[ConfigProblem]:
 def _sound(config: Config, wrong: set[Path]) -> Config:
     """Return the configuration without the servers and models that have problems at those paths.
 
-    So that the rest can be looked at all the same: an operator wants to hear of everything at once.
+    The rest is checked all the same, because an operator wants to see everything at once.
     """
     hosts = {
         name: host.model_copy(
@@ -66,7 +66,7 @@ def _sound(config: Config, wrong: set[Path]) -> Config:
 
 
 def warnings(config: Config) -> list[ConfigProblem]:
-    """Return what works but is probably not meant; asks for a configuration without problems."""
+    """Return what works but is probably not meant; requires a configuration without problems."""
     return [*_size_warnings(config.catalog()), *_admin_warnings(config)]
 
 
@@ -122,7 +122,7 @@ def _words(name: str, model: ModelConfig) -> Iterator[tuple[Path, str]]:
 
 
 def _option_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
-    """Let every kind look at its own settings: a new kind then needs no line here."""
+    """Let every kind check its own settings, so that a new kind needs no line here."""
     for spec in catalog.backends.values():
         base: Path = ("hosts", catalog.host_of[spec.name], "backends", spec.name)
         try:
@@ -146,7 +146,7 @@ def _idle_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
 
 
 def _placed(text: str, prefix: str, base: Path, group: type[Section]) -> Iterator[ConfigProblem]:
-    """Split a kind's "models.qwen.flavour: …; models.qwen.system: …" into places."""
+    """Split a kind's "models.qwen.flavour: …; models.qwen.system: …" by setting."""
     for sentence in re.split(rf"; (?={re.escape(prefix)}\.)", text):
         setting, colon, what = sentence.removeprefix(f"{prefix}.").partition(": ")
         if colon and sentence.startswith(f"{prefix}."):
@@ -158,7 +158,7 @@ def _placed(text: str, prefix: str, base: Path, group: type[Section]) -> Iterato
 
 
 def _known_too(setting: str, what: str, group: type[Section]) -> str:
-    """Name our settings beside those a kind names when it meets an unknown one."""
+    """Add the common settings to those a kind lists when it meets an unknown one."""
     known = re.search(r"\(known: (.*)\)$", what)
     if known is None:
         return what
@@ -227,7 +227,7 @@ def _default_problems(config: Config, catalog: Catalog) -> Iterator[ConfigProble
 
 
 def _enhance_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
-    """Return what is wrong with the text models that are to improve prompts."""
+    """Return what is wrong with the text models that should improve prompts."""
     discovers = any(backend.discover for backend in catalog.backends.values())
     for model in catalog.models.values():
         if model.enhance is None:
@@ -290,7 +290,7 @@ def _room_problems(config: Config) -> Iterator[ConfigProblem]:
 
 
 def _people_problems(config: Config) -> Iterator[ConfigProblem]:
-    """Return the names of people and rights that nobody can have; see `bot.people.naming`."""
+    """Return the names of people and rights that cannot exist; see `bot.people.naming`."""
     known = config.chats.naming()
     named: list[tuple[Path, str]] = [(("admins", i), each) for i, each in enumerate(config.admins)]
     for role, settings in config.roles.items():

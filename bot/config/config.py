@@ -29,7 +29,7 @@ from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, Tim
 from queueing.core.errors import BadModel
 from queueing.core.requests import Capability
 
-_PARALLEL = 4  # of one model, where its servers could do more: what most do unasked
+_PARALLEL = 4  # of one model whose servers could do more: most servers' default
 _UNASKED = tuple(able for able in Capability if able is not Capability.VISION)
 
 
@@ -63,16 +63,16 @@ class Config(Section):
     def with_warnings(self, warnings: tuple[str, ...]) -> Self:
         """Return a copy that carries those warnings."""
         copy = self.model_copy()
-        copy._warnings = warnings  # noqa: SLF001  a copy of ourselves
+        copy._warnings = warnings  # noqa: SLF001  # a copy of this object
         return copy
 
     @property
     def database_url(self) -> str:
-        """Return the database's address as the store takes it."""
+        """Return the database's address in the store's form."""
         return f"sqlite:///{self.database.as_posix()}"
 
     def secrets(self) -> frozenset[str]:
-        """Return every value that must never be seen: tokens, and passwords within addresses."""
+        """Return every value that must stay secret: tokens, and passwords within addresses."""
         return frozenset(_secrets(self))
 
     def access(self) -> Access:
@@ -94,7 +94,7 @@ class Config(Section):
 
 
 def _secrets(setting: object) -> Iterator[str]:
-    """Yield every secret within a group of settings, whatever it is called and however deep."""
+    """Yield every secret within a group of settings, under any name and at any depth."""
     match setting:
         case SecretStr():
             yield setting.get_secret_value()
@@ -116,7 +116,7 @@ def _secrets(setting: object) -> Iterator[str]:
 def _password(address: str) -> str:
     try:
         return urlsplit(address).password or ""
-    except ValueError:  # no address, though it looks like one
+    except ValueError:  # not an address, though it looks like one
         return ""
 
 
@@ -167,9 +167,9 @@ def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) 
 
 
 def _accepted(model: ModelSpec, backend: BackendSpec) -> frozenset[Capability]:
-    """Return what a kind lets the model do, of what needs no word of the operator.
+    """Return what a kind lets the model do, except what the operator has to state.
 
-    Whether a text model sees pictures cannot be known from here, so seeing must be stated.
+    Whether a text model sees pictures cannot be detected from here, so that must be stated.
     """
     return frozenset(able for able in _UNASKED if _accepts(backend, model, able))
 

@@ -1,6 +1,6 @@
-"""Loads the configuration: everything that is wrong with it at once, each with its line.
+"""Loads the configuration and reports everything that is wrong with it at once, each with its line.
 
-Never opens a connection: whether the servers named here answer is the business of `bot.cli.check`.
+Never opens a connection: whether the named servers answer is checked by `bot.cli.check`.
 """
 
 import os
@@ -48,13 +48,13 @@ _TEXTS = {
     "value_error": "{error}",
     "path_type": "must be a path",
 }
-"""What pydantic found, in words for an operator; its own text otherwise."""
+"""pydantic's errors in words for an operator; its own text for all others."""
 
 _GROUP_WANTED = {"dict_type", "model_type", "model_attributes_type"}
 
 
 class ConfigError(Exception):
-    """A configuration cannot be used; `problems` are all that is wrong, one sentence each."""
+    """A configuration cannot be used; `problems` lists everything that is wrong, one sentence each."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("\n".join(problems))
@@ -64,7 +64,7 @@ class ConfigError(Exception):
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """Return the configuration in a file. Raises `ConfigError` with all problems at once."""
     try:
-        text = path.read_text(encoding="utf-8-sig")  # editors on Windows write a mark in front
+        text = path.read_text(encoding="utf-8-sig")  # editors on Windows write a byte order mark
     except UnicodeDecodeError:
         raise ConfigError((f"{path.name}: is not UTF-8 text",)) from None
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
 def parse(
     text: str, environ: Mapping[str, str], *, file: str = "config.yaml", folder: Path | None = None
 ) -> Config:
-    """Return the configuration in a text; relative paths lie in `folder`. As `load` otherwise."""
+    """Return the configuration in a text, as `load`; relative paths are relative to `folder`."""
     document = config_yaml.read(text, environ)
     config, problems = _validated(document, folder or Path())
     if config is not None:
@@ -92,7 +92,7 @@ def parse(
 def _validated(document: Document, folder: Path) -> tuple[Config | None, list[ConfigProblem]]:
     """Return what is wrong with the single settings, and the configuration without those.
 
-    It is None where it makes no sense without them.
+    It is None if it makes no sense without them.
     """
     problems, value = list(document.problems), document.value
     if value is None:
@@ -101,7 +101,7 @@ def _validated(document: Document, folder: Path) -> tuple[Config | None, list[Co
         try:
             return Config.model_validate(value, context={"folder": folder}), problems
         except ValidationError as error:
-            if last:  # what is missing now is missing because we left it out
+            if last:  # what is missing now is missing because it was left out above
                 break
             details = error.errors(include_url=False)
             problems += _news([_problem(each) for each in details], problems, same=True)
@@ -112,7 +112,7 @@ def _validated(document: Document, folder: Path) -> tuple[Config | None, list[Co
 
 
 def _leave_out(value: JsonValue, details: ErrorDetails) -> None:
-    """Remove a single setting that is wrong; whole groups stay, because names may point to them."""
+    """Remove a single wrong setting; whole groups stay, because names may point to them."""
     *groups, key = details["loc"] or ("",)
     for part in groups:
         if not isinstance(value, dict):
@@ -128,9 +128,9 @@ def _leave_out(value: JsonValue, details: ErrorDetails) -> None:
 def _news(
     found: Iterable[ConfigProblem], known: Sequence[ConfigProblem], *, same: bool = False
 ) -> list[ConfigProblem]:
-    """Return the problems that do not merely follow from known ones: those at places of their own.
+    """Return the problems that do not merely follow from known ones: those at other places.
 
-    With `same`, only those at the very places of known ones are left out.
+    With `same`, only those at exactly the same places as known ones are left out.
     """
     places = {each.path for each in known}
     return [
@@ -142,7 +142,7 @@ def _news(
 
 
 def _meet(one: config_yaml.Path, other: config_yaml.Path) -> bool:
-    """Return whether one of two places lies in the other."""
+    """Return whether one of two paths contains the other."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
@@ -152,7 +152,7 @@ def _written_out(document: Document) -> list[ConfigProblem]:
 
 
 def _problem(details: ErrorDetails) -> ConfigProblem:
-    """Say in a sentence what pydantic found; never quotes the value, which may be a secret."""
+    """Describe pydantic's error in a sentence; never quotes the value, which may be a secret."""
     path = tuple(part for part in details["loc"] if part != "[key]")
     kind = details["type"]
     if kind == "extra_forbidden":
@@ -178,7 +178,7 @@ def _schema() -> Mapping[str, Any]:
 
 
 def _resolved(group: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow references, and of alternatives the one that is a group."""
+    """Follow references and, among alternatives, choose the one that is a group."""
     for choice in (group, *group.get("anyOf", ())):
         if "$ref" in choice:
             found: Mapping[str, Any] = schema["$defs"][choice["$ref"].rpartition("/")[2]]

@@ -19,7 +19,7 @@ def _a_size(value: str) -> str:
 
 
 class StyleConfig(Section):
-    """A named preset of prompt and options; the words of the person stand at `{prompt}`."""
+    """A named preset of prompt and options; the person's words replace `{prompt}`."""
 
     prompt: str = Field(default=PLACE, max_length=2000)
     negative: str | None = Field(default=None, max_length=2000)

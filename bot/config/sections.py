@@ -1,6 +1,6 @@
 """The groups of settings: each setting's type, bounds and default.
 
-Each group is right in itself; what must fit together is checked in `bot.config.checks`.
+Each group is valid in itself; what must fit together is checked in `bot.config.checks`.
 """
 
 from dataclasses import replace
@@ -54,12 +54,12 @@ _WORKFLOWS = ("workflow", "picture_workflow")  # options that name files
 
 
 def _off(value: object) -> object:
-    """Read "off" as nobody."""
-    return None if value in ("off", False) else value  # not a set: it may be anything
+    """Read "off" as None."""
+    return None if value in ("off", False) else value  # no set lookup: the value may be unhashable
 
 
 class BackendConfig(Section):
-    """An inference server. Further settings belong to its kind and are checked by it."""
+    """An inference server. Further settings belong to its kind, which checks them."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, JsonValue]
@@ -113,7 +113,7 @@ class ModelConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _workflow_beside(cls, data: Any, info: ValidationInfo) -> Any:
-        """Find the operator's own workflow files; other names are those Usher brings along."""
+        """Find the operator's own workflow files; other names are those shipped with Usher."""
         if not isinstance(data, dict):
             return data
         named = {key: data[key] for key in _WORKFLOWS if isinstance(data.get(key), str)}
@@ -122,7 +122,7 @@ class ModelConfig(Section):
 
 
 class DefaultsConfig(Section):
-    """The models taken when a command names none; without a name, the first able one."""
+    """The models used when a command names none; without a name, the first able one."""
 
     image: str | None = None
     ask: str | None = None
@@ -132,9 +132,9 @@ class DefaultsConfig(Section):
 
 
 class LimitsConfig(Section):
-    """How much one person may ask for; `none` for no limit.
+    """How much one person may request; `none` for no limit.
 
-    A wait longer than `busy_after_s` is said at once, with the models that are free.
+    A wait longer than `busy_after_s` is announced at once, with the models that are free.
     """
 
     open_per_person: Whole = _LIMITS.open_per_person
@@ -145,12 +145,12 @@ class LimitsConfig(Section):
     busy_after_s: Annotated[float, Field(ge=0)] = BUSY_AFTER_S
 
     def limits(self) -> PersonLimits:
-        """Return everybody's limits."""
+        """Return the limits of people without a role."""
         return PersonLimits(**self.model_dump(exclude={"busy_after_s", "files_per_hour_mb"}))
 
 
 class RoleConfig(Section):
-    """People with limits of their own; what is left out is as for everybody."""
+    """People with limits of their own; settings left out are inherited from `limits`."""
 
     members: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
     discord_roles: tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...] = ()
@@ -160,9 +160,9 @@ class RoleConfig(Section):
     lane: LaneName | None = None
 
     def role(self, name: str, usual: PersonLimits) -> Role:
-        """Return the role; `usual` are everybody's limits."""
+        """Return the role; `usual` are the limits it inherits."""
         own = self.model_dump(include=self.model_fields_set - {"members", "discord_roles"})
-        # The role of everybody on a server has the server's id, and comes as membership.
+        # The role @everyone has the server's id, and arrives as membership.
         roles = (f"discord-{kind}:{id_}" for id_ in self.discord_roles for kind in _HELD)
         return Role(
             name=name,
@@ -172,7 +172,7 @@ class RoleConfig(Section):
 
 
 class LaneWeightsConfig(Section):
-    """How many jobs of each lane start in turn, where several lanes of a model wait."""
+    """How many jobs of each lane start in turn, when several lanes of a model wait."""
 
     vip: Whole = _RULES.lane_weights["vip"]
     normal: Whole = _RULES.lane_weights["normal"]
@@ -195,7 +195,7 @@ class SchedulingConfig(Section):
 
 
 class ConversationConfig(Section):
-    """How long a private chat goes on with its last exchange without a reply; 0: it never does."""
+    """How long a private chat continues its last exchange without a reply; 0: never."""
 
     idle: Duration = IDLE_S
 
@@ -208,7 +208,7 @@ class RetentionConfig(Section):
 
 
 class LoggingConfig(Section):
-    """What the log says and how: lines for people, or JSON for a collector."""
+    """What the log contains and how: lines for people, or JSON for a collector."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"

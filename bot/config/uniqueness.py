@@ -1,6 +1,6 @@
-"""Checks that one card, one server and one model of a server stand once in a configuration.
+"""Checks that each card, server and model of a server appears once in a configuration.
 
-What stands twice is planned with twice: two hosts would fill one card, and what is unloaded under
+Planning would count a duplicate twice: two hosts would fill one card, and a model unloaded under
 one name would be taken from a job that runs under the other.
 """
 
@@ -15,7 +15,7 @@ from queueing.core.catalog import Catalog
 
 
 def twins_of_servers(config: Config) -> Iterator[ConfigProblem]:
-    """Return cards that are two hosts', and addresses that are two backends'."""
+    """Return cards listed under two hosts, and addresses of two backends."""
     card_of: dict[str, str] = {}
     server_of: dict[Hashable, str] = {}
     for host_name, host in config.hosts.items():
@@ -33,7 +33,7 @@ def twins_of_servers(config: Config) -> Iterator[ConfigProblem]:
 
 
 def twins_of_models(catalog: Catalog) -> Iterator[ConfigProblem]:
-    """Return models that are one on their server; asks for servers and models without problems."""
+    """Return models that are one on their server; requires servers and models without problems."""
     for spec in catalog.backends.values():
         backend = connect(spec)
         first: dict[str, str] = {}
@@ -46,7 +46,7 @@ def twins_of_models(catalog: Catalog) -> Iterator[ConfigProblem]:
 
 
 def _address(url: str) -> Hashable:
-    """Return what tells servers apart: "localhost/v1" is 127.0.0.1."""
+    """Return what distinguishes servers: "localhost/v1" is 127.0.0.1."""
     parts = urlsplit(url)
     host = (parts.hostname or "").casefold()
     port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -1,4 +1,4 @@
-"""The kinds of values settings have: sizes, seconds, addresses, names; and the group of settings."""
+"""The types of setting values: sizes, seconds, addresses, names; and the group of settings."""
 
 import re
 from ipaddress import ip_network
@@ -22,7 +22,7 @@ from bot.people.web_people import LEAST_TOKEN, is_weak
 
 
 def _megabytes(value: object) -> object:
-    """Read "24GB" as 24 × 1024 MB, the way makers of cards count."""
+    """Read "24GB" as 24 × 1024 MB, as makers of cards count."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([GM])i?B\s*", str(value), re.IGNORECASE)
     if match is None:
         raise ValueError("must be a size with its unit, such as 24GB or 8192MB")
@@ -59,7 +59,7 @@ def _web_address(value: str) -> str:
 
 
 def person(value: object) -> object:
-    """Check a person's id, such as "telegram:42"."""
+    """Validate a person's id, such as "telegram:42"."""
     if not re.fullmatch(r"[a-z-]+:\S*", str(value)):
         raise ValueError("must name platform and id, such as telegram:42")
     return value
@@ -72,7 +72,7 @@ def _chat_id(value: object) -> object:
 
 
 def beside(value: Path, info: ValidationInfo) -> Path:
-    """Read a relative path as beside the configuration file, wherever the bot is started."""
+    """Read a relative path as relative to the configuration file, wherever the bot is started."""
     if "\0" in str(value):
         raise ValueError("must be a path")
     return Path((info.context or {}).get("folder", "")) / value
@@ -93,7 +93,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_lengt
 
 
 def is_file(path: Path) -> bool:
-    """Return whether there is such a file; a name no file can have is none."""
+    """Return whether the file exists; an impossible file name does not."""
     try:
         return path.is_file()
     except OSError:
@@ -101,7 +101,7 @@ def is_file(path: Path) -> bool:
 
 
 def _network(text: str) -> str:
-    """Refuse what is neither an address nor a network."""
+    """Refuse a value that is neither an address nor a network."""
     try:
         ip_network(text)
     except ValueError:
@@ -114,7 +114,7 @@ Network = Annotated[str, AfterValidator(_network)]
 
 
 def long_enough(token: SecretStr | None) -> SecretStr | None:
-    """Refuse a token of our own choice that could be guessed."""
+    """Refuse a token, chosen by the operator, that could be guessed."""
     if token is not None and len(token.get_secret_value()) < LEAST_TOKEN:
         raise ValueError(f"must have at least {LEAST_TOKEN} characters")
     if token is not None and is_weak(token.get_secret_value()):
@@ -123,7 +123,7 @@ def long_enough(token: SecretStr | None) -> SecretStr | None:
 
 
 def _sendable(token: SecretStr) -> SecretStr:
-    """Refuse a token that no header could carry: a pasted one brings quotes and ends of lines along."""
+    """Refuse a token that no header could carry: pasting can add quotes and line ends."""
     if not re.fullmatch(r"[ -~]*", token.get_secret_value()):
         raise ValueError("must be plain letters, digits and signs, on one line")
     return token
@@ -132,7 +132,7 @@ def _sendable(token: SecretStr) -> SecretStr:
 Token = Annotated[SecretStr, AfterValidator(_sendable)]
 
 Secret = Annotated[Token | None, BeforeValidator(lambda value: value or None)]
-"""A token that need not be; `${NAME:-}` leaves it away."""
+"""An optional token; `${NAME:-}` leaves it out."""
 
 
 class Section(BaseModel):

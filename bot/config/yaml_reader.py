@@ -1,7 +1,7 @@
 """Reads the text of a configuration: plain values, the line of each, secrets filled in.
 
 Knows YAML and environment variables; never what a setting means. Nothing here raises on bad input:
-whatever is wrong becomes a `ConfigProblem`, so that all of them can be shown at once.
+every mistake becomes a `ConfigProblem`, so that all of them can be shown at once.
 """
 
 import re
@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from queueing.core.near import near
 
 Path = tuple[str | int, ...]
-"""Where a value stands: ("models", "flux", "aliases", 0)."""
+"""The path of a value: ("models", "flux", "aliases", 0)."""
 
 SECRET_KEYS = frozenset({"token"})
 VARIABLE_KEYS = SECRET_KEYS | {"url", "api_url"}
@@ -26,19 +26,19 @@ _TAG = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfigProblem:
-    """Something wrong at a place of the configuration, in one sentence for the operator."""
+    """A mistake at a place of the configuration, in one sentence for the operator."""
 
     path: Path
     text: str
-    line: int | None = None  # where it is known better than the path tells
+    line: int | None = None  # if it is known better than the path shows
 
 
 @dataclass(kw_only=True, slots=True)
 class Document:
-    """A read configuration file.
+    """A parsed configuration file.
 
     `lines` holds the line of every key and list item, counted from 1; `literal_secrets` are the
-    places where a secret is written out instead of named.
+    places where a secret is written out instead of referenced.
     """
 
     value: JsonValue = None
@@ -47,7 +47,7 @@ class Document:
     literal_secrets: list[Path] = field(default_factory=list)
 
     def line_of(self, path: Path) -> int | None:
-        """Return the line of a value, or of the nearest thing around it that is in the file."""
+        """Return the line of a value, or of its nearest enclosing value in the file."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.lines:
                 return self.lines[path[:length]]
@@ -55,7 +55,7 @@ class Document:
 
 
 def read(text: str, environ: Mapping[str, str]) -> Document:
-    """Return what a configuration file says; `problems` is empty where all of it could be read."""
+    """Return the contents of a configuration file; `problems` is empty if all of it could be read."""
     document = Document()
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -82,7 +82,7 @@ _IN_PLAIN_WORDS = {
     "expected <block end>, but found '?'": _INDENTED,
     "mapping values are not allowed here": f'a name and its ":" cannot stand here; {_INDENTED}, or a text with ":" needs quotes',
 }
-"""What the library says of the commonest slips, in words for an operator."""
+"""What the library reports for the most common slips, in words for an operator."""
 
 _NEVER_CLOSED = {
     "while parsing a flow sequence": "this list begins with [ but has no matching ]",
@@ -93,7 +93,7 @@ _NEVER_CLOSED = {
 
 
 def _unreadable(text: str, error: yaml.MarkedYAMLError) -> ConfigProblem:
-    """Return what keeps a file from being read, at the line where the slip is."""
+    """Return what keeps a file from being read, at the line of the slip."""
     context = error.context or ""
     mark = error.problem_mark or error.context_mark
     what = (
@@ -107,7 +107,7 @@ def _unreadable(text: str, error: yaml.MarkedYAMLError) -> ConfigProblem:
 
 
 def _advice(text: str, index: int | None) -> str:
-    """Return what to do about the two commonest slips, which YAML's own words hide."""
+    """Return what to do about the two most common slips, which YAML's own words hide."""
     lines = text.splitlines()
     line = lines[index] if index is not None and index < len(lines) else ""
     if "\t" in line[: len(line) - len(line.lstrip())]:
@@ -120,7 +120,7 @@ def _advice(text: str, index: int | None) -> str:
 class _Loader(yaml.SafeLoader):
     """YAML 1.2's plain values only: in YAML 1.1 `on` is a truth value and 12:30 a number."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  the library's own attribute
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # the library's own attribute
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Refuse repeated nodes: a few lines of them can stand for more than fits in memory."""
@@ -149,7 +149,7 @@ _SCALARS: Mapping[str, Callable[[str], JsonValue]] = {
 
 
 class _Reader:
-    """Turns a tree of nodes into plain values and notes lines and problems on the way."""
+    """Turns a tree of nodes into plain values and records lines and problems on the way."""
 
     def __init__(self, document: Document, environ: Mapping[str, str]) -> None:
         self._document = document
@@ -225,12 +225,12 @@ def _unquoted(key: yaml.Node) -> str:
 
 
 def no_setting(name: str, names: Iterable[str]) -> str:
-    """Say that a setting does not exist, and which ones do."""
+    """Report that a setting does not exist, and which ones do."""
     return f"is not a setting; {nearest(name, names)}"
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return "did you mean …?" with the name that is meant, or all names there are."""
+    """Return "did you mean …?" with the likely name, or all names."""
     known = sorted(names)
     meant = near(name, known)
     return f"did you mean {meant[0]}?" if meant else f"there are {', '.join(known)}"

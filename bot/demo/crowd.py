@@ -1,6 +1,6 @@
-"""Simulated people who use the demo, so that a newcomer sees a living queue.
+"""Simulated people who use the demo, so that a newcomer sees a busy queue.
 
-They go through the same handler as everybody; what they are answered is thrown away.
+Their calls go through the same handler as real ones; the answers are thrown away.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _WISHES = (
 
 
 class Crowd:
-    """As many people as asked for, each in a chat of their own. Implements `ChatPlatform`."""
+    """The requested number of people, each in a chat of their own. Implements `ChatPlatform`."""
 
     name = "crowd"
     limits = ChatLimits(
@@ -45,11 +45,11 @@ class Crowd:
         self.connected.set()
         self._people = people
         self._speed = speed
-        self._random = random.Random(seed)  # noqa: S311  a crowd needs no secrets
+        self._random = random.Random(seed)  # noqa: S311  # a crowd needs no secrets
         self._numbers = itertools.count(1)
 
     async def run(self, handler: CommandHandler) -> None:
-        """Let everybody ask for something again and again until cancelled."""
+        """Let every person make requests again and again until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(1, self._people + 1):
                 group.create_task(self._live(number, handler))
@@ -75,7 +75,7 @@ class Crowd:
             respond=self._respond,
         )
 
-    async def _respond(self, content: Content, private: bool) -> MessageRef | None:  # noqa: ARG002  nobody reads it
+    async def _respond(self, content: Content, private: bool) -> MessageRef | None:  # noqa: ARG002  # the answer is not read
         return None if private else self._ref("crowd")
 
     def _ref(self, chat: str) -> MessageRef:
@@ -84,24 +84,24 @@ class Crowd:
     async def send(
         self,
         chat: str,
-        content: Content,  # noqa: ARG002  nobody reads it
+        content: Content,  # noqa: ARG002  # the message is not read
         *,
-        reply_to: MessageRef | None = None,  # noqa: ARG002  as above
-        nonce: str | None = None,  # noqa: ARG002  as above
+        reply_to: MessageRef | None = None,  # noqa: ARG002  # as above
+        nonce: str | None = None,  # noqa: ARG002  # as above
     ) -> MessageRef:
-        """Take a message."""
+        """Accept a message."""
         return self._ref(chat)
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
-        """Take an edit."""
+        """Accept an edit."""
 
     async def delete(self, ref: MessageRef) -> None:
-        """Take a deletion."""
+        """Accept a deletion."""
 
     async def check(self) -> str:
-        """Say who they are."""
+        """Return how many people there are."""
         return f"{self._people} simulated people"
 
-    def is_group(self, chat: str) -> bool:  # noqa: ARG002  as the protocol has it
+    def is_group(self, chat: str) -> bool:  # noqa: ARG002  # the protocol's signature
         """Return False: each is in a chat of their own."""
         return False

@@ -1,7 +1,7 @@
-"""Where a demo keeps its jobs: in the person's state folder, so that a kill and a new start lose nothing.
+"""Where a demo stores its jobs: in the person's state folder, so that a kill loses nothing.
 
-A scripted demo, and one that finds another demo running, begin with an empty database that is
-deleted at the end.
+A scripted demo, and one that finds another demo running, use an empty database that is deleted at
+the end.
 """
 
 import sys
@@ -23,7 +23,7 @@ _SUFFIXES = ("", "-wal", "-shm", "-heartbeat")
 def database_of(options: DemoOptions) -> Iterator[Path]:
     """Yield the path of the database this demo uses; it need not exist yet.
 
-    Raises `StoreError` where `fresh` asks to empty a database that another process uses.
+    Raises `StoreError` if `fresh` asks to empty a database that another process uses.
     """
     path = options.database or (None if options.say else _kept(options))
     if path is None:
@@ -41,7 +41,7 @@ def kept_path() -> Path:
 
 
 def _kept(options: DemoOptions) -> Path | None:
-    """Return the shared database, or None where another demo uses it or it cannot be written."""
+    """Return the shared database, or None if another demo uses it or it cannot be written."""
     path = kept_path()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def _kept(options: DemoOptions) -> Path | None:
     except (OSError, StoreError) as error:
         if options.fresh:
             raise StoreError(f"{path} cannot be emptied: {error}") from error
-        print(  # noqa: T201  the person at the terminal has to know
+        print(  # noqa: T201  # the person at the terminal has to know
             f"This demo forgets its jobs when it ends; {path} cannot be used: {error}",
             file=sys.stderr,
         )
@@ -58,7 +58,7 @@ def _kept(options: DemoOptions) -> Path | None:
 
 
 def _empty(path: Path) -> None:
-    """Delete a database that no process uses. Raises `StoreError` where one does."""
+    """Delete a database that no process uses. Raises `StoreError` if one does."""
     lock = own(path)
     try:
         for suffix in _SUFFIXES:

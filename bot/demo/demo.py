@@ -106,13 +106,13 @@ def demo_config(options: DemoOptions) -> Config:
 
 
 def _usual_port() -> int:
-    """Return 8080, or 0 for any free port where another program has it: a newcomer chose neither."""
+    """Return 8080, or 0 for any free port if another program has it: a newcomer chose neither."""
     return USUAL_PORT if _is_free(USUAL_PORT) else 0
 
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        if os.name == "posix":  # as the page itself listens, also right after another one ended
+        if os.name == "posix":  # as the page itself listens, also right after another process ended
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -147,10 +147,10 @@ async def _announce(parts: BotParts, *, kept: bool) -> None:
     for platform in parts.platforms:
         if isinstance(platform, Web):
             await platform.connected.wait()
-            print(f"Usher's demo is at {platform.url}", flush=True)  # noqa: T201  the answer
+            print(f"Usher's demo is at {platform.url}", flush=True)  # noqa: T201  # the answer
             print("Type /image flux cat, or ask something. Ctrl-C ends it.", flush=True)  # noqa: T201
     if kept:
-        print(_KEPT.format(path=kept_path()), flush=True)  # noqa: T201  as above
+        print(_KEPT.format(path=kept_path()), flush=True)  # noqa: T201  # as above
 
 
 # ---------------------------------------------------------------- without a page
@@ -179,7 +179,7 @@ async def _headless(options: DemoOptions, url: str) -> int:
 
 
 class _Watch:
-    """Knows which of one platform's jobs are open, and whether one failed."""
+    """Tracks which of one platform's jobs are open, and whether one failed."""
 
     def __init__(self, owners: str) -> None:
         self._owners = owners

@@ -1,4 +1,4 @@
-"""The options of `usher demo`; apart from the demo, whose libraries take long to import."""
+"""The options of `usher demo`, apart from the demo, whose libraries are slow to import."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +9,10 @@ class DemoOptions:
     """How `usher demo` runs.
 
     With `say` there is no page: the commands are carried out and the demo ends by itself. `crowd`
-    simulated people use it beside them. Without `port` the page is at 8080, or where that is taken
-    at any free one. `speed` divides the times the demo takes. The jobs are kept in `database`; without
-    it in the person's state folder, or with `say` nowhere. `fresh` deletes what earlier demos kept.
-    `out` is a folder for the results.
+    simulated people use it at the same time. Without `port` the page is at 8080, or at any free
+    port if that is taken. `speed` divides the times the demo takes. The jobs are stored in
+    `database`; without it in the person's state folder, or with `say` nowhere. `fresh` deletes what
+    earlier demos stored. `out` is a folder for the results.
     """
 
     port: int | None = None

@@ -1,7 +1,7 @@
 """The platform of `usher demo --say`: says its lines, prints every distinct state it is shown.
 
-One printed line per state of each message, in the order they came; pictures are saved when an
-output folder is named.
+One printed line per state of each message, in order of arrival; pictures are saved when an output
+folder is named.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Transcript:
         self.all_said = asyncio.Event()
 
     async def run(self, handler: CommandHandler) -> None:
-        """Say every line, each after the one before was answered, then stay."""
+        """Say every line, each after the previous one was answered, then stay."""
         for number, line in enumerate(self._lines, start=1):
             _print(f"> {line}")
             answered = asyncio.Event()
@@ -76,8 +76,8 @@ class Transcript:
         chat: str,
         content: Content,
         *,
-        reply_to: MessageRef | None = None,  # noqa: ARG002  a transcript has no threads
-        nonce: str | None = None,  # noqa: ARG002  printing cannot fail half-way
+        reply_to: MessageRef | None = None,  # noqa: ARG002  # a transcript has no threads
+        nonce: str | None = None,  # noqa: ARG002  # printing cannot fail half-way
     ) -> MessageRef:
         """Print a new message."""
         self._count += 1
@@ -86,7 +86,7 @@ class Transcript:
         return ref
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
-        """Print a message's new state, if it looks different from the one before."""
+        """Print a message's new state, if it looks different from the previous one."""
         saved = [await self._save(ref, file.name, file.data) for file in content.files]
         text = "\n".join([plain(content.body, local=True), *saved]).strip()
         if self._last.get(ref.message) == text:
@@ -106,11 +106,11 @@ class Transcript:
         _print(f"[{ref.message}] (deleted)")
 
     async def check(self) -> str:
-        """Say who is speaking."""
+        """Return the speaker's name."""
         return "a transcript"
 
-    def is_group(self, chat: str) -> bool:  # noqa: ARG002  as the protocol has it
-        """Return False: one person is here."""
+    def is_group(self, chat: str) -> bool:  # noqa: ARG002  # the protocol's signature
+        """Return False: there is one person here."""
         return False
 
 
@@ -120,4 +120,4 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _print(line: str) -> None:
-    print(line, flush=True)  # noqa: T201  the transcript is what this platform is for
+    print(line, flush=True)  # noqa: T201  # the transcript is this platform's purpose

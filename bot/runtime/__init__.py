@@ -1,1 +1,1 @@
-"""The running bot: the composition of its parts and what goes on beside them."""
+"""The running bot: the composition of its parts and its background tasks."""

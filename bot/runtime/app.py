@@ -1,7 +1,7 @@
 """Composes everything: the one place that knows database, queue, backends, presenter and chats.
 
-What starts first stops last: chats, then presenter, then queue; so while running jobs get their
-grace, their messages are still edited.
+What starts first stops last: chats, then presenter, then queue; so messages are still edited while
+running jobs get their grace.
 """
 
 import asyncio
@@ -51,12 +51,12 @@ from queueing.store import Database, JobStore, StoredFiles, open_database
 log = logging.getLogger(__name__)
 
 _GRACE_S = 4.0  # for running jobs at an orderly stop
-_SETTLE_S = 1.5  # then for their last messages; what is not delivered is kept
+_SETTLE_S = 1.5  # then for their last messages; undelivered results are kept
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BotParts:
-    """A running bot's parts, for those who look inside: the demo and tests."""
+    """A running bot's parts, for the demo and for tests."""
 
     queue: JobQueue
     database: Database
@@ -72,7 +72,7 @@ class BotParts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Stored:
-    """What the bot itself keeps in the database."""
+    """What the bot itself stores in the database."""
 
     records: StoredRecords
     people: People
@@ -111,14 +111,14 @@ class App:
         """Run until cancelled, then stop in order.
 
         Raises `StoreError` when the database cannot be used, `BadModel` for a model that cannot
-        work, and `ChatRefused` when no chat at all lets the bot in.
+        work, and `ChatRefused` when no chat lets the bot in.
         """
         async with self.running() as parts:
             await parts.queue.run()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[BotParts]:
-        """Provide the parts with chats and presenter at work; the caller runs the queue."""
+        """Provide the parts with chats and presenter running; the caller runs the queue."""
         async with AsyncExitStack() as stack:
             parts = await self._open(stack)
             async with (
@@ -209,7 +209,7 @@ class App:
         )
 
     def _connect(self, catalog: Catalog, stack: AsyncExitStack) -> Mapping[str, Backend]:
-        """Return the backends, none of them asked anything yet. Raises `BadModel`."""
+        """Return the backends without making a request yet. Raises `BadModel`."""
         backends = {spec.name: self._make_backend(spec) for spec in catalog.backends.values()}
         for backend in backends.values():
             stack.push_async_callback(backend.aclose)
@@ -309,7 +309,7 @@ def build(
 
 @asynccontextmanager
 async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run work beside the body: a failure of it stops the body, the body's end cancels it."""
+    """Run work beside the body: its failure stops the body, the body's end cancels it."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(each) for each in work]
         try:

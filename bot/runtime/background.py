@@ -1,4 +1,4 @@
-"""What goes on beside the queue for as long as the bot runs: chats kept up, retention, discovery.
+"""Background tasks for as long as the bot runs: chats kept connected, retention, discovery.
 
 Each runs until it is cancelled, and no failure of one ends another.
 """
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
 _DISCOVER_EVERY_S = 60.0
 _TIDY_EVERY_S = 3600.0
-_LOOK_EVERY_S = 30.0  # whether much has come since
+_LOOK_EVERY_S = 30.0  # whether much has been added since
 _MUCH_LEAST_MB = 64
 
 
@@ -34,13 +34,13 @@ async def keep_all_up(platforms: Sequence[ChatPlatform], handler: CommandHandler
 
 
 async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> str:
-    """Keep one platform up: it may fail, the others go on. Returns why it can never be used."""
+    """Keep one platform connected, whatever fails. Returns why it can never be used."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
             await platform.run(handler)
         except ChatRefused as refused:
-            log.error("%s is off: %s", platform.name, refused)  # noqa: TRY400  not a bug
+            log.error("%s is off: %s", platform.name, refused)  # noqa: TRY400  # not a bug
             return f"{platform.name}: {refused}"
         except Exception:
             log.exception("%s failed; it starts again in %.0f s", platform.name, pause_s)
@@ -55,7 +55,7 @@ async def tidy(
     clock: Clock,
     retention: RetentionConfig,
 ) -> None:
-    """Let go of what retention no longer keeps: once an hour, and as soon as much has come."""
+    """Delete what retention no longer keeps: once an hour, and as soon as much has been added."""
     much_mb = max(_MUCH_LEAST_MB, retention.size_mb // 20)
     while True:
         used_mb = 0
@@ -72,7 +72,7 @@ async def tidy(
 
 
 async def discover(models: OfferedModels, backends: Mapping[str, Backend]) -> None:
-    """Offer what servers with `discover: true` have, and what they gain later."""
+    """Offer the models of servers with `discover: true`, and those they gain later."""
     asked = [spec.name for spec in models.offer.catalog.backends.values() if spec.discover]
     while asked:
         for name in asked:

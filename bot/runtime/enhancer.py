@@ -1,7 +1,7 @@
 """Prompt enhancement: a text model improves what a person wrote for an image model.
 
-Owns the jobs it asks a text model for, from their acceptance to their end. The picture keeps its
-place and never waits longer than its hold: without an answer by then the original is drawn.
+Owns the jobs it submits to a text model, from their acceptance to their end. The picture keeps its
+place and never waits longer than its delay: without an answer by then the original is drawn.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ log = logging.getLogger(__name__)
 
 
 class Enhancer:
-    """Asks for better prompts of held pictures and lets the pictures go."""
+    """Asks for better prompts for delayed pictures and releases the pictures."""
 
     def __init__(self, queue: QueueDoor, clock: Clock, chat_settings: ChatSettingsTable) -> None:
         self._queue = queue
         self._clock = clock
         self._chat_settings = chat_settings
         self._held: asyncio.Queue[Job] = asyncio.Queue()
-        self._taken: set[int] = set()  # pictures under way: a repeated call tells of one again
+        self._taken: set[int] = set()  # pictures under way: a repeated call reports one again
         self._ends: dict[int, asyncio.Future[None]] = {}  # by picture and by question
 
     def on_event(self, event: Event) -> None:
-        """Take up pictures that are held, and the ends of what is awaited."""
+        """Handle new delayed pictures, and the ends of awaited jobs."""
         if isinstance(event, Forgotten):
             for job_id in event.job_ids & self._ends.keys():
                 _resolve(self._ends[job_id])
@@ -73,7 +73,7 @@ class Enhancer:
                     tasks.create_task(self._guarded(self._enhance(picture), picture))
 
     async def _guarded(self, steps: Coroutine[None, None, None], job: Job) -> None:
-        """Keep a bug away from everything else: the hold ends by itself."""
+        """Keep a bug away from everything else: the delay ends by itself."""
         try:
             await steps
         except StoreError as error:
@@ -84,7 +84,7 @@ class Enhancer:
             self._taken.discard(job.id)
 
     async def _resume(self, question: Job) -> None:
-        """Go on with a question of an earlier run, whatever has become of its picture."""
+        """Resume a question of an earlier run, whatever has become of its picture."""
         picture = await self._queue.jobs.get(question.parent or 0)
         if picture is None or picture.state is not JobState.PENDING or picture.attempt:
             await self._end(question)
@@ -107,7 +107,7 @@ class Enhancer:
         await self._see_through(picture, asked)
 
     async def _see_through(self, picture: Job, asked: Job) -> None:
-        """Wait for the answer as long as the picture may be held, then let the picture go."""
+        """Wait for the answer as long as the picture may be delayed, then release the picture."""
         await self._ended(picture, asked)
         current = await self._queue.jobs.get(asked.id) or asked
         request = picture.request
@@ -120,7 +120,7 @@ class Enhancer:
         await self._end(current)
 
     def _acceptable(self, picture: Job, better: TextToImage) -> TextToImage | Chat:
-        """Return the better request, or the original when its chat would have refused the better."""
+        """Return the better request, or the original if its chat would have refused the better."""
         try:
             origin = Origin.model_validate_json(picture.reply_to)
         except ValidationError:
@@ -129,12 +129,12 @@ class Enhancer:
         return better if unwanted_word(words, said_in(better)) is None else picture.request
 
     async def _ended(self, picture: Job, asked: Job) -> None:
-        """Return when the question or the picture has ended, or the hold is over."""
+        """Return when the question or the picture has ended, or the delay is over."""
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends[picture.id] = self._ends[asked.id] = end
         try:
             async with asyncio.timeout(max(0.0, picture.not_before - self._clock.now())):
-                for job_id in (picture.id, asked.id):  # it may have ended before we listened
+                for job_id in (picture.id, asked.id):  # it may have ended before this listened
                     current = await self._queue.jobs.get(job_id)
                     if current is None or current.state.final:
                         return
@@ -145,7 +145,7 @@ class Enhancer:
             del self._ends[picture.id], self._ends[asked.id]
 
     async def _end(self, asked: Job) -> None:
-        """End a question that nobody waits for; one whose picture was forgotten goes with it."""
+        """End a question that is no longer needed; that of a forgotten picture is deleted with it."""
         ended = await self._queue.submitter.cancel(asked.id)
         await self._queue.deliveries.acknowledge(ended or asked)
         if await self._queue.jobs.get(asked.parent or 0) is None:

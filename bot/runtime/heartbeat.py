@@ -1,7 +1,7 @@
-"""A sign of life other processes can see: a file beside the database, written while the bot runs.
+"""A heartbeat other processes can see: a file beside the database, written while the bot runs.
 
 A container's health check reads it; a hung event loop stops writing it. Moments are those of the
-machine's steady clock, which nobody sets, and count since the boot that is named with them.
+machine's monotonic clock, which no one can set, and count since the boot that is named with them.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sign:
-    """When the bot last wrote, and what keeps it from accepting anything, if something does."""
+    """When the bot last wrote, and what keeps it from accepting requests, if anything."""
 
     at: float
     boot: str
@@ -32,15 +32,15 @@ class Sign:
 
 
 def file_of(database: Path) -> Path:
-    """Return where the sign of life of a database's owner is, by whichever link it is named."""
+    """Return the heartbeat file of a database's owner, whichever link names the database."""
     there = database.resolve()
     return there.with_name(f"{there.name}-heartbeat")
 
 
 async def beat(database: Path, look: Callable[[], str | None] = lambda: None) -> None:
-    """Write the file until cancelled; it is removed then, so that a stopped bot is not alive.
+    """Write the file until cancelled; it is then removed, so that a stopped bot is not alive.
 
-    `look` is called each time, in a thread, for what keeps the bot from accepting anything.
+    `look` is called each time, in a thread, and returns what keeps the bot from accepting requests.
     """
     file = file_of(database)
     try:
@@ -52,17 +52,17 @@ async def beat(database: Path, look: Callable[[], str | None] = lambda: None) ->
 
 
 def health(database: Path) -> str | None:
-    """Return what is wrong with the bot of a database, None where it is alive and well."""
+    """Return what is wrong with the bot of a database, None if it is alive and well."""
     sign = _read(file_of(database))
     if sign is None or sign.boot != _boot() or not 0 <= time.monotonic() - sign.at < LATE_S:
         return "no sign of life"
-    if is_owned(database) is False:  # it was ended before it could remove the file
+    if is_owned(database) is False:  # it ended before it could remove the file
         return "no sign of life"
     return sign.trouble
 
 
 def is_alive(database: Path) -> bool:
-    """Return whether a running bot has written the file lately, well or not."""
+    """Return whether a running bot has written the file recently, healthy or not."""
     return health(database) != "no sign of life"
 
 
@@ -73,7 +73,7 @@ def _write(file: Path, look: Callable[[], str | None]) -> None:
         with open(partial, "w", encoding="utf-8", opener=_private) as opened:
             json.dump(asdict(sign), opened)
         partial.replace(file)
-    except OSError as error:  # a full disk, above all: no reason to stop
+    except OSError as error:  # usually a full disk: no reason to stop
         log.warning("the sign of life could not be written: %s", error)
 
 
@@ -84,7 +84,7 @@ def _private(path: str, flags: int) -> int:
 def _read(file: Path) -> Sign | None:
     try:
         return Sign(**json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # none, or one of an earlier version: an empty file
+    except (OSError, ValueError, TypeError):  # missing, or an empty file by an earlier version
         return None
 
 
@@ -92,4 +92,4 @@ def _boot() -> str:
     try:
         return _BOOT.read_text(encoding="ascii").strip()
     except OSError:
-        return ""  # where no system names its boots, the steady clock alone counts
+        return ""  # if the system does not name its boots, the monotonic clock alone counts

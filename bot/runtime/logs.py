@@ -1,7 +1,7 @@
-"""Sets up the log and keeps secrets out of it, and what would steer a terminal, whoever writes them.
+"""Sets up the log; removes secrets and terminal control sequences from every record.
 
-Redaction happens in the formatter of our one handler, on the finished line with its traceback: so it
-covers third-party loggers, warnings, exceptions nobody caught and errors of the event loop alike.
+Redaction happens in the formatter of the one handler, on the finished line with its traceback: so
+it covers third-party loggers, warnings, uncaught exceptions and errors of the event loop alike.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ _SHAPES = re.compile(
     r"|(?<=Bot )[\w-]{20,}\.[\w.-]+"
     r"|(?<=[?&]token=)[^\s&'\"]+"
 )
-"""Tokens by their shape: of Telegram, Discord, LM Studio, and in headers and addresses."""
+"""The shapes of tokens: of Telegram, Discord, LM Studio, and in headers and addresses."""
 
-# Escape sequences, a return to the line's beginning, marks that turn words around.
+# Escape sequences, carriage returns, and marks that reverse words.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 CHATTY = (
     "PIL",
     "aiohttp.access",
-    "aiosqlite",  # at DEBUG, every value that is stored: prompts and pictures
+    "aiosqlite",  # at DEBUG, every stored value: prompts and pictures
     "discord",
     "httpcore",
-    "httpx",  # at INFO, every address, and Telegram's hold the token
+    "httpx",  # at INFO, every address, and Telegram's contain the token
     "telegram",
 )
 _SHORTEST = 4  # a shorter secret would black out half of every line
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class Redactor:
-    """Replaces known secrets, and whatever looks like one, by a mark."""
+    """Replaces known secrets, and whatever looks like one, with a mark."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         given = {secret for secret in secrets if len(secret) >= _SHORTEST}
@@ -62,7 +62,7 @@ class Redactor:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """Yield a secret as it is, as addresses write it, and as it stands within quotation marks."""
+    """Yield a secret as it is, as addresses encode it, and as it appears within quotation marks."""
     yield secret
     yield quote(secret, safe="")
     yield quote(secret)
@@ -72,7 +72,7 @@ def _spellings(secret: str) -> Iterator[str]:
 
 
 def harmless(text: str) -> str:
-    """Return a text in which nothing steers a terminal or turns the words around it."""
+    """Return a text without terminal controls and without marks that reverse words."""
     return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -109,17 +109,17 @@ class JsonFormatter(logging.Formatter):
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Writes what can be written; the library would print the values of a record it cannot."""
+    """Writes what can be written; the library would print the values of a record it cannot format."""
 
     def format(self, record: logging.LogRecord) -> str:
         try:
             return super().format(record)
-        except Exception as error:  # noqa: BLE001  whatever somebody's values do
+        except Exception as error:  # noqa: BLE001  # a record's values may raise anything
             kind = type(error).__name__
             return f"{record.levelname} {record.name}: a record that cannot be shown ({kind})"
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  the library's name
-        """Do nothing: where the stream itself is broken there is nobody to tell."""
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the library's name
+        """Do nothing: if the stream itself is broken, there is nowhere to report it."""
 
 
 def set_up(
@@ -129,7 +129,7 @@ def set_up(
     secrets: Iterable[str] = (),
     stream: TextIO | None = None,
 ) -> None:
-    """Send every log record to `stream` (stderr), free of secrets. Replaces an earlier set-up."""
+    """Send every log record to `stream` (stderr), without secrets. Replaces an earlier set-up."""
     redact = Redactor(secrets)
     handler = _Handler(stream)
     handler.setFormatter(JsonFormatter(redact) if form == "json" else TextFormatter(redact))

@@ -1,4 +1,4 @@
-"""Finds the pictures of past jobs for the page's history; of a film or a sound, what stands for it."""
+"""Finds the pictures of past jobs for the page's history; for a film or sound, its still."""
 
 from backends.media.metadata.kinds import is_film, is_picture, is_sound, mime_of
 from bot.chat.delivery.links import Links
@@ -10,9 +10,9 @@ _HEAD = 64  # bytes that identify a file
 
 
 class ResultPictures:
-    """The first picture of each result that is kept. Implements `PastPictures`.
+    """The first picture of each stored result. Implements `PastPictures`.
 
-    A result that was deleted once is not seen again unasked, although it is kept for `/show`.
+    A result that was once deleted is not shown again unasked, although it is kept for `/show`.
     """
 
     def __init__(self, files: ResultFiles, links: Links) -> None:
@@ -20,7 +20,7 @@ class ResultPictures:
         self._links = links
 
     async def find(self, owner: str, job_id: int) -> PastPicture | None:
-        """Return it; None where the job is not the owner's, or forgotten, deleted or to be read."""
+        """Return it; None if the job is not the owner's, or is forgotten, deleted or a text."""
         head = await self._files.head(job_id, 1)
         if head is None or head.owner != owner or head.size > LARGEST:
             return None

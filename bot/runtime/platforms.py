@@ -1,4 +1,4 @@
-"""The chat platforms there are: one line each, and how each is made from its settings."""
+"""The chat platforms: one line each, and how each is made from its settings."""
 
 from collections.abc import Callable, Mapping
 
@@ -20,7 +20,7 @@ from queueing.core.ports import Clock
 
 
 class Fittings:
-    """What platforms may need of the rest of the bot."""
+    """What platforms may need from the rest of the bot."""
 
     def __init__(
         self,

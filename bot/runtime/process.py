@@ -1,6 +1,6 @@
-"""Settles the process before the bot opens anything: what it may take, and who may read its files.
+"""Prepares the process before the bot opens anything: its resources, and who may read its files.
 
-Owns nothing afterwards. Where a system does not know of something here, it stays as it was.
+Owns nothing afterwards. What a system does not support stays as it was.
 """
 
 import ctypes
@@ -18,12 +18,14 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-FEW_FILES = 512  # open at once; with fewer, the page takes fewer visitors, and it is worth a word
+FEW_FILES = (
+    512  # open at once; with fewer, the page takes fewer visitors, and that is worth a log line
+)
 _MANY_FILES = 8192
 
 # Settings of glibc's allocator, from its malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
-_LARGE = 256 * 1024  # bytes; such a block goes back to the system the moment it is freed
+_LARGE = 256 * 1024  # bytes; such a block returns to the system the moment it is freed
 _ARENAS = 2
 
 _log = logging.getLogger(__name__)
@@ -37,7 +39,7 @@ def settle() -> None:
 
 
 def allow_open_files() -> None:
-    """Raise the number of files that may be open to what the system allows, and say where it is low."""
+    """Raise the number of open files to what the system allows, and log when that is low."""
     if resource is None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -56,7 +58,7 @@ def allow_open_files() -> None:
 
 
 def import_what_comes_late() -> None:
-    """Import what libraries import when they first need it, while files can surely be opened."""
+    """Import what libraries import at first use, while files can surely be opened."""
     Image.preinit()
     for plugin in ("WebP", "Avif"):  # of the formats that are read, those that are not among these
         importlib.import_module(f"PIL.{plugin}ImagePlugin")
@@ -65,11 +67,11 @@ def import_what_comes_late() -> None:
 
 
 def give_memory_back() -> None:
-    """Have freed memory returned to the system.
+    """Make the allocator return freed memory to the system.
 
-    glibc raises its idea of a large block to the largest one freed so far and keeps an arena for
-    each thread, so a busy hour with files of 25 MB would be held for good. Setting these numbers
-    also keeps them where they are.
+    glibc raises its threshold for a large block to the largest one freed so far and keeps an arena
+    for each thread, so a busy hour with files of 25 MB would be held for good. Setting these
+    numbers also fixes them.
     """
     if not sys.platform.startswith("linux"):
         return

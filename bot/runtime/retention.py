@@ -1,4 +1,4 @@
-"""What is kept of delivered work, by age and by size: jobs and the web chat's messages together."""
+"""How long delivered work is kept, by age and by size: jobs and the web chat's messages together."""
 
 import logging
 from typing import Protocol
@@ -13,15 +13,15 @@ _DAY_S = 24 * 3600.0
 
 
 def most_mb(kept: RetentionConfig) -> int:
-    """Return how large the database may become: what is kept, and what comes before it is tidied.
+    """Return how large the database may become: what is kept, and what arrives before it is tidied.
 
-    Beyond that it is as full as a disk: nothing is accepted, and results wait for room.
+    Beyond that it counts as a full disk: nothing is accepted, and results wait for space.
     """
     return kept.size_mb + kept.size_mb // 4 + _ROOM_MB
 
 
 class KeptLog(Protocol):
-    """What grows beside the jobs."""
+    """The log that grows beside the jobs."""
 
     async def expire(self, before: float) -> int:
         """Delete messages from before a moment and overwrite them; return how many.
@@ -30,19 +30,19 @@ class KeptLog(Protocol):
         """
 
     async def shrink(self, keep_mb: int) -> int:
-        """Take files off the oldest messages until the rest fits, and overwrite them.
+        """Remove the files of the oldest messages until the rest fits, and overwrite them.
 
-        The words stay. Returns what the files that are left take, in MB, rounded up.
+        The words stay. Returns the size of the remaining files in MB, rounded up.
         """
 
 
 async def delete_expired(
     store: Store, chat_log: KeptLog, kept: RetentionConfig, now: float
 ) -> None:
-    """Delete what is older or more than is to be kept. Idempotent; raises `StoreError`.
+    """Delete what is older or larger than may be kept. Idempotent; raises `StoreError`.
 
-    The page's pictures are copies of what jobs hold, so they may take half of the size; jobs have
-    all that these leave.
+    The page's pictures are copies of job results, so they may take half of the size; jobs have all
+    that these leave.
     """
     before = now - kept.days * _DAY_S
     page_mb = await chat_log.shrink(kept.size_mb // 2)

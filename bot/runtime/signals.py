@@ -1,4 +1,4 @@
-"""Stopping in order: what runs is asked once, and ends the process at the second signal."""
+"""Stopping in order: the first signal asks running work to stop, the second ends the process."""
 
 import asyncio
 import gc
@@ -14,7 +14,7 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
-    """Run until it ends or SIGINT or SIGTERM comes; a second signal ends the process at once.
+    """Run until it ends or SIGINT or SIGTERM arrives; a second signal ends the process at once.
 
     The first one cancels the work, which then stops in order: running jobs get their grace.
     """
@@ -36,7 +36,7 @@ def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
                     raise
 
     asyncio.run(watched())
-    gc.freeze()  # the process ends: looking through all objects once more costs 0.3 s
+    gc.freeze()  # the process ends: scanning all objects once more costs 0.3 s
     return 0
 
 
@@ -44,8 +44,8 @@ def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
 def _on_signal(stop: Callable[[], object]) -> Iterator[None]:
     """Call `stop` at the first signal; the next one meets the system's own handling.
 
-    `stop` is called in the middle of whatever runs, a write to the log included: what it does must
-    be safe there. Writing to the same stream is not; it raises, and the signal would be lost.
+    `stop` is called in the middle of any code, a write to the log included, so it must be safe
+    there. Writing to the same stream is not: it raises, and the signal would be lost.
     """
 
     def first(*_: object) -> None:
@@ -53,7 +53,7 @@ def _on_signal(stop: Callable[[], object]) -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
         stop()
 
-    # signal.signal works on Windows too, where the loop's own handlers do not exist
+    # signal.signal also works on Windows, where the loop's own handlers do not exist
     before = {number: signal.signal(number, first) for number in _STOPPING}
     try:
         yield
