@@ -6,12 +6,10 @@ Knows neither chats nor HTTP: plain values come in, an accepted job or a refusal
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 
-from bot.people.access import Access
-from bot.people.received import Received
 from bot.people.users import Person
 from bot.queue.door import QueueDoor
 from bot.requests import enhancement
-from bot.requests.conversation import Talk, continued, remembered_by, room_chars
+from bot.requests.conversation import PICTURES, Talk, continued, remembered_by, room_chars
 from bot.requests.drawing import (
     PROMPT_LIMIT,
     Drawing,
@@ -20,43 +18,16 @@ from bot.requests.drawing import (
     require_text,
     style_name,
 )
+from bot.requests.limits import Asking, RequestLimits
 from bot.requests.model_choice import Defaults, model_of_conversation, model_of_style, usual_model
-from bot.requests.refusals import (
-    Banned,
-    Declined,
-    FilesUsedUp,
-    LineFull,
-    NoPicture,
-    QuotaUsedUp,
-    Refusal,
-    TooManyOpen,
-    UnwantedWord,
-)
+from bot.requests.refusals import Declined, NoLongerWaiting, NoPicture, Refusal, TooManyPictures
 from bot.requests.styles import Style
-from bot.requests.unwanted import said_in, unwanted_word
-from queueing.core.errors import LimitReached, QueueError, Refused
+from queueing.core.errors import Refused
 from queueing.core.jobs import Job, NewJob
-from queueing.core.ports import Admission, Clock
-from queueing.core.reasons import is_open_ended
+from queueing.core.ports import Admission
 from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage
 
 _SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asking:
-    """One act of asking: by whom, with which rights, and where the answer belongs.
-
-    `unwanted` are words that requests may not hold there. `key` makes it idempotent: asked again
-    under the same key, it gets the job it made before. `reply_to` is stored with the job and means
-    something only to those who gave it.
-    """
-
-    person: Person
-    key: str
-    rights: frozenset[str] = frozenset()
-    unwanted: tuple[str, ...] = ()
-    reply_to: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,19 +50,17 @@ class AdmissionService:
     """Accepts requests for people. `styles` and `defaults` are the operator's."""
 
     queue: QueueDoor
-    access: Access
-    received: Received
-    clock: Clock
+    limits: RequestLimits
     styles: Mapping[str, Style] = field(default_factory=dict)
     defaults: Defaults = field(default_factory=Defaults)
 
     async def draw(self, asking: Asking, drawing: Drawing) -> Job | Refusal:
         """Accept a wish for a picture."""
-        return await self._answered(asking, self._draw(asking, drawing))
+        return await self._answered(asking.key, self._draw(asking, drawing))
 
     async def ask(self, asking: Asking, question: NewQuestion) -> Job | Refusal:
         """Accept a question with what was said before it."""
-        return await self._answered(asking, self._ask(asking, question))
+        return await self._answered(asking.key, self._ask(asking, question))
 
     async def submit(
         self,
@@ -104,13 +73,32 @@ class AdmissionService:
     ) -> Job | Refusal:
         """Accept a request as it stands. `earlier` is the job that it repeats or goes on with."""
         new = self._new(asking, model, request, files, earlier=earlier)
-        return await self._answered(asking, self._submit(asking, new))
+        return await self._answered(asking.key, self.limits.submit(asking, new))
+
+    async def add_pictures(
+        self, asking: Asking, job: Job, pictures: tuple[File, ...], words: str
+    ) -> Job | Refusal:
+        """Add pictures and words that came late to the question of a job, as long as it waits."""
+        return await self._answered(None, self._add_pictures(asking, job, pictures, words))
+
+    async def ask_for_prompt(self, picture: Job) -> Job | Refusal | None:
+        """Accept the question for a better prompt of a picture, None where nobody improves it.
+
+        It counts against nobody's limits.
+        """
+        spec = self.queue.models.offer.catalog.find(picture.model)
+        request = picture.request
+        if spec is None or spec.enhance is None or not isinstance(request, TextToImage):
+            return None
+        new = enhancement.question(picture, request, spec.enhance)
+        steps = self.queue.submitter.submit(new, limits=Admission())
+        return await self._answered(new.key, steps)
 
     def usual_model(self, person: Person, capability: Capability) -> str:
         """Return the model taken when a request names none. Raises `Declined` when none is able."""
         return usual_model(self.queue.models.offer.catalog, self.defaults, person, capability)
 
-    async def _answered(self, asking: Asking, steps: Awaitable[Job]) -> Job | Refusal:
+    async def _answered(self, key: str | None, steps: Awaitable[Job]) -> Job | Refusal:
         """Return what the steps come to; what was accepted before is never refused afterwards."""
         try:
             return await steps
@@ -118,7 +106,8 @@ class AdmissionService:
             refusal = declined.refusal
         except Refused as refused:
             refusal = refused
-        return await self.queue.jobs.find(asking.key) or refusal
+        accepted = None if key is None else await self.queue.jobs.find(key)
+        return accepted or refusal
 
     # ------------------------------------------------------------ what is asked for
 
@@ -142,7 +131,7 @@ class AdmissionService:
                 self.queue.models, model, request, has_picture=has_picture
             )
         new = self._new(asking, model, request, files)
-        return await self._submit(asking, replace(new, delay_s=delay_s))
+        return await self.limits.submit(asking, replace(new, delay_s=delay_s))
 
     def _style(self, person: Person, named: str | None) -> Style:
         """Return the style that is named, or else the person's own. Raises `Declined`."""
@@ -163,7 +152,7 @@ class AdmissionService:
         )
         request = Chat(messages=talk.turns)
         new = self._new(asking, model, request, talk.files, earlier=question.earlier)
-        return await self._submit(asking, new)
+        return await self.limits.submit(asking, new)
 
     def _text_model(self, person: Person, question: NewQuestion) -> str:
         """Return the model of the conversation or the person's usual one. Raises `Declined`."""
@@ -172,6 +161,22 @@ class AdmissionService:
         earlier, replies = question.earlier, question.replies
         goes_on = model_of_conversation(catalog, person, earlier, able, replies=replies)
         return goes_on or self.usual_model(person, able)
+
+    async def _add_pictures(
+        self, asking: Asking, job: Job, pictures: tuple[File, ...], words: str
+    ) -> Job:
+        request = job.request
+        if not isinstance(request, Chat):
+            raise Declined(NoLongerWaiting(job_id=job.id))
+        *before, last = request.messages
+        if (count := len(last.pictures) + len(pictures)) > PICTURES:
+            raise Declined(TooManyPictures(count=count, limit=PICTURES))
+        there = len(await self.queue.jobs.inputs(job))
+        shown = (*last.pictures, *range(there, there + len(pictures)))
+        text = "\n".join(filter(None, (last.text, words)))
+        asked = last.model_copy(update={"text": text, "pictures": shown})
+        request = request.model_copy(update={"messages": (*before, asked)})
+        return await self.limits.replace_request(asking, job, request, pictures)
 
     async def _said_before(self, job: Job | None) -> Talk:
         """Return what was said up to a job's answer; one that was stopped has said nothing."""
@@ -182,8 +187,6 @@ class AdmissionService:
         if output is not None:
             said = (*said, ChatMessage(role="assistant", text=output.text))
         return Talk(turns=said, files=await self.queue.jobs.inputs(job))
-
-    # ------------------------------------------------------------ within which limits
 
     def _new(
         self,
@@ -199,74 +202,8 @@ class AdmissionService:
             request=request,
             files=files,
             owner=asking.person.user,
-            lane=self.access.limits_of(asking.person, asking.rights).lane,
+            lane=self.limits.lane_of(asking),
             reply_to=asking.reply_to,
             key=asking.key,
             remembered_by=remembered_by(earlier, self.queue.models.offer.catalog.find(model)),
         )
-
-    async def _submit(self, asking: Asking, new: NewJob) -> Job:
-        """Accept a job within its owner's limits. Raises `Declined` and `Refused`."""
-        if (ban := ban_of(asking.person, self.clock.now())) is not None:
-            raise Declined(ban)
-        if (word := unwanted_word(asking.unwanted, said_in(new.request))) is not None:
-            raise Declined(UnwantedWord(word=word))
-        size = sum(len(file.data) for file in new.files)
-        if (fits_at := self.received.fits_at(new.owner, size)) is not None:
-            raise Declined(FilesUsedUp(free_at=fits_at))
-        self.received.note(new.owner, size)  # before others of the same moment are looked at
-        try:
-            return await self.queue.submitter.submit(new, limits=self._limits(asking))
-        except LimitReached as reached:
-            self.received.take_back(new.owner, size)
-            raise Declined(await self._limit(new, reached)) from None
-        except QueueError:
-            self.received.take_back(new.owner, size)
-            raise
-
-    def _limits(self, asking: Asking) -> Admission:
-        limits = self.access.limits_of(asking.person, asking.rights)
-        return Admission(
-            max_open=limits.open_per_person,
-            max_in_line=limits.in_line_per_person,
-            max_per_hour=limits.per_hour,
-        )
-
-    async def _limit(self, new: NewJob, reached: LimitReached) -> Refusal:
-        """Return which limit is reached, with when there should be room again."""
-        if reached.free_at is not None:
-            return QuotaUsedUp(limit=reached.limit, free_at=reached.free_at)
-        if reached.scope == "line":
-            return await self._line_full(new, reached.limit)
-        ends = await self._ends(new.owner)
-        return TooManyOpen(limit=reached.limit, done_at=min(ends, default=None))
-
-    async def _line_full(self, new: NewJob, limit: int) -> LineFull:
-        """Return the refusal of a full line, with when a tenth of it will have been done."""
-        name = self.queue.models.offer.catalog.named(new.model).name
-        done_at = self._next_done_at(name)
-        if done_at is None and await self._ends(new.owner):  # the line may be that new
-            done_at = self._next_done_at(name)
-        again_at = None
-        if done_at is not None:
-            now = self.clock.now()
-            again_at = now + (done_at - now) * _SHARE_TO_CLEAR
-        return LineFull(model=name, limit=limit, again_at=again_at)
-
-    def _next_done_at(self, model: str) -> float | None:
-        """Return when a job of the model that came now would be done."""
-        status = next(each for each in self.queue.status.snapshot().models if each.name == model)
-        return status.next_done_at
-
-    async def _ends(self, owner: str) -> list[float]:
-        """Return when open jobs of a person should end, those of which that can be said."""
-        standings = await self.queue.status.standings(await self.queue.jobs.open_jobs(owner))
-        known = (each for each in standings.values() if not is_open_ended(each.reason))
-        return [each.done_at for each in known if each.done_at is not None]
-
-
-def ban_of(person: Person, now: float) -> Banned | None:
-    """Return the ban that holds for a person at that moment, or None."""
-    if not person.is_banned(now):
-        return None
-    return Banned(until=person.banned_until, reason=person.ban_reason)

@@ -103,6 +103,21 @@ class TextTooLong:
     limit: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TooManyPictures:
+    """The question has more pictures than a model is shown."""
+
+    count: int
+    limit: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoLongerWaiting:
+    """Something was to be added to a job that has started or ended."""
+
+    job_id: int
+
+
 Refusal = (
     Banned
     | UnwantedWord
@@ -116,6 +131,8 @@ Refusal = (
     | NoPicture
     | NoText
     | TextTooLong
+    | TooManyPictures
+    | NoLongerWaiting
     | Refused
 )
 """Why nothing was accepted; `Refused` are the queue's own reasons, such as an unknown model."""

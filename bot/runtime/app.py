@@ -35,6 +35,7 @@ from bot.people.stored_invites import StoredInvites
 from bot.people.stored_people import StoredPeople
 from bot.people.users import People
 from bot.requests.admission import AdmissionService
+from bot.requests.limits import RequestLimits
 from bot.requests.model_choice import Defaults
 from bot.runtime.background import discover, keep_all_up, tidy
 from bot.runtime.enhancer import Enhancer
@@ -169,7 +170,7 @@ class App:
             originals=OriginalHints(stored.links, on_page=self._config.chats.web is not None),
             busy_after_s=self._config.limits.busy_after_s,
         )
-        enhancer = Enhancer(queue, self._clock, chat_settings)
+        enhancer = Enhancer(queue, context.admission, self._clock, chat_settings)
         queue.events.subscribe(presenter.on_event)
         queue.events.subscribe(enhancer.on_event)
         return BotParts(
@@ -275,9 +276,12 @@ class App:
         defaults = self._config.defaults
         return AdmissionService(
             queue=queue,
-            access=self._access,
-            received=Received(self._config.limits.files_per_hour_mb, self._clock),
-            clock=self._clock,
+            limits=RequestLimits(
+                queue=queue,
+                access=self._access,
+                received=Received(self._config.limits.files_per_hour_mb, self._clock),
+                clock=self._clock,
+            ),
             styles={name: style.style() for name, style in self._config.styles.items()},
             defaults=Defaults(image=defaults.image, ask=defaults.ask),
         )

@@ -13,28 +13,30 @@ from pydantic import ValidationError
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.origin import Origin
 from bot.queue.door import QueueDoor
-from bot.requests.enhancement import OWNER, improved, question
+from bot.requests.admission import AdmissionService
+from bot.requests.enhancement import OWNER, improved
 from bot.requests.unwanted import said_in, unwanted_word
-from queueing.core.errors import Refused, StoreError
+from queueing.core.errors import StoreError
 from queueing.core.events import Event, Forgotten, JobChanged
 from queueing.core.jobs import Job, JobState
-from queueing.core.ports import Admission, Clock
+from queueing.core.ports import Clock
 from queueing.core.requests import Chat, TextToImage
 
 log = logging.getLogger(__name__)
 
 
-# ---------------------------------------------------------------- decisions
-
-
-# ---------------------------------------------------------------- the service
-
-
 class Enhancer:
     """Asks for better prompts for delayed pictures and releases the pictures."""
 
-    def __init__(self, queue: QueueDoor, clock: Clock, chat_settings: ChatSettingsTable) -> None:
+    def __init__(
+        self,
+        queue: QueueDoor,
+        admission: AdmissionService,
+        clock: Clock,
+        chat_settings: ChatSettingsTable,
+    ) -> None:
         self._queue = queue
+        self._admission = admission
         self._clock = clock
         self._chat_settings = chat_settings
         self._held: asyncio.Queue[Job] = asyncio.Queue()
@@ -92,19 +94,12 @@ class Enhancer:
             await self._see_through(picture, question)
 
     async def _enhance(self, picture: Job) -> None:
-        spec = self._queue.models.offer.catalog.find(picture.model)
-        request = picture.request
-        if spec is None or spec.enhance is None or not isinstance(request, TextToImage):
-            return
-        try:
-            asked = await self._queue.submitter.submit(
-                question(picture, request, spec.enhance), limits=Admission()
-            )
-        except Refused as refused:
-            log.info("job %d: its prompt stays as it is: %s", picture.id, refused)
-            await self._queue.submitter.replace_request(picture.id, request)
-            return
-        await self._see_through(picture, asked)
+        asked = await self._admission.ask_for_prompt(picture)
+        if isinstance(asked, Job):
+            await self._see_through(picture, asked)
+        elif asked is not None:
+            log.info("job %d: its prompt stays as it is: %s", picture.id, asked)
+            await self._queue.submitter.replace_request(picture.id, picture.request)
 
     async def _see_through(self, picture: Job, asked: Job) -> None:
         """Wait for the answer as long as the picture may be delayed, then release the picture."""

@@ -22,6 +22,7 @@ from bot.people.received import Received
 from bot.people.stored_audit import StoredAuditLog
 from bot.people.stored_people import StoredPeople
 from bot.requests.admission import AdmissionService
+from bot.requests.limits import RequestLimits
 from bot.requests.styles import Style
 from bot.runtime.enhancer import Enhancer
 from queueing.core.ports import Clock
@@ -75,9 +76,12 @@ async def bot(
             queue=queue,
             admission=AdmissionService(
                 queue=queue,
-                access=access,
-                received=Received(files_per_hour_mb, clock),
-                clock=clock,
+                limits=RequestLimits(
+                    queue=queue,
+                    access=access,
+                    received=Received(files_per_hour_mb, clock),
+                    clock=clock,
+                ),
                 styles=styles or {},
             ),
             records=records,
@@ -98,7 +102,7 @@ async def bot(
             work=partial(work, context),
             chat_settings=chat_settings,
         )
-        enhancer = Enhancer(queue, clock, chat_settings or ChatSettingsTable())
+        enhancer = Enhancer(queue, context.admission, clock, chat_settings or ChatSettingsTable())
         queue.events.subscribe(presenter.on_event)
         queue.events.subscribe(enhancer.on_event)
         serving = [

@@ -4,7 +4,7 @@ from bot.chat.api.answers import Placed
 from bot.chat.api.origin import Origin
 from bot.chat.commands.context import Call, Context
 from bot.chat.commands.misspelt import near_model
-from bot.requests.admission import Asking
+from bot.requests.limits import Asking
 from bot.requests.refusals import Declined, Refusal
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, File, TextToImage

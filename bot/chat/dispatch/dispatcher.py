@@ -21,9 +21,9 @@ from bot.chat.delivery.presenter import Presenter
 from bot.chat.dispatch import attached, late
 from bot.chat.dispatch.meant import meant
 from bot.chat.texts import Value, language_of, plain, say, word
-from bot.chat.texts.refusals import Sentence, sentence
+from bot.chat.texts.refusals import Sentence, Told, sentence
 from bot.people.users import LanguageTold, Person
-from bot.requests.admission import ban_of
+from bot.requests.limits import ban_of
 from bot.requests.refusals import Declined, Refusal
 from bot.requests.sizes import SHAPES
 from queueing.core.errors import Refused, StoreError
@@ -100,9 +100,9 @@ class Dispatcher:
             language = person.language or language
             answer = await self._answer(invocation, person, language)
         except Refused as refused:
-            answer = self._refusal(refused, language)
+            answer = self._refusal(refused, language, invocation.command)
         except Declined as declined:
-            answer = self._refusal(declined.refusal, language)
+            answer = self._refusal(declined.refusal, language, invocation.command)
         except CallRefused as refused:
             answer = _words(language, refused.key, **refused.values)
         except StoreError as error:
@@ -149,7 +149,7 @@ class Dispatcher:
             invocation = replace(invocation, files=files)
             if earlier is not None:
                 call = Call(invocation=invocation, args={}, person=person, language=language)
-                return await late.join(self._context, call, command, earlier)
+                return await late.join(self._context, call, earlier)
             late.refuse_incomplete(invocation)
             args = self._args(command, invocation)
             call = Call(invocation=invocation, args=args, person=person, language=language)
@@ -157,19 +157,19 @@ class Dispatcher:
         except BadCall as bad:
             return _misread(language, command, bad.key, bad.values)
         except Declined as declined:
-            told = self._told(declined.refusal, language)
+            told = self._told(declined.refusal, language, command.name)
             if not told.key.startswith(_OF_FORM):
                 raise
             return _misread(language, command, told.key, told.values)
 
-    def _refusal(self, refusal: Refusal, language: str) -> Reply:
-        told = self._told(refusal, language)
+    def _refusal(self, refusal: Refusal, language: str, command: str) -> Reply:
+        told = self._told(refusal, language, command)
         if told.key == "refused.not_accepting":
             log.info("refused: %s", refusal)
         return _words(language, told.key, **told.values)
 
-    def _told(self, refusal: Refusal, language: str) -> Sentence:
-        return sentence(refusal, language, tuple(self._context.catalog.models))
+    def _told(self, refusal: Refusal, language: str, command: str) -> Sentence:
+        return sentence(refusal, Told(language, tuple(self._context.catalog.models), command))
 
     def _allowed(self, invocation: Invocation, person: Person, language: str) -> Command:
         """Return the command that is called. Raises `CallRefused` and `Declined`."""

@@ -1,16 +1,16 @@
 """Parts of an album that arrive after the others: they join what still waits, or are answered with a sentence."""
 
+from dataclasses import replace
+
 from bot.chat.api.answers import Answer, Placed
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.base import Invocation
 from bot.chat.api.origin import Origin
-from bot.chat.api.table import Command
 from bot.chat.commands.attachments import pictures
 from bot.chat.commands.context import Call, CallRefused, Context
-from bot.chat.commands.parse import BadCall
-from bot.requests.conversation import PICTURES
+from bot.chat.commands.submitting import asking, placed
 from queueing.core.jobs import Job
-from queueing.core.requests import Chat, ChatMessage
+from queueing.core.requests import Capability
 
 
 async def asked_with_album(context: Context, invocation: Invocation) -> Job | None:
@@ -27,37 +27,19 @@ def refuse_incomplete(invocation: Invocation) -> None:
         raise CallRefused("album.partial")
 
 
-async def join(context: Context, call: Call, command: Command, job: Job) -> Answer:
+async def join(context: Context, call: Call, job: Job) -> Answer:
     """Let late pictures belong to the question they were sent with, as long as it waits.
 
-    The same parts again change nothing. Raises `BadCall` and `CallRefused`.
+    The same parts again change nothing. Raises `BadCall`, `CallRefused` and `Declined`.
     """
     origin = Origin.model_validate_json(job.reply_to)
     late = tuple(file for file in call.invocation.files if file.part not in origin.parts)
     if not late:
         return Placed(job=job)
-    request = job.request
-    if not isinstance(request, Chat) or any(
-        file.kind is not AttachmentKind.PICTURE for file in late
-    ):
+    if any(file.kind is not AttachmentKind.PICTURE for file in late):
         raise CallRefused("album.too_late", job=job.id)
-    *before, last = request.messages
-    if (count := len(last.pictures) + len(late)) > PICTURES:
-        raise BadCall("problem.too_many_pictures", count=count, command=command.name, most=PICTURES)
-    there = len(await context.queue.jobs.inputs(job))
-    asked = _joined(last, tuple(range(there, there + len(late))), call.invocation.text)
+    by = await asking(context, call, Capability.VISION)
     parts = (*origin.parts, *(file.part for file in late))
-    amended = await context.queue.submitter.replace_request(
-        job.id,
-        request.model_copy(update={"messages": (*before, asked)}),
-        files=await pictures(call, late),
-        reply_to=origin.model_copy(update={"parts": parts}).model_dump_json(),
-    )
-    if amended is None:
-        raise CallRefused("album.too_late", job=job.id)
-    return Placed(job=amended)
-
-
-def _joined(asked: ChatMessage, late: tuple[int, ...], caption: str) -> ChatMessage:
-    text = "\n".join(filter(None, (asked.text, caption)))
-    return asked.model_copy(update={"text": text, "pictures": (*asked.pictures, *late)})
+    by = replace(by, reply_to=origin.model_copy(update={"parts": parts}).model_dump_json())
+    shown = await pictures(call, late)
+    return placed(await context.admission.add_pictures(by, job, shown, call.invocation.text))

@@ -9,6 +9,7 @@ from bot.requests.refusals import (
     Banned,
     FilesUsedUp,
     LineFull,
+    NoLongerWaiting,
     NoModel,
     NoPicture,
     NoText,
@@ -17,6 +18,7 @@ from bot.requests.refusals import (
     Refusal,
     TextTooLong,
     TooManyOpen,
+    TooManyPictures,
     UnknownStyle,
     UnwantedWord,
 )
@@ -35,16 +37,16 @@ class Sentence(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a sentence needs beside its refusal; `models` are those there are."""
+    """What a sentence needs beside its refusal: the models there are, and what was called."""
 
     language: str
     models: Sequence[str]
+    command: str
 
 
-def sentence(refusal: Refusal, language: str, models: Sequence[str]) -> Sentence:
+def sentence(refusal: Refusal, told: Told) -> Sentence:
     """Return what a person is told, the same for reasons they cannot do anything about."""
-    made = _SENTENCES.get(type(refusal), _not_accepting)
-    return made(refusal, Told(language, models))
+    return _SENTENCES.get(type(refusal), _not_accepting)(refusal, told)
 
 
 def _banned(refusal: Banned, _: Told) -> Sentence:
@@ -110,6 +112,16 @@ def _too_long(refusal: TextTooLong, _: Told) -> Sentence:
     return Sentence("problem.too_long", {"length": refusal.length, "limit": refusal.limit})
 
 
+def _too_many_pictures(refusal: TooManyPictures, told: Told) -> Sentence:
+    values: dict[str, Value] = {"count": refusal.count, "most": refusal.limit}
+    values["command"] = told.command
+    return Sentence("problem.too_many_pictures", values)
+
+
+def _no_longer(refusal: NoLongerWaiting, _: Told) -> Sentence:
+    return Sentence("album.too_late", {"job": refusal.job_id})
+
+
 def _unknown_model(refusal: UnknownModel, told: Told) -> Sentence:
     """Name what was perhaps meant, or else what would do."""
     if refusal.nearest:
@@ -151,6 +163,7 @@ _SENTENCES: Mapping[type, Callable[[Any, Told], Sentence]] = {
     LineFull: _line_full,
     NoModel: _no_model,
     NoPicture: _no_picture,
+    NoLongerWaiting: _no_longer,
     NoServer: _no_server,
     NoText: _no_text,
     NotAccepting: _not_accepting,
@@ -159,6 +172,7 @@ _SENTENCES: Mapping[type, Callable[[Any, Told], Sentence]] = {
     QuotaUsedUp: _quota,
     TextTooLong: _too_long,
     TooManyOpen: _too_many,
+    TooManyPictures: _too_many_pictures,
     UnknownModel: _unknown_model,
     UnknownStyle: _style,
     UnwantedWord: _unwanted,

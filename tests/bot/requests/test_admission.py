@@ -1,10 +1,12 @@
 """The one way to a job holds everybody to their limits, whoever asks and however often at once."""
 
+import ast
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +15,10 @@ from hypothesis import strategies as st
 from bot.people.access import Access, PersonLimits
 from bot.people.received import Received
 from bot.people.users import Person
-from bot.requests.admission import AdmissionService, Asking, NewQuestion
+from bot.requests.admission import AdmissionService, NewQuestion
 from bot.requests.conversation import Talk
 from bot.requests.drawing import Drawing, DrawingOptions
+from bot.requests.limits import Asking, RequestLimits
 from bot.requests.refusals import (
     Banned,
     FilesUsedUp,
@@ -33,8 +36,10 @@ from bot.requests.refusals import (
 from bot.requests.styles import Style
 from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.jobs import Job
-from queueing.core.requests import Capability, ChatMessage, File, TextToImage
+from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage
+from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
+from tests.fakes.clock import VirtualClock
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
@@ -54,19 +59,30 @@ async def services(
     """Open services that know nothing of each other, each on a queue of its own, on one store."""
     draws = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
     flux = replace(image_model("flux", max_waiting=waiting), capabilities=draws)
-    installation = Installation.of([flux], [host("gpu-1", "comfy")])
+    qwen = replace(image_model("qwen"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
+    installation = Installation.of([flux, qwen], [host("gpu-1", "comfy")])
     store = JobStore(await open_database("sqlite://", inline=True))
     yield [
-        AdmissionService(
-            queue=installation.build(store, installation.connect()),
-            access=Access((), limits or PersonLimits()),
-            received=Received(files_mb, installation.clock),
-            clock=installation.clock,
-            styles={"noir": Style(prompt="{prompt}, film noir")},
-        )
+        _service(installation.build(store, installation.connect()), limits, files_mb)
         for _ in range(number)
     ]
     await store.aclose()
+
+
+def _service(
+    queue: JobQueue, limits: PersonLimits | None, files_mb: int | None
+) -> AdmissionService:
+    clock = VirtualClock()
+    return AdmissionService(
+        queue=queue,
+        limits=RequestLimits(
+            queue=queue,
+            access=Access((), limits or PersonLimits()),
+            received=Received(files_mb, clock),
+            clock=clock,
+        ),
+        styles={"noir": Style(prompt="{prompt}, film noir")},
+    )
 
 
 async def asked(
@@ -196,7 +212,10 @@ def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
             question = Talk(turns=(ChatMessage(role="user", text="why?"),))
             return [
                 await service.draw(Asking(person=ADA, key="a"), Drawing(prompt="a", model="flx")),
-                await service.ask(Asking(person=ADA, key="b"), NewQuestion(talk=question)),
+                await service.ask(
+                    Asking(person=ADA, key="b"),
+                    NewQuestion(talk=replace(question, files=(PICTURE,))),
+                ),
                 await service.submit(
                     Asking(person=ADA, key="c"),
                     "flux",
@@ -208,5 +227,37 @@ def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
     unknown, blind, unable = run(play())
     assert isinstance(unknown, UnknownModel)
     assert unknown.nearest == ("flux",)
-    assert blind == NoModel(capability=Capability.TEXT_TO_TEXT)
+    assert blind == NoModel(capability=Capability.VISION)
     assert isinstance(unable, NotCapable)
+
+
+def test_pictures_that_come_late_count_against_the_hour_as_well() -> None:
+    """The rest of an album would be a way round the limit on files."""
+
+    async def play() -> tuple[Job | Refusal, Job | Refusal]:
+        async with services(files_mb=1) as (service,):
+            question = Talk(turns=(ChatMessage(role="user", text="what differs?"),))
+            mine = Asking(person=ADA, key="a")
+            job = await service.ask(mine, NewQuestion(talk=question, model="qwen"))
+            assert isinstance(job, Job)
+            late = await service.add_pictures(mine, job, (PICTURE,), "")
+            return late, await service.add_pictures(mine, job, (PICTURE,), "")
+
+    late, later = run(play())
+    assert isinstance(late, Job)
+    assert isinstance(late.request, Chat)
+    assert late.request.messages[-1].pictures == (0,)
+    assert isinstance(later, FilesUsedUp)
+
+
+def test_nothing_but_the_service_hands_requests_to_the_queue() -> None:
+    """A way past the limits would be one line in some command."""
+    bot = Path(__file__).parents[3] / "bot"
+    callers = {
+        str(path.relative_to(bot))
+        for path in bot.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "submit"
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "submitter"
+    }
+    assert callers == {"requests/admission.py", "requests/limits.py"}

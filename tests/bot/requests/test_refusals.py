@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from bot.chat.texts import CATALOGUES, plain, say
-from bot.chat.texts.refusals import sentence
+from bot.chat.texts.refusals import Told, sentence
 from bot.requests import refusals
 from bot.requests.refusals import Refusal
 from queueing.core.errors import (
@@ -37,6 +37,8 @@ REFUSALS: tuple[Refusal, ...] = (
     refusals.NoPicture(),
     refusals.NoText(),
     refusals.TextTooLong(length=5000, limit=4000),
+    refusals.TooManyPictures(count=5, limit=4),
+    refusals.NoLongerWaiting(job_id=7),
     UnknownModel("flx", nearest=("flux",)),
     UnknownModel("xyz", able=("qwen",)),
     UnknownModel("xyz"),
@@ -60,7 +62,7 @@ def test_no_reason_is_left_out_here() -> None:
 @pytest.mark.parametrize("refusal", REFUSALS, ids=repr)
 def test_each_reason_has_its_own_sentence(refusal: Refusal, language: str) -> None:
     """Somebody would be told nothing, or that something else is wrong."""
-    key, values = sentence(refusal, language, ("flux", "qwen"))
+    key, values = sentence(refusal, Told(language, ("flux", "qwen"), "ask"))
     text = plain(say(language, key, **values))
     assert len(text) > 10
     assert "None" not in text
@@ -80,5 +82,5 @@ def test_a_sentence_holds_the_numbers_and_names_of_its_reason(language: str) -> 
         (refusals.UnknownStyle(name="x", known=("comic",)), "comic"),
         (UnknownModel("flx", nearest=("flux",)), "flux"),
     ):
-        key, values = sentence(refusal, language, ("flux", "qwen"))
+        key, values = sentence(refusal, Told(language, ("flux", "qwen"), "ask"))
         assert told in plain(say(language, key, **values))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bot.chat.api.base import Album, Attachment, Invocation
+from bot.chat.api.chat_settings import ChatSettings, ChatSettingsTable
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import picture as photo
 from tests.bot.platforms.telegram.telegram_bot import running
@@ -184,6 +185,19 @@ def test_a_part_that_comes_after_the_answer_has_begun_is_told_of() -> None:
         "This picture arrived after the rest of its album",
         "In groups Telegram shows me only one picture of an album",
     ]
+
+
+def test_what_comes_late_is_held_to_the_same_limits() -> None:
+    """An unwanted word, or more bytes than the hour allows, would come in behind the first part."""
+    rules = ChatSettingsTable(by_key={"*": ChatSettings(words=("snow crash",))})
+
+    async def scenario(running: Bot) -> None:
+        await ask(running, "/ask what differs?", **of_album(1, 2))
+        await ask(running, "/ask Snow Crash", **of_album(3, begun=True))
+        assert len(await pictures_of(running)) == 2
+
+    chat = in_bot(scenario, chat_settings=rules)
+    assert [text for _, text in chat.private] == ["“snow crash” isn't allowed in this chat."]
 
 
 def test_what_people_show_each_other_is_no_call() -> None:

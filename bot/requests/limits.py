@@ -1,0 +1,152 @@
+"""How much a person may ask for, held against each request in the moment it is accepted."""
+
+from dataclasses import dataclass
+
+from bot.people.access import Access
+from bot.people.received import Received
+from bot.people.users import Person
+from bot.queue.door import QueueDoor
+from bot.requests.refusals import (
+    Banned,
+    Declined,
+    FilesUsedUp,
+    LineFull,
+    NoLongerWaiting,
+    QuotaUsedUp,
+    Refusal,
+    TooManyOpen,
+    UnwantedWord,
+)
+from bot.requests.unwanted import said_in, unwanted_word
+from queueing.core.errors import LimitReached, QueueError
+from queueing.core.jobs import Job, NewJob
+from queueing.core.ports import Admission, Clock
+from queueing.core.reasons import is_open_ended
+from queueing.core.requests import Chat, File, TextToImage
+
+_SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asking:
+    """One act of asking: by whom, with which rights, and where the answer belongs.
+
+    `unwanted` are words that requests may not hold there. `key` makes it idempotent: asked again
+    under the same key, it gets the job it made before. `reply_to` is stored with the job and means
+    something only to those who gave it.
+    """
+
+    person: Person
+    key: str
+    rights: frozenset[str] = frozenset()
+    unwanted: tuple[str, ...] = ()
+    reply_to: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestLimits:
+    """Hands requests to the queue within their person's limits, of which the queue counts most.
+
+    Bans, unwanted words and the bytes of an hour are looked at before; open jobs, places in line
+    and the jobs of an hour are counted in the transaction that accepts.
+    """
+
+    queue: QueueDoor
+    access: Access
+    received: Received
+    clock: Clock
+
+    def lane_of(self, asking: Asking) -> str:
+        """Return the lane in which the person's jobs stand."""
+        return self.access.limits_of(asking.person, asking.rights).lane
+
+    async def submit(self, asking: Asking, new: NewJob) -> Job:
+        """Accept a job. Raises `Declined` and `Refused`."""
+        self._require_allowed(asking, new.request)
+        size = self._take_in(new.owner, new.files)
+        try:
+            return await self.queue.submitter.submit(new, limits=self._limits(asking))
+        except LimitReached as reached:
+            self.received.take_back(new.owner, size)
+            raise Declined(await self._limit(new, reached)) from None
+        except QueueError:
+            self.received.take_back(new.owner, size)
+            raise
+
+    async def replace_request(
+        self, asking: Asking, job: Job, request: TextToImage | Chat, files: tuple[File, ...]
+    ) -> Job:
+        """Give a job that has not started another request. Raises `Declined` and `StoreError`.
+
+        `files` join its own; what the job is told by becomes that of the asking.
+        """
+        self._require_allowed(asking, request)
+        size = self._take_in(job.owner, files)
+        replaced = await self.queue.submitter.replace_request(
+            job.id, request, files=files, reply_to=asking.reply_to
+        )
+        if replaced is None:
+            self.received.take_back(job.owner, size)
+            raise Declined(NoLongerWaiting(job_id=job.id))
+        return replaced
+
+    def _require_allowed(self, asking: Asking, request: TextToImage | Chat) -> None:
+        if (ban := ban_of(asking.person, self.clock.now())) is not None:
+            raise Declined(ban)
+        if (word := unwanted_word(asking.unwanted, said_in(request))) is not None:
+            raise Declined(UnwantedWord(word=word))
+
+    def _take_in(self, owner: str, files: tuple[File, ...]) -> int:
+        """Count the bytes of files, before others of the same moment are looked at; return them."""
+        size = sum(len(file.data) for file in files)
+        if (fits_at := self.received.fits_at(owner, size)) is not None:
+            raise Declined(FilesUsedUp(free_at=fits_at))
+        self.received.note(owner, size)
+        return size
+
+    def _limits(self, asking: Asking) -> Admission:
+        limits = self.access.limits_of(asking.person, asking.rights)
+        return Admission(
+            max_open=limits.open_per_person,
+            max_in_line=limits.in_line_per_person,
+            max_per_hour=limits.per_hour,
+        )
+
+    async def _limit(self, new: NewJob, reached: LimitReached) -> Refusal:
+        """Return which limit is reached, with when there should be room again."""
+        if reached.free_at is not None:
+            return QuotaUsedUp(limit=reached.limit, free_at=reached.free_at)
+        if reached.scope == "line":
+            return await self._line_full(new, reached.limit)
+        ends = await self._ends(new.owner)
+        return TooManyOpen(limit=reached.limit, done_at=min(ends, default=None))
+
+    async def _line_full(self, new: NewJob, limit: int) -> LineFull:
+        """Return the refusal of a full line, with when a tenth of it will have been done."""
+        name = self.queue.models.offer.catalog.named(new.model).name
+        done_at = self._next_done_at(name)
+        if done_at is None and await self._ends(new.owner):  # the line may be that new
+            done_at = self._next_done_at(name)
+        again_at = None
+        if done_at is not None:
+            now = self.clock.now()
+            again_at = now + (done_at - now) * _SHARE_TO_CLEAR
+        return LineFull(model=name, limit=limit, again_at=again_at)
+
+    def _next_done_at(self, model: str) -> float | None:
+        """Return when a job of the model that came now would be done."""
+        status = next(each for each in self.queue.status.snapshot().models if each.name == model)
+        return status.next_done_at
+
+    async def _ends(self, owner: str) -> list[float]:
+        """Return when open jobs of a person should end, those of which that can be said."""
+        standings = await self.queue.status.standings(await self.queue.jobs.open_jobs(owner))
+        known = (each for each in standings.values() if not is_open_ended(each.reason))
+        return [each.done_at for each in known if each.done_at is not None]
+
+
+def ban_of(person: Person, now: float) -> Banned | None:
+    """Return the ban that holds for a person at that moment, or None."""
+    if not person.is_banned(now):
+        return None
+    return Banned(until=person.banned_until, reason=person.ban_reason)
