@@ -17,6 +17,7 @@ from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.errors import ChatError
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
+from bot.cli import memory_kept
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
 from bot.config.sections import DefaultsConfig
@@ -204,6 +205,8 @@ async def _try_server(
             )
         elif info.total_mb is not None and (kept := _kept_back(host, info.total_mb)):
             notes.append(f"It sees {info.total_mb} MB{kept}.")
+        if not server.can_unload:
+            notes.extend(memory_kept.warnings(catalog, name))
         return _described(info)
 
     answer = await _attempt("backend", name, ask(), try_s)

@@ -9,7 +9,9 @@ from datetime import datetime
 
 from queueing.core.world import Blocked, Reason
 
-_OPEN_ENDED = frozenset({Blocked.PAUSED, Blocked.OFFLINE, Blocked.NO_ROOM, Blocked.PINNED})
+_OPEN_ENDED = frozenset(
+    {Blocked.PAUSED, Blocked.OFFLINE, Blocked.NO_ROOM, Blocked.PINNED, Blocked.KEPT}
+)
 
 Words = tuple[str | float, ...]
 """A sentence in pieces: text, and the moments (UNIX seconds) it names."""
@@ -83,6 +85,11 @@ def _pinned(reason: Reason) -> Words:
     return (f"an admin keeps {_other(reason)} in the memory{_on(reason)}",)
 
 
+def _kept(reason: Reason) -> Words:
+    stays = f"{_other(reason)} stays in the memory{_on(reason)}"
+    return (f"{stays}, because its server cannot be told to unload it",)
+
+
 def _offline(reason: Reason) -> Words:
     if reason.host is None:
         return (f"no machine has {reason.model}",)
@@ -130,6 +137,7 @@ _WORDS: dict[Blocked, Callable[[Reason], Words]] = {
     Blocked.GATED: _gated,
     Blocked.NO_ROOM: _no_room,
     Blocked.PINNED: _pinned,
+    Blocked.KEPT: _kept,
     Blocked.OFFLINE: _offline,
     Blocked.LOAD_PAUSE: _load_pause,
     Blocked.RETRY_PAUSE: _retry_pause,

@@ -32,6 +32,7 @@ class Blocked(StrEnum):
     GATED = "gated"  # ready, but `other` has waited longer and goes first
     NO_ROOM = "no-room"  # other programs hold the memory it needs
     PINNED = "pinned"  # an admin keeps `other` in the memory it needs
+    KEPT = "kept"  # `other` is in the memory it needs, and its server unloads nothing when asked
     OFFLINE = "offline"  # no host that has it is up, since `since`
     LOAD_PAUSE = "load-pause"  # its last load failed; tried again at `until`
     RETRY_PAUSE = "retry-pause"  # every waiting job pauses after a failed attempt, until `until`

@@ -3,21 +3,36 @@
 Looks at the board and changes nothing; `queueing.core.reasons` puts a reason into words.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.planning.board import Board
 from queueing.planning.board_states import BackendState, CopyState, HostState, ModelState
-from queueing.planning.space import candidates
+from queueing.planning.space import candidates, kept_out_by
 
 
 def explain(board: Board) -> Mapping[str, Reason]:
     """Return the reason of every model that had waiting jobs when the decision began."""
-    return {model.view.name: _reason(board, model) for model in board.waiting}
+    keeping = _keeping(board)
+    return {model.view.name: _reason(board, model, keeping) for model in board.waiting}
 
 
-def _reason(board: Board, model: ModelState) -> Reason:
+def why_not_loaded(board: Board, model: ModelState) -> Reason:
+    """Return why a wanted model is not being loaded."""
+    return _why_not_loaded(board, model, _keeping(board))
+
+
+def _keeping(board: Board) -> Collection[str]:
+    """Return the hosts on which something stays, however long others wait: most have nothing."""
+    return {
+        copy.backend.view.host
+        for copy in board.copies.values()
+        if copy.view.pinned or not copy.backend.view.can_unload
+    }
+
+
+def _reason(board: Board, model: ModelState, keeping: Collection[str]) -> Reason:
     """Return the first that applies, from what concerns the model to what concerns its hosts."""
     name = model.view.name
     if model.view.paused:
@@ -41,7 +56,7 @@ def _reason(board: Board, model: ModelState) -> Reason:
             host=first.backend.view.host,
             until=first.view.ready_at,
         )
-    return why_not_loaded(board, model)
+    return _why_not_loaded(board, model, keeping)
 
 
 def _next_starts(model: ModelState) -> list[float]:
@@ -88,14 +103,13 @@ def _loader_busy(name: str, host: HostState) -> Reason:
 # ---------------------------------------------------------------- its model is not in memory
 
 
-def why_not_loaded(board: Board, model: ModelState) -> Reason:
-    """Return why a wanted model is not being loaded."""
+def _why_not_loaded(board: Board, model: ModelState, keeping: Collection[str]) -> Reason:
     usable = candidates(board, model)
     if not usable:
         return _why_not_usable(board, model)
     if model.view.load_after > board.now:
         return Reason(why=Blocked.LOAD_PAUSE, model=model.view.name, until=model.view.load_after)
-    return _why_no_room(model, usable)
+    return _why_no_room(model, usable, keeping)
 
 
 def _why_not_usable(board: Board, model: ModelState) -> Reason:
@@ -114,47 +128,61 @@ def _why_not_usable(board: Board, model: ModelState) -> Reason:
     return Reason(why=Blocked.PAUSED, model=name, host=up[0].view.host)
 
 
-def _why_no_room(model: ModelState, usable: Sequence[BackendState]) -> Reason:
+def _why_no_room(
+    model: ModelState, usable: Sequence[BackendState], keeping: Collection[str]
+) -> Reason:
     """Return what keeps the model out of the host that will take it soonest, as far as known."""
     name = model.view.name
-    roomy, backend = _soonest(model, usable)
-    if roomy is None:
-        return _plain(Blocked.NO_ROOM, name, usable[0].view.host)
+    able, kept = _able(model, usable, keeping)
+    if not able:
+        return _never(name, usable[0].view.host, kept)
+    backend = _soonest(model, able)
     if backend is None:
-        reserved = roomy.host.reservation
+        reserved = able[0].host.reservation
         other = None if reserved is None else reserved.model
-        return _plain(Blocked.RESERVED, name, roomy.view.host, other)
+        return _plain(Blocked.RESERVED, name, able[0].view.host, other)
     if backend.host.loading is not None:
         return _loader_busy(name, backend.host)
     for copy in backend.host.copies:
         if copy.running > 0:
             return _plain(Blocked.ROOM_BUSY, name, backend.view.host, copy.view.model)
-    for copy in backend.host.copies:
-        if copy.view.pinned:
-            return _plain(Blocked.PINNED, name, backend.view.host, copy.view.model)
     return _plain(Blocked.ROOM_BUSY, name, backend.view.host)
 
 
-def _soonest(
-    model: ModelState, usable: Sequence[BackendState]
-) -> tuple[BackendState | None, BackendState | None]:
-    """Return the first backend with room for the model alone, and the first it may have soon.
-
-    The latter is on the host reserved for it or, without one, on a host reserved for nobody.
-    """
-    needed_mb, reserved = model.view.vram_mb, model.reserved
-    first: BackendState | None = None
-    open_to_all: BackendState | None = None
+def _able(
+    model: ModelState, usable: Sequence[BackendState], keeping: Collection[str]
+) -> tuple[Sequence[BackendState], CopyState | None]:
+    """Return where there will be room once others have left, and a copy that stays elsewhere."""
+    needed_mb, able, kept = model.view.vram_mb, [], None
     for backend in usable:
-        host = backend.host
-        if host.view.usable_mb < needed_mb < host.view.budget_mb:
+        host = backend.host.view
+        if host.usable_mb < needed_mb < host.budget_mb:
             continue  # other programs hold what it needs; see `lacking_mb`
-        if reserved is not None and host.reservation is reserved:
-            return backend, backend
-        first = first or backend
-        if open_to_all is None and host.reservation is None:
-            open_to_all = backend
-    return first, open_to_all
+        stays = kept_out_by(model, backend) if host.name in keeping else None
+        if stays is None:
+            able.append(backend)
+        kept = kept or stays
+    return able, kept
+
+
+def _never(name: str, host: str, kept: CopyState | None) -> Reason:
+    """Return why there will be no room, however long others are waited for."""
+    if kept is None:
+        return _plain(Blocked.NO_ROOM, name, host)
+    why = Blocked.PINNED if kept.view.pinned else Blocked.KEPT
+    return _plain(why, name, kept.backend.view.host, kept.view.model)
+
+
+def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | None:
+    """Return a backend of the host reserved for the model, else the first on one that is free."""
+    free = None
+    for backend in able:
+        reservation = backend.host.reservation
+        if reservation is None:
+            free = free or backend
+        elif reservation is model.reserved:
+            return backend
+    return free
 
 
 @lru_cache(maxsize=10_000)

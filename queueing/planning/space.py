@@ -160,6 +160,24 @@ def make_room(model: ModelState, backend: BackendState, may: May) -> Space | Non
     return Space(backend, victims, sum(unit.cost for unit in chosen))
 
 
+def kept_out_by(model: ModelState, target: BackendState) -> CopyState | None:
+    """Return a copy because of which the model finds no room on a backend, however long it waits.
+
+    It is pinned, or its server cannot unload. None where there will be room once others have left.
+    """
+    if any(copy.model is model for copy in target.copies):
+        return None
+    staying = [copy for copy in target.host.copies if _stays(copy, target)]
+    if not staying or make_room(model, target, lambda _copy: True) is not None:
+        return None
+    return max(staying, key=lambda copy: copy.view.vram_mb)
+
+
+def _stays(copy: CopyState, target: BackendState) -> bool:
+    leaving = copy.residency is Residency.UNLOADING
+    return copy.view.vram_mb > 0 and not leaving and not _can_go(copy, target)
+
+
 def reload_cost(copy: CopyState) -> float:
     """Return what missing this copy costs: arrivals a second times the load each may wait for."""
     cost = copy.model.view.rate_per_s * copy.model.load_s(copy.view.backend)

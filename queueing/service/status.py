@@ -33,6 +33,7 @@ WAITS_FOR_MEMORY = frozenset(
         Blocked.RESERVED,
         Blocked.NO_ROOM,
         Blocked.PINNED,
+        Blocked.KEPT,
         Blocked.LOAD_PAUSE,
     }
 )

@@ -11,7 +11,7 @@ from queueing.core.catalog import Timeouts
 from queueing.core.errors import BadModel, OutOfMemory, Refused, Unavailable, UnknownModel
 from queueing.core.jobs import JobState
 from queueing.core.problems import Problem
-from queueing.core.world import Blocked, Residency
+from queueing.core.world import Blocked, Reason, Residency
 from queueing.store import JobStore, open_database
 from tests.fakes.backend import FakeProbe
 from tests.simulation.installation import (
@@ -266,6 +266,35 @@ def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> None:
             assert await queue.preloads.preload("flux", "gpu") == "comfy"
             assert list(await queue.preloads.unload("flux", None)) == ["comfy"]
             assert (await ended(queue, job)).state is JobState.COMPLETED
+
+    run(scenario())
+
+
+def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised() -> None:
+    """If this fails people read of a running job that will end, hour after hour."""
+
+    async def scenario() -> None:
+        installation = Installation.of(
+            [image_model("flux", vram_mb=16000), image_model("llama", "vllm", vram_mb=16000)],
+            [host("gpu", "comfy", "vllm")],
+        )
+        store = JobStore(await open_database("sqlite://", inline=True))
+        backends = installation.connect()
+        backends["vllm"].can_unload = False
+        queue = installation.build(store, backends)
+        running = asyncio.create_task(queue.run())
+        first = await queue.submitter.submit(installation.new("llama", "a"), limits=NO_LIMITS)
+        await ended(queue, first)
+        job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        await asyncio.sleep(1000)
+        standing = (await queue.status.standings([job]))[job.id]
+        assert standing.reason == Reason(why=Blocked.KEPT, model="flux", host="gpu", other="llama")
+        assert standing.done_at is None
+        installation.servers["vllm"].evict("llama")  # somebody ended it by hand
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        running.cancel()
+        await asyncio.wait([running])
+        await store.aclose()
 
     run(scenario())
 

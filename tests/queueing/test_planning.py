@@ -13,6 +13,7 @@ from queueing.core.world import (
     Load,
     ModelView,
     Plan,
+    Reason,
     Residency,
     Waiting,
 )
@@ -419,6 +420,61 @@ def test_a_pinned_copy_stays() -> None:
     assert answer.loads == ()
     assert why(answer, "flux") is Blocked.PINNED
     assert answer.reasons["flux"].other == "sdxl"
+
+
+STAYS = BackendView(name="vllm", host="h1", can_unload=False)
+
+
+def test_a_model_that_its_server_cannot_unload_is_named_where_it_keeps_others_out() -> None:
+    """People would wait for a job to end, and for ever."""
+    models = (
+        model("flux", line(jobs("flux", 5))),
+        model("llama", on=("vllm",)),
+        model("small", on=("b1",), vram_mb=4 * GB),
+    )
+    busy = (copy("small", vram_mb=4 * GB, running=1),)
+    for more in ((), busy):  # what runs ends, and nothing is gained
+        snapshot = world(
+            *models,
+            copies=(copy("llama", "vllm"), *more),
+            backends=(BackendView(name="b1", host="h1"), STAYS),
+        )
+        answer = plan(snapshot)
+        assert answer.loads == ()
+        assert answer.reasons["flux"] == Reason(
+            why=Blocked.KEPT, model="flux", host="h1", other="llama"
+        )
+
+
+def test_where_another_host_will_take_a_model_that_one_is_told_of() -> None:
+    """A model that stays on one card would be blamed for what another card is busy with."""
+    flux = model("flux", line(jobs("flux", 5)), on=("b1", "b2"))
+    copies = (copy("llama", "vllm"), copy("sdxl", "b2", running=1, ends_at=(NOW + 5,)))
+    snapshot = world(
+        flux,
+        model("llama", on=("vllm",)),
+        model("sdxl", on=("b2",)),
+        copies=copies,
+        hosts=TWO_HOSTS,
+        backends=(*TWO_CARDS, STAYS),
+    )
+    reason = plan(snapshot).reasons["flux"]
+    assert (reason.why, reason.host, reason.other) == (Blocked.ROOM_BUSY, "h2", "sdxl")
+
+
+def test_a_small_model_that_stays_is_not_blamed_for_a_busy_card() -> None:
+    """A card that is free in a minute would seem to be lost."""
+    models = (
+        model("flux", line(jobs("flux", 5))),
+        model("llama", on=("vllm",), vram_mb=3 * GB),
+        model("sdxl"),
+    )
+    snapshot = world(
+        *models,
+        copies=(copy("llama", "vllm", vram_mb=3 * GB), copy("sdxl", running=1)),
+        backends=(BackendView(name="b1", host="h1"), STAYS),
+    )
+    assert plan(snapshot).reasons["flux"].other == "sdxl"
 
 
 def test_an_admins_preload_is_loaded_where_it_was_asked_for() -> None:

@@ -4,10 +4,21 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
-from queueing.core.world import BackendView, Copy, HostView, Plan, Residency, Rules, World
+from queueing.core.world import (
+    BackendView,
+    Blocked,
+    Copy,
+    HostView,
+    ModelView,
+    Plan,
+    Reason,
+    Residency,
+    Rules,
+    World,
+)
 from queueing.planning import plan
 from tests.queueing.replay import Arrival, Trace, TraceModel, mean, simulate
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
@@ -114,6 +125,60 @@ def test_no_answer_breaks_a_promise(snapshot: World) -> None:
     waits = {name for name, view in snapshot.models.items() if view.waiting}
     assert set(answer.reasons) == waits
     assert answer.look_at is None or answer.look_at > snapshot.now
+
+
+@settings(max_examples=600, deadline=None)
+@given(worlds())
+def test_a_host_named_in_a_reason_will_have_room(snapshot: World) -> None:
+    """People would wait for the end of what is not in their way, or think that an end will come."""
+    answer = plan(snapshot)
+    assume(not answer.loads and not answer.evictions)  # they change who is in the way
+    for name, reason in answer.reasons.items():
+        model = snapshot.models[name]
+        usable = [
+            view
+            for backend in model.backends
+            if (view := snapshot.backends[backend]).up and not view.paused
+        ]
+        room_on = {view.host for view in usable if _room_one_day(snapshot, model, view)}
+        if reason.why in {Blocked.KEPT, Blocked.PINNED}:
+            assert not room_on
+            others = [c for c in snapshot.copies if c.model == reason.other and _on(c, reason)]
+            assert any(c.pinned or not snapshot.backends[c.backend].can_unload for c in others)
+        elif reason.why in {Blocked.ROOM_BUSY, Blocked.RESERVED} and not _here(snapshot, name):
+            assert reason.host in room_on
+
+
+def _on(held: Copy, reason: Reason) -> bool:
+    return HOST_OF[held.backend] == reason.host
+
+
+def _here(snapshot: World, model: str) -> bool:
+    return any(held.model == model for held in snapshot.copies)
+
+
+def _room_one_day(snapshot: World, model: ModelView, target: BackendView) -> bool:
+    """Tell whether the model fits once all that can leave has left."""
+    if any((held.model, held.backend) == (model.name, target.name) for held in snapshot.copies):
+        return True
+    here = [held for held in snapshot.copies if HOST_OF[held.backend] == target.host]
+    stays = [held for held in here if _held_by(snapshot, held, target, here)]
+    host, held_mb = snapshot.hosts[target.host], sum(held.vram_mb for held in stays)
+    beside = [held for held in stays if held.backend == target.name]
+    if target.max_models is not None and len(beside) >= target.max_models:
+        return False
+    if host.usable_mb < model.vram_mb < host.budget_mb:
+        return False
+    if model.vram_mb >= host.budget_mb:
+        return not held_mb
+    return model.vram_mb <= host.usable_mb - held_mb
+
+
+def _held_by(snapshot: World, held: Copy, target: BackendView, here: list[Copy]) -> bool:
+    view = snapshot.backends[held.backend]
+    group = [each for each in here if each.backend == held.backend]
+    pinned = any(each.pinned for each in group) if view.unloads_together else held.pinned
+    return pinned or not (view.can_unload or (view is target and view.max_models is not None))
 
 
 def _busy_stays(snapshot: World, answer: Plan) -> None:

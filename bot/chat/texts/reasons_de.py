@@ -25,6 +25,8 @@ def words(reason: Reason) -> Words:  # noqa: PLR0911  one return for each reason
             return (f"andere Programme belegen den Speicher{on}, den {model} braucht",)
         case Blocked.PINNED:
             return (f"ein Admin hält {other} im Speicher{on}",)
+        case Blocked.KEPT:
+            return (f"{other} bleibt im Speicher{on}, weil sein Server es nicht entladen kann",)
         case _:
             return _stopped(reason, model, on)
 

@@ -19,6 +19,7 @@ from bot.runtime import heartbeat
 from queueing.core.catalog import HostSpec
 from queueing.store import open_database
 from tests.fakes.comfyui import FakeComfyUI
+from tests.fakes.llm import serving
 
 CONFIG = """\
 hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
@@ -272,6 +273,39 @@ async def test_a_card_smaller_than_configured_is_told(tmp_path: Path) -> None:
     notes = [finding.text for finding in findings if not finding.what]
     assert any("home has 1022976 MB" in note for note in notes)
     assert [f.works for f in findings if f.what == "backend"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "vram", "told"),
+    [
+        ("vllm", "20GB", ["no room on home for flux and beta until this server ends"]),
+        ("vllm", "40GB", []),
+        ("lmstudio", "20GB", []),
+    ],
+)
+async def test_memory_that_a_server_never_gives_back_is_told(
+    tmp_path: Path, kind: str, vram: str, told: list[str]
+) -> None:
+    """Pictures would wait for ever beside a text model that stays, and nobody was warned."""
+    async with serving(kind) as fake:
+        text = f"""\
+hosts:
+  home:
+    vram: {vram}
+    backends: {{stand-in: {{kind: demo}}, texts: {{kind: openai, url: '{fake.url}'}}}}
+models:
+  flux: {{backends: [stand-in], vram: 12GB}}
+  small: {{backends: [stand-in], vram: 2GB}}
+  alpha: {{backends: [texts], vram: 10GB}}
+  beta: {{backends: [stand-in, texts], vram: 9GB}}
+chats: {{web: {{port: 0}}}}
+"""
+        text = text.replace("openai", "lmstudio") if kind == "lmstudio" else text
+        findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
+    notes = [finding.text for finding in findings if "told to unload" in finding.text]
+    assert len(notes) >= len(told)
+    assert all(each in " ".join(notes) for each in told)
+    assert told or not notes
 
 
 async def test_a_card_larger_than_configured_is_told(tmp_path: Path) -> None:

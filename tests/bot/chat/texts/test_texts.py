@@ -57,7 +57,7 @@ def test_every_reason_has_a_sentence(why: Blocked, language: str) -> None:
         assert "None" not in text
 
 
-@pytest.mark.parametrize("why", [Blocked.PAUSED, Blocked.OFFLINE, Blocked.ROOM_BUSY])
+@pytest.mark.parametrize("why", [Blocked.PAUSED, Blocked.OFFLINE, Blocked.KEPT, Blocked.ROOM_BUSY])
 def test_a_moment_is_shown_only_where_one_can_be_known(why: Blocked) -> None:
     """Somebody would be promised a time while an admin holds the model back."""
     reason = Reason(why=why, model="flux", host="gpu-1", other="sdxl")
