@@ -49,7 +49,7 @@ async def live(database: SqliteDatabase, workers: int, amount: int) -> float:
     async def worker() -> None:
         for new in jobs:
             job = await store.add(new, NOW, limits=LIMITS)
-            job = await store.apply(job, JobEvent.START, NOW, runner="r", backend="b")
+            job = (await store.apply(job, JobEvent.START, NOW, runner="r", backend="b")).job
             await store.apply(job, JobEvent.COMPLETE, NOW, output=DONE)
 
     return amount / await together(workers, worker)

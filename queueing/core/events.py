@@ -9,10 +9,15 @@ from queueing.core.requests import Progress
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobChanged:
-    """A change of a job was committed; `event` is None for its acceptance or a replaced request."""
+    """A change of a job was committed; `event` is None for its acceptance or a replaced request.
+
+    `entered` is the model whose line the next job of the owner's overflow has entered by this
+    job's end; None where none has.
+    """
 
     job: Job
     event: JobEvent | None
+    entered: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Protocol
 from uuid import UUID
 
 from queueing.core.catalog import HostSpec, ModelSpec
+from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.paused import Paused
 from queueing.core.requests import Capability, Chat, File, Output, Progress, TextToImage, Work
@@ -115,8 +116,8 @@ class Store(Protocol):
         output: Output | None = None,
         suspect: bool = False,
         gives_back: bool = False,
-    ) -> Job:
-        """Change a job's state as `TRANSITIONS` says and return its new value.
+    ) -> JobChanged:
+        """Change a job's state as `TRANSITIONS` says and return what has happened.
 
         A job that fails counts no longer against its owner's hour, nor does one with `gives_back`.
 
@@ -132,12 +133,6 @@ class Store(Protocol):
 
     async def lines(self, now: float, *, per_line: int) -> list[Line]:
         """Return every line that has waiting jobs; the cost does not grow with their number."""
-
-    def take_entered(self) -> frozenset[str]:
-        """Return the models whose lines an overflow job has entered since the last call.
-
-        No event reports it: the job itself did not change, another one of its owner's ended.
-        """
 
     async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
         """Return 1 + the number of jobs waiting ahead in the same model and lane.

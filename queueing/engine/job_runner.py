@@ -193,12 +193,12 @@ class Processor:
         send = self._sending.send(after, start.backend, heard, lambda: asyncio.shield(recorded))
         sent = asyncio.create_task(send, name=f"sending of job {start.job.id}")
         try:
-            job = await self._start(start, started)
-            if job is not None:
+            begun = await self._start(start, started)
+            if begun is not None:
                 recorded.set_result(None)
                 _resolve(started)
-                self._effects.publish(JobChanged(job=job, event=JobEvent.START))
-                await self._run(job, start.backend, lambda report: heard.by(report, sent))
+                self._effects.publish(begun)
+                await self._run(begun.job, start.backend, lambda report: heard.by(report, sent))
         finally:
             recorded.cancel()
             sent.cancel()
@@ -206,7 +206,7 @@ class Processor:
             if not sent.cancelled():
                 sent.exception()  # reported already, or of no further use
 
-    async def _start(self, start: Start, started: asyncio.Future[None]) -> Job | None:
+    async def _start(self, start: Start, started: asyncio.Future[None]) -> JobChanged | None:
         """Store a start; return None when another change was faster or the store failed."""
         try:
             return await self._store.apply(

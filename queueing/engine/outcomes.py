@@ -5,7 +5,6 @@ import itertools
 import logging
 
 from queueing.core.errors import StaleJob, StoreError
-from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock, Store
 from queueing.core.problems import Problem
@@ -58,7 +57,7 @@ class Outcomes:
                 log.warning("job %d: its %s is not stored yet: %s", job.id, event.value, failure)
                 await asyncio.sleep(min(pause_s(failures), LONGEST_STORE_PAUSE_S))
             else:
-                self._effects.publish(JobChanged(job=changed, event=event))
+                self._effects.publish(changed)
                 return
 
     async def give_back(self, job: Job, event: JobEvent, *, problem: Problem | None = None) -> None:
@@ -85,7 +84,7 @@ class Outcomes:
         except Exception:
             log.exception("job %d: could not be given back", job.id)
         else:
-            self._effects.publish(JobChanged(job=changed, event=event))
+            self._effects.publish(changed)
 
     async def fail_waiting(self, model: str, problem: Problem) -> None:
         """Fail every waiting job of a model."""

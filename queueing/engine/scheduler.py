@@ -14,7 +14,7 @@ from dataclasses import replace
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobEvent
-from queueing.core.ports import Clock, Store
+from queueing.core.ports import Clock
 from queueing.core.reasons import sentence
 from queueing.core.world import Blocked, Evict, Plan, Reason, Waiting, World
 from queueing.engine.checkpoint import Checkpoint
@@ -39,7 +39,6 @@ class Router:
     def __init__(
         self,
         *,
-        store: Store,
         fleet: Fleet,
         loader: Loader,
         processor: Processor,
@@ -49,7 +48,6 @@ class Router:
         clock: Clock,
         effects: Effects,
     ) -> None:
-        self._store = store
         self._fleet = fleet
         self._loader = loader
         self._processor = processor
@@ -72,17 +70,20 @@ class Router:
     def on_event(self, event: Event) -> None:
         """Look again where a committed change may move jobs that wait.
 
-        An acceptance and an end move none of them; every other change may.
+        An acceptance and an end move none of them, unless an end lets one of an overflow into a
+        line; every other change may.
         """
         if not isinstance(event, JobChanged):
             return
+        if event.entered is not None:
+            self.moved(event.entered)
         match event.event:
             case None:
                 self.wake()
             case JobEvent.START:
                 self.started(event.job.model)
             case JobEvent.COMPLETE:
-                self.ended()
+                pass  # its slot was free before
             case _:
                 self.moved(event.job.model)
 
@@ -94,13 +95,6 @@ class Router:
     def started(self, model: str) -> None:
         """Include the model in this step's `LinesMoved`; no extra step is needed."""
         self._moved.add(model)
-
-    def ended(self) -> None:
-        """Look again if a job's end let an overflow job into a line; its slot was free before."""
-        entered = self._store.take_entered()
-        if entered:
-            self._moved |= entered
-            self._awake.set()
 
     def waiting(self, model: str) -> int:
         """Return how many jobs of a model had a place in line at the last step."""
@@ -214,7 +208,7 @@ class Router:
             if before.get(model) is not reasons.get(model)
             and _gist(before.get(model)) != _gist(reasons.get(model))
         }
-        moved = self._moved | changed | self._store.take_entered()
+        moved = self._moved | changed
         self._moved = set()
         self._log_reasons()
         told = news(seen, world, moved, changed)

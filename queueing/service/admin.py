@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from queueing.core.catalog import Catalog
 from queueing.core.errors import Refused, StaleJob, Unavailable
-from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.paused import Paused
 from queueing.core.ports import Clock, Store
@@ -150,8 +149,8 @@ class Control:
             except StaleJob:
                 job = await self._store.get(job.id)
                 continue
-            self._effects.publish(JobChanged(job=cancelled, event=JobEvent.CANCEL))
-            return cancelled
+            self._effects.publish(cancelled)
+            return cancelled.job
         return None
 
     async def move_first(self, job_id: int) -> Job | None:

@@ -135,7 +135,6 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         rules=given.rules,
     )
     router = Router(
-        store=store,
         fleet=fleet,
         loader=loader,
         processor=processor,

@@ -63,12 +63,12 @@ class Intake:
         """
         while (job := await self._store.get(job_id)) is not None and not job.state.final:
             try:
-                job = await self._store.apply(job, JobEvent.CANCEL, self._clock.now())
+                cancelled = await self._store.apply(job, JobEvent.CANCEL, self._clock.now())
             except StaleJob:
                 continue
-            self._effects.publish(JobChanged(job=job, event=JobEvent.CANCEL))
+            self._effects.publish(cancelled)
             self._processor.cancel(job_id)
-            break
+            return cancelled.job
         return job
 
     async def replace_request(

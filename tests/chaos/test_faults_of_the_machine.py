@@ -199,7 +199,7 @@ async def _a_past(installation: Installation) -> None:
     store = JobStore(await open_database(installation.url, inline=True))
     for number in range(100):
         job = await store.add(installation.new("flux", f"{number}" * 99), START, limits=NO_LIMITS)
-        await store.acknowledge(await store.apply(job, JobEvent.CANCEL, START))
+        await store.acknowledge((await store.apply(job, JobEvent.CANCEL, START)).job)
     await store.aclose()
 
 

@@ -43,5 +43,5 @@ async def job_ids(database: Database) -> tuple[int, ...]:
     made = []
     for _ in range(3):
         job = await store.add(replace(new(), reply_to='{"language": "de"}'), NOW, limits=NO_LIMITS)
-        made.append(await store.apply(job, JobEvent.CANCEL, NOW))
+        made.append((await store.apply(job, JobEvent.CANCEL, NOW)).job)
     return tuple(job.id for job in made)

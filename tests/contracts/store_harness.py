@@ -49,11 +49,11 @@ async def add(store: Store, job: NewJob | None = None, *, now: float = NOW) -> J
 
 
 async def start(store: Store, job: Job) -> Job:
-    return await store.apply(job, JobEvent.START, NOW, runner="here", backend="gpu-1")
+    return (await store.apply(job, JobEvent.START, NOW, runner="here", backend="gpu-1")).job
 
 
 async def end(store: Store, job: Job) -> Job:
-    return await store.apply(await start(store, job), JobEvent.COMPLETE, NOW, output=Output())
+    return (await store.apply(await start(store, job), JobEvent.COMPLETE, NOW, output=Output())).job
 
 
 async def heads(store: Store, model: str = "flux", *, now: float = NOW) -> list[int]:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from queueing.core.errors import StaleJob
+from queueing.core.events import JobChanged
 from queueing.core.jobs import TRANSITIONS, Job, JobEvent, JobState
 from queueing.core.ports import Store
 from queueing.core.requests import File, Output
@@ -23,12 +24,12 @@ async def in_state(store: Store, state: JobState) -> Job:
     if state is JobState.PENDING:
         return job
     if state is JobState.CANCELLED:
-        return await store.apply(job, JobEvent.CANCEL, NOW)
+        return (await store.apply(job, JobEvent.CANCEL, NOW)).job
     job = await start(store, job)
     if state is JobState.COMPLETED:
-        return await store.apply(job, JobEvent.COMPLETE, NOW, output=Output())
+        return (await store.apply(job, JobEvent.COMPLETE, NOW, output=Output())).job
     if state is JobState.FAILED:
-        return await store.apply(job, JobEvent.FAIL, NOW, error="no")
+        return (await store.apply(job, JobEvent.FAIL, NOW, error="no")).job
     return job
 
 
@@ -41,7 +42,7 @@ async def test_only_the_table_of_transitions_is_obeyed(
     job = await in_state(store, state)
     sources, target = TRANSITIONS[event]
     if state in sources:
-        after = await store.apply(job, event, NOW + 1)
+        after = (await store.apply(job, event, NOW + 1)).job
         assert after.state is target
         assert after.version == job.version + 1
         assert await store.get(job.id) == after
@@ -59,7 +60,7 @@ async def test_the_slower_of_two_changes_is_stale(store: Store) -> None:
         store.apply(running, JobEvent.CANCEL, NOW),
         return_exceptions=True,
     )
-    winners = [answer for answer in answers if isinstance(answer, Job)]
+    winners = [answer.job for answer in answers if isinstance(answer, JobChanged)]
     assert len(winners) == 1
     assert sum(isinstance(answer, StaleJob) for answer in answers) == 1
     assert await store.get(running.id) == winners[0]
@@ -75,11 +76,11 @@ async def test_a_start_notes_attempt_time_and_backend(store: Store) -> None:
 async def test_suspects_are_marked_by_the_return_and_cleared_by_the_next(store: Store) -> None:
     """A job that ran when its server died would not run alone, or alone for ever."""
     running = await start(store, await add(store))
-    suspect = await store.apply(running, JobEvent.RELEASE, NOW, suspect=True)
+    suspect = (await store.apply(running, JobEvent.RELEASE, NOW, suspect=True)).job
     assert suspect.suspect
     running = await start(store, suspect)
     assert running.suspect
-    assert not (await store.apply(running, JobEvent.RETRY, NOW)).suspect
+    assert not ((await store.apply(running, JobEvent.RETRY, NOW)).job).suspect
 
 
 async def test_an_output_comes_back_whole_and_only_when_completed(store: Store) -> None:
@@ -87,7 +88,7 @@ async def test_an_output_comes_back_whole_and_only_when_completed(store: Store) 
     running = await start(store, await add(store))
     assert await store.output(running) is None
     output = Output(text="a \N{CAT}", files=(PICTURE, File(name="", mime="x/y", data=b"")))
-    done = await store.apply(running, JobEvent.COMPLETE, NOW, output=output)
+    done = (await store.apply(running, JobEvent.COMPLETE, NOW, output=output)).job
     assert await store.output(done) == output
     empty = await end(store, await add(store))
     assert await store.output(empty) == Output()
@@ -96,7 +97,7 @@ async def test_an_output_comes_back_whole_and_only_when_completed(store: Store) 
 async def test_a_stale_completion_leaves_no_output(store: Store) -> None:
     """A late answer of a cancelled job would be delivered."""
     running = await start(store, await add(store))
-    cancelled = await store.apply(running, JobEvent.CANCEL, NOW)
+    cancelled = (await store.apply(running, JobEvent.CANCEL, NOW)).job
     with pytest.raises(StaleJob):
         await store.apply(running, JobEvent.COMPLETE, NOW, output=Output(text="late"))
     assert await store.output(cancelled) is None

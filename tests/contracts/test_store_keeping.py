@@ -68,7 +68,7 @@ async def test_purge_keeps_the_newest_bytes_within_the_size(store: Store) -> Non
     jobs = []
     for _ in range(4):
         running = await start(store, await add(store))
-        jobs.append(await store.apply(running, JobEvent.COMPLETE, NOW, output=big))
+        jobs.append((await store.apply(running, JobEvent.COMPLETE, NOW, output=big)).job)
     for job in jobs[1:]:
         await store.acknowledge(job)
     assert await store.purge(0, keep_mb=1) == 0
@@ -125,7 +125,7 @@ async def test_where_a_conversation_is_remembered_is_kept(store: Store, reopen: 
     again = await reopen()
     assert await again.get(asked.id) == running
     assert running.remembered_by == "gpu-2"
-    back = await again.apply(running, JobEvent.RELEASE, NOW)
+    back = (await again.apply(running, JobEvent.RELEASE, NOW)).job
     assert (await again.lines(NOW, per_line=2))[0].heads == (first, back)
     assert back.remembered_by == "gpu-2"
     await again.aclose()
@@ -166,8 +166,8 @@ async def test_only_cancelled_jobs_that_had_started_and_are_untold_are_abandoned
     await end(store, done)
     cancelled = []
     for job in (running, told):
-        started = await store.apply(job, JobEvent.START, 2.0, runner="r", backend="comfy")
-        cancelled.append(await store.apply(started, JobEvent.CANCEL, 3.0))
+        started = (await store.apply(job, JobEvent.START, 2.0, runner="r", backend="comfy")).job
+        cancelled.append((await store.apply(started, JobEvent.CANCEL, 3.0)).job)
     await store.acknowledge(cancelled[1])
     assert await store.abandoned() == [cancelled[0]]
 
@@ -239,7 +239,7 @@ async def test_a_running_jobs_place_is_not_given_away_by_a_restart(
     await store.aclose()
     again = await reopen()
     younger = await add(again)
-    back = await again.apply(running, JobEvent.RETRY, NOW)
+    back = (await again.apply(running, JobEvent.RETRY, NOW)).job
     assert await heads(again) == [back.id, younger.id]
     await again.aclose()
 

@@ -72,7 +72,7 @@ async def test_a_retried_job_keeps_its_place_and_pauses(store: Store) -> None:
     first, second, third = [await add(store) for _ in range(3)]
     running = await start(store, first)
     await start(store, second)
-    back = await store.apply(running, JobEvent.RETRY, NOW, not_before=NOW + 10, error="oops")
+    back = (await store.apply(running, JobEvent.RETRY, NOW, not_before=NOW + 10, error="oops")).job
     assert (back.seq, back.attempt, back.error) == (first.seq, 1, "oops")
     assert await store.positions([first.id, third.id]) == {first.id: 1, third.id: 2}
     assert await heads(store) == [third.id]
@@ -120,9 +120,9 @@ async def test_only_a_job_that_never_started_gets_another_request(store: Store) 
     job = await start(store, await add(store))
     other = TextToImage(prompt="dog")
     assert await store.amend(job.id, other) is None
-    back = await store.apply(job, JobEvent.RETRY, NOW, not_before=NOW + 9)
+    back = (await store.apply(job, JobEvent.RETRY, NOW, not_before=NOW + 9)).job
     assert await store.amend(job.id, other) is None
-    ended = await store.apply(back, JobEvent.CANCEL, NOW)
+    ended = (await store.apply(back, JobEvent.CANCEL, NOW)).job
     assert await store.amend(job.id, other) is None
     assert await store.get(job.id) == ended
     assert await store.amend(10**6, other) is None
@@ -154,7 +154,7 @@ async def test_a_held_job_keeps_its_place_while_younger_ones_pass(store: Store) 
 async def test_a_released_job_gets_its_attempt_and_place_back(store: Store) -> None:
     """An orderly stop would use up the attempts of every running job."""
     first, second = await add(store), await add(store)
-    released = await store.apply(await start(store, first), JobEvent.RELEASE, NOW)
+    released = (await store.apply(await start(store, first), JobEvent.RELEASE, NOW)).job
     assert (released.attempt, released.seq, released.state) == (0, first.seq, JobState.PENDING)
     assert await heads(store) == [first.id, second.id]
 

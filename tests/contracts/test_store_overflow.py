@@ -3,8 +3,9 @@
 import pytest
 
 from queueing.core.errors import StaleJob
-from queueing.core.jobs import JobEvent
+from queueing.core.jobs import JobEvent, JobState
 from queueing.core.ports import Admission, Store
+from queueing.core.requests import Output
 from tests.contracts.store_harness import NOW, Open, add, end, heads, new, start
 
 
@@ -33,6 +34,29 @@ async def test_a_cancelled_overflow_job_lets_nobody_in(store: Store) -> None:
     assert await heads(store) == [first.id]
     await store.apply(first, JobEvent.CANCEL, NOW)
     assert await heads(store) == [third.id]
+
+
+async def test_an_end_says_whose_line_the_next_job_has_entered(store: Store) -> None:
+    """People in that line would be shown places that are no longer true."""
+    limits = Admission(max_in_line=1)
+    first, _, other = [
+        await store.add(new(model), NOW, limits=limits) for model in ("flux", "flux", "sdxl")
+    ]
+    ends = await store.apply(await start(store, first), JobEvent.COMPLETE, NOW, output=Output())
+    assert (ends.job.state, ends.event, ends.entered) == (
+        JobState.COMPLETED,
+        JobEvent.COMPLETE,
+        "flux",
+    )
+    withdrawn = await store.apply(other, JobEvent.CANCEL, NOW)
+    assert withdrawn.entered is None
+
+
+async def test_an_end_lets_one_into_the_line_of_another_model(store: Store) -> None:
+    """The line of the model that the job entered would not be looked at again."""
+    limits = Admission(max_in_line=1)
+    first, _ = [await store.add(new(model), NOW, limits=limits) for model in ("flux", "sdxl")]
+    assert (await store.apply(first, JobEvent.CANCEL, NOW)).entered == "sdxl"
 
 
 async def test_a_overflow_job_that_entered_meanwhile_is_stale(store: Store) -> None:

@@ -367,6 +367,29 @@ def test_a_job_in_the_overflow_has_no_place_in_line() -> None:
     run(scenario())
 
 
+def test_people_in_a_line_hear_that_a_job_of_an_overflow_has_entered_it() -> None:
+    """If this fails they go on reading a time that a further job has made untrue."""
+
+    async def scenario() -> None:
+        installation = two_models()
+        limits = replace(NO_LIMITS, max_in_line=1)
+        async with installation.queue() as queue:
+            await queue.admin.pause(model="sdxl")
+            await queue.submitter.submit(
+                installation.new("sdxl", "bob's", owner="bob"), limits=limits
+            )
+            first = await queue.submitter.submit(installation.new("flux", "a"), limits=limits)
+            await queue.submitter.submit(installation.new("sdxl", "b"), limits=limits)
+            await asyncio.sleep(12)
+            installation.events.clear()
+            await ended(queue, first)
+            await asyncio.sleep(1)
+            moves = [event for event in installation.events if isinstance(event, LinesMoved)]
+            assert any("sdxl" in event.models for event in moves)
+
+    run(scenario())
+
+
 def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses() -> None:
     """If this fails one message that is a moment behind keeps all others from being brought up to date."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Line
 from queueing.core.world import Plan, World
@@ -193,7 +194,7 @@ def test_an_old_answer_of_the_store_starts_nothing_twice(
             self.answer: list[Line] = []
             self.late = False
 
-        async def apply(self, job: Job, event: JobEvent, now: float, **fields: Any) -> Job:
+        async def apply(self, job: Job, event: JobEvent, now: float, **fields: Any) -> JobChanged:
             self.late = event is JobEvent.START
             return await self._store.apply(job, event, now, **fields)
 

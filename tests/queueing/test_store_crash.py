@@ -28,7 +28,7 @@ async def caller(store, number):
         job = await store.add(new, 1.0, limits=Admission())
         os.write(1, f"pending {job.id}\\n".encode())
         if turn % 3:
-            job = await store.apply(job, JobEvent.START, 2.0, runner="r", backend="b")
+            job = (await store.apply(job, JobEvent.START, 2.0, runner="r", backend="b")).job
             os.write(1, f"processing {job.id}\\n".encode())
         if turn % 3 == 2:
             await store.apply(job, JobEvent.COMPLETE, 3.0, output=Output(text=f"done {job.id}"))

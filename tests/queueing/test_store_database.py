@@ -393,7 +393,7 @@ async def test_a_full_disk_stops_accepting_and_nothing_else(
     assert await store.output(running) is None
 
     await database.write(room_again)
-    done = await store.apply(running, JobEvent.COMPLETE, 4.0, output=big)
+    done = (await store.apply(running, JobEvent.COMPLETE, 4.0, output=big)).job
     assert await store.output(done) == big
     second = await store.add(new(1, size=100_000), 5.0, limits=LIMITS)
     assert await store.positions([second.id]) == {second.id: 1}
@@ -421,7 +421,7 @@ async def test_the_last_of_a_disk_is_kept_for_what_was_accepted(
     assert refusal.value.full_disk
     assert await store.add(new(0), 1.0, limits=LIMITS) == first  # as its chat asks again
     for job in (first, second):
-        cancelled = await store.apply(job, JobEvent.CANCEL, 2.0)
+        cancelled = (await store.apply(job, JobEvent.CANCEL, 2.0)).job
         await store.acknowledge(cancelled)
     assert await store.purge(3.0) == 2
     assert (await store.add(new(2), 4.0, limits=LIMITS)).id == 3
@@ -459,9 +459,9 @@ async def test_erased_bytes_are_in_none_of_the_files(database: SqliteDatabase, p
             key=f"key of ada {number}",
         )
         job = await store.add(asked, 1.0, limits=LIMITS)
-        job = await store.apply(job, JobEvent.START, 1.0)
+        job = (await store.apply(job, JobEvent.START, 1.0)).job
         output = Output(text=text, files=(picture,))
-        jobs.append(await store.apply(job, JobEvent.COMPLETE, 1.0, output=output))
+        jobs.append((await store.apply(job, JobEvent.COMPLETE, 1.0, output=output)).job)
     await store.acknowledge(jobs[0])
     await store.purge(2.0)  # what retention let go of earlier must be gone as well
     assert any(b"of ada" in file.read_bytes() for file in path.parent.iterdir())

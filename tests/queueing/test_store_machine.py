@@ -84,7 +84,8 @@ class Model:
         line.append(job_id)
         line.sort(key=self.entered.__getitem__)
 
-    def change(self, after: Job) -> None:
+    def change(self, after: Job) -> str | None:
+        """Follow a change; return the model whose line another job has entered by it."""
         self.jobs[after.id] = after
         if after.state is JobState.FAILED:
             del self.charges[after.id]
@@ -92,13 +93,15 @@ class Model:
         line = self.lines.get((after.model, after.lane), [])
         if after.id in row:
             row.remove(after.id)
-            return
+            return None
         if after.id in line:
             line.remove(after.id)
         if after.state is JobState.PENDING:
             self.enter(after.id)
-        if after.state.final and row:
-            self.enter(row.pop(0))
+        if not after.state.final or not row:
+            return None
+        self.enter(row[0])
+        return self.jobs[row.pop(0)].model
 
     def move_first(self, after: Job) -> None:
         self.jobs[after.id] = after
@@ -213,20 +216,22 @@ class StoreMachine(RuleBasedStateMachine):
             job, event, self.now, not_before=self.now + pause_s, output=output
         )
         try:
-            after = self.run(change)
+            changed = self.run(change)
         except StaleJob:
             assert not legal
             return
         assert legal
-        assert after.state is TRANSITIONS[event][1]
-        self.model.change(after)
+        assert changed.event is event
+        assert changed.job.state is TRANSITIONS[event][1]
+        assert changed.entered == self.model.change(changed.job)
 
     @rule(line=LINES)
     def start_head(self, line: tuple[str, str]) -> None:
         for found in self.run(self.store.lines(self.now, per_line=1)):
             if (found.model, found.lane) == line and found.heads:
                 start = self.store.apply(found.heads[0], JobEvent.START, self.now)
-                self.model.change(self.run(start))
+                changed = self.run(start)
+                assert changed.entered == self.model.change(changed.job)
 
     @precondition(lambda self: self.model.jobs)
     @rule(number=st.integers(0, 30))

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from queueing.core.errors import LimitReached, StaleJob
+from queueing.core.events import JobChanged
 from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob
 from queueing.core.ports import Admission
 from queueing.core.requests import Chat, File, Output, TextToImage
@@ -205,16 +206,18 @@ class AdmissionCounters:
 
     # ------------------------------------------------------------ changing
 
-    def change(self, connection: Connection, changes: Sequence[Change]) -> list[Job | Exception]:
+    def change(
+        self, connection: Connection, changes: Sequence[Change]
+    ) -> list[JobChanged | Exception]:
         """Apply events to jobs, each only if its job is still what its caller knows."""
         self.know(connection)
-        outcomes: list[Job | Exception] = []
+        outcomes: list[JobChanged | Exception] = []
         outputs: list[Row] = []
         given_back: list[Job] = []
         for change in changes:
             if _write_change(connection, change):
-                self._note(connection, change.before, change.after)
-                outcomes.append(change.after)
+                entered = self._note(connection, change.before, change.after)
+                outcomes.append(JobChanged(job=change.after, event=change.event, entered=entered))
                 if change.gives_back:
                     given_back.append(change.after)
                 if change.output is not None:
@@ -225,30 +228,34 @@ class AdmissionCounters:
         self._charges.give_back(connection, given_back)
         return outcomes
 
-    def _note(self, connection: Connection, before: Job, after: Job) -> None:
+    def _note(self, connection: Connection, before: Job, after: Job) -> str | None:
+        """Count a change; return the model whose line another job has entered by it."""
         waited, waits = before.state is JobState.PENDING, after.state is JobState.PENDING
         if waited or waits:
             self._waiting[after.model] = self._waiting.get(after.model, 0) + waits - waited
             line = (after.model, after.lane) if waits else None
             self.moves.append(Move(after.id, after.owner, line, after.seq))
-        if after.state in FINAL:
-            self._end(connection, after)
+        return self._end(connection, after) if after.state in FINAL else None
 
-    def _end(self, connection: Connection, job: Job) -> None:
+    def _end(self, connection: Connection, job: Job) -> str | None:
+        entered = None
         self._open[job.owner] -= 1
         if job.seq is not None:
             self._placed[job.owner] -= 1
             if self._open[job.owner] > self._placed[job.owner]:
-                self._let_in(connection, job.owner)
+                entered = self._let_in(connection, job.owner)
         if not self._open[job.owner]:
             del self._open[job.owner], self._placed[job.owner]
+        return entered
 
-    def _let_in(self, connection: Connection, owner: str) -> None:
+    def _let_in(self, connection: Connection, owner: str) -> str:
+        model: str
         job_id, model, lane = connection.execute(queries.FIRST_IN_OVERFLOW, (owner,)).fetchone()
         seq = self._next_place((model, lane))
         connection.execute(queries.ENTER_LINE, (seq, job_id))
         self._placed[owner] += 1
         self.moves.append(Move(job_id, owner, (model, lane), seq))
+        return model
 
 
 def _must_stand_back(unended: int, placed: int, max_in_line: int | None) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from queueing.core.errors import NotAccepting, StaleJob
+from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.paused import Paused
 from queueing.core.ports import Admission, Learned, Line, StartOrder
@@ -47,7 +48,6 @@ class JobStore:
         self._submit = database.submit
         self._books = AdmissionCounters(database.is_short_of_disk)
         self._places: PositionIndex | None = None
-        self._entered: set[str] = set()
         self._loading = asyncio.Lock()
         self._heads = HeadCache()
         self._accepting = ChangeKind(
@@ -97,8 +97,8 @@ class JobStore:
         output: Output | None = None,
         suspect: bool = False,
         gives_back: bool = False,
-    ) -> Job:
-        """Change a job's state as `TRANSITIONS` says and return its new value.
+    ) -> JobChanged:
+        """Change a job's state as `TRANSITIONS` says and return what has happened.
 
         `runner` and `backend` are kept where none is given; `not_before` and `suspect` count with
         RETRY and RELEASE. Raises `StaleJob`.
@@ -187,11 +187,6 @@ class JobStore:
                 partial(self._heads.read, stale=stale, now=now, per_line=per_line)
             )
         return self._heads.lines(places)
-
-    def take_entered(self) -> frozenset[str]:
-        """Return the models whose lines an overflow job has entered since the last call."""
-        entered, self._entered = frozenset(self._entered), set()
-        return entered
 
     async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
         """Return each waiting job's position, from memory."""
@@ -336,7 +331,5 @@ class JobStore:
     def _follow(self) -> None:
         if self._places is not None:
             for move in self._books.moves:
-                if move.seq is not None and move.line and self._places.stands_back(move.job_id):
-                    self._entered.add(move.line[0])
                 self._places.move(move)
         self._books.moves.clear()

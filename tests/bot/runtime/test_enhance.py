@@ -259,9 +259,9 @@ async def left_behind(gpu: Installation, *, state: JobState) -> None:
     asked_for = await queue.submitter.submit(question, limits=NO_LIMITS)
     now = picture.queued_at
     if state is not JobState.PENDING:
-        asked_for = await store.apply(
-            asked_for, JobEvent.START, now, runner="dead", backend="studio"
-        )
+        asked_for = (
+            await store.apply(asked_for, JobEvent.START, now, runner="dead", backend="studio")
+        ).job
     if state is JobState.COMPLETED:
         await store.apply(asked_for, JobEvent.COMPLETE, now, output=Output(text=BETTER))
     await store.aclose()

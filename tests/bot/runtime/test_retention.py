@@ -36,9 +36,9 @@ async def _drawn(store: JobStore, number: int) -> Job:
     request = TextToImage(prompt=f"cat {number}")
     new = NewJob(model="flux", request=request, owner="web:local", key=f"k{number}")
     job = await store.add(new, NOW, limits=Admission())
-    job = await store.apply(job, JobEvent.START, NOW, backend="comfy", runner="r")
+    job = (await store.apply(job, JobEvent.START, NOW, backend="comfy", runner="r")).job
     output = Output(files=(_picture(number),))
-    job = await store.apply(job, JobEvent.COMPLETE, NOW + number, output=output)
+    job = (await store.apply(job, JobEvent.COMPLETE, NOW + number, output=output)).job
     await store.acknowledge(job)
     return job
 
