@@ -1,7 +1,7 @@
 """Compares what people read with what `/queue` says that second and with what really happens.
 
-`python -m benchmarks.truth [--json] [--seed N] [--minutes M]` lets a crowd use the whole bot in
-virtual time: six models that hold each other's cards, three lanes, pictures and loads that fail, a
+`python -m benchmarks.truth [--json] [--seed N] [--minutes M] [--crowd X]` lets a crowd use the whole
+bot in virtual time: six models that hold each other's cards, three lanes, pictures and loads that fail, a
 server that goes away; private chats, the page, and groups so full that their budget binds.
 """
 
@@ -30,10 +30,10 @@ from tests.simulation.bot_installation import bot
 WARM_UP_S = 60.0
 
 
-async def measure(seed: int, minutes: float) -> tuple[dict[str, object], Watch]:
+async def measure(seed: int, minutes: float, size: float = 1.0) -> tuple[dict[str, object], Watch]:
     """Let the crowd live for so many minutes and return the figures."""
     random = Random(seed)
-    installation, crowd = installation_of(random), Crowd(random)
+    installation, crowd = installation_of(random), Crowd(random, size)
     servers = {name: s for name, s in installation.servers.items() if isinstance(s, Server)}
     watcher = FakeChat("watcher", limits=Discord.limits)  # its answers are on nobody's account
     async with bot(installation, *crowd.chats, watcher, limits=NO_LIMITS) as running:
@@ -78,10 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=20.0, help="of virtual time")
+    parser.add_argument("--crowd", type=float, default=1.0, help="how many times the 92 people")
     parser.add_argument("--cases", action="store_true", help="print what did not agree")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.CRITICAL)
-    figures, watch = virtual.run(measure(options.seed, options.minutes))
+    figures, watch = virtual.run(measure(options.seed, options.minutes, options.crowd))
     figures["seed"] = options.seed
     if options.cases:
         for name in ("differs", "passed", "untrue"):

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks.truth_broken import Promise, broken
 from benchmarks.truth_crowd import HOSTS, Server
 
 _CLAIMS: Mapping[str, re.Pattern[str]] = {
@@ -91,6 +92,10 @@ class Truth:
         """Return when a server had done a request, in the loop's time."""
         ends = [s.done_at[wish] for s in self._servers.values() if wish in s.done_at]
         return min(ends, default=None)
+
+    def broken(self, promises: Sequence[Promise]) -> dict[str, dict[str, int]]:
+        """Return what broke promises, by lane."""
+        return broken(promises, self._servers)
 
     def came_first(self, claim: Claim, at: float) -> bool:
         """Tell whether what a claim named did come before the model of the job itself."""

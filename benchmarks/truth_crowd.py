@@ -54,6 +54,7 @@ class Server(FakeServer):
         self.fates, self.load_fates = self._fate, self._load_fate
         self.progress_every_s = 1.0
         self.done_at: dict[str, float] = {}  # by prompt, in the loop's time
+        self.faults: list[float] = []  # when something failed, or all of it, in the loop's time
 
     def begin_load(self, model: str, vram_mb: int) -> "asyncio.Future[None]":
         """Load a model in about its usual time."""
@@ -67,6 +68,11 @@ class Server(FakeServer):
         attempt.done.add_done_callback(lambda done: self._note(prompt_of(work), done))
         return attempt
 
+    def die(self, restart_s: float | None = None) -> None:
+        """Lose everything now, and note it."""
+        self._fault()
+        super().die(restart_s)
+
     def draws(self, prompt: str) -> bool:
         """Tell whether it works at that request now."""
         return any(prompt_of(attempt.work) == prompt for attempt in self.running)
@@ -79,10 +85,14 @@ class Server(FakeServer):
         return math.exp(self._random.gauss(0.0, _WANDERS))
 
     def _fate(self, _work: Work) -> Fate:
-        return Fate(error=OutOfMemory("no") if self._random.random() < _FAULTY else None)
+        return Fate(error=self._fault() if self._random.random() < _FAULTY else None)
 
     def _load_fate(self) -> Exception | None:
-        return OutOfMemory("no") if self._random.random() < 2 * _FAULTY else None
+        return self._fault() if self._random.random() < 2 * _FAULTY else None
+
+    def _fault(self) -> Exception:
+        self.faults.append(asyncio.get_running_loop().time())
+        return OutOfMemory("no")
 
 
 def installation_of(random: Random) -> Installation:
@@ -109,17 +119,20 @@ class Person:
 
 
 class Crowd:
-    """Private chats, the page, and two groups in which more is asked than they can be told of."""
+    """Private chats, the page, and two groups in which more is asked than they can be told of.
 
-    def __init__(self, random: Random) -> None:
+    `size` is how many people there are, as a multiple of the usual 92.
+    """
+
+    def __init__(self, random: Random, size: float = 1.0) -> None:
         telegram, discord, page = StrictTelegram(random), StrictDiscord(random), Page(random)
         self.chats: tuple[StrictChat, ...] = (telegram, discord, page)
         self.people = [
-            *(Person(telegram, f"p{n}", f"telegram:{n}") for n in range(16)),
-            *(Person(discord, f"p{n}", f"discord:{n}") for n in range(16)),
-            *(Person(page, f"w{n}", f"web:{n}") for n in range(10)),
-            *(Person(telegram, "g1", f"telegram:{100 + n}") for n in range(40)),
-            *(Person(telegram, "g2", f"telegram:{200 + n}") for n in range(10)),
+            *(Person(telegram, f"p{n}", f"telegram:{n}") for n in range(round(16 * size))),
+            *(Person(discord, f"p{n}", f"discord:{n}") for n in range(round(16 * size))),
+            *(Person(page, f"w{n}", f"web:{n}") for n in range(round(10 * size))),
+            *(Person(telegram, "g1", f"telegram:{1000 + n}") for n in range(round(40 * size))),
+            *(Person(telegram, "g2", f"telegram:{2000 + n}") for n in range(round(10 * size))),
         ]
         self._random = random
         self._asked = 0
@@ -147,7 +160,7 @@ class Crowd:
         while True:
             await asyncio.sleep(_RUSH_EVERY_S * self._random.uniform(0.5, 1.5))
             model = self._model()
-            for person in self._random.sample(self.people, _RUSH):
+            for person in self._random.sample(self.people, min(_RUSH, len(self.people))):
                 await asyncio.sleep(self._random.uniform(0.0, 2.0))
                 await self._ask(running, person, model)
 

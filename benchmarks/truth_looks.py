@@ -3,11 +3,13 @@
 import asyncio
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import quantiles
 
 from benchmarks.chats import StrictChat
+from benchmarks.truth_broken import Promise
 from benchmarks.truth_claims import Claim, Truth, claims
 from bot.chat.api.content import Body, Content, Moment
 from bot.chat.texts import plain
@@ -211,6 +213,7 @@ class Watch:
                 self.untrue.note(key, at, wrong=not so, free=free, since=at)
                 last = at
         waits = self.differs.waits + self.passed.waits
+        promises = list(self.promises(start))
         return {
             "looks": self.looks,
             "contradictions": len(self.differs.cases),
@@ -218,19 +221,35 @@ class Watch:
             "budget_wait_s_p95": round(quantiles(waits, n=20)[-1], 1) if len(waits) > 1 else 0.0,
             "untrue_reasons": len(self.untrue.cases),
             "flips_per_job": round(sum(self._flips) / max(1, len(self._flips)), 2),
-            "kept_by_lane": self._kept(start),
+            "kept_by_lane": kept_by_lane(promises),
+            "broken_by_lane": self._truth.broken(promises),
         }
 
-    def _kept(self, start: float) -> dict[str, float]:
-        kept = defaultdict(list)
+    def promises(self, start: float) -> Iterator[Promise]:
+        """Yield what was promised to each job that a server has done."""
         for job_id, (at, promise) in self._accepted.items():
             job = self._jobs[job_id]
-            ended = self._truth.ended_at(getattr(job.request, "prompt", ""))
+            prompt = getattr(job.request, "prompt", "")
+            ended = self._truth.ended_at(prompt)
             if ended is not None and promise is not None:
-                ended += start
-                off = abs(promise - ended)
-                kept[job.lane].append(off <= max(KEPT_S, KEPT_SHARE * (ended - at)))
-        return {lane: round(sum(each) / len(each), 2) for lane, each in sorted(kept.items())}
+                off = abs(promise - start - ended)
+                yield Promise(
+                    lane=job.lane,
+                    model=job.model,
+                    prompt=prompt,
+                    at=at - start,
+                    promised=promise - start,
+                    ended=ended,
+                    kept=off <= max(KEPT_S, KEPT_SHARE * (ended - at + start)),
+                )
+
+
+def kept_by_lane(promises: Iterable[Promise]) -> dict[str, float]:
+    """Return the share of each lane's promises that were kept."""
+    kept = defaultdict(list)
+    for promise in promises:
+        kept[promise.lane].append(promise.kept)
+    return {lane: round(sum(each) / len(each), 2) for lane, each in sorted(kept.items())}
 
 
 def flips(times: list[tuple[float, float]]) -> int:

@@ -2,14 +2,19 @@
 
 import asyncio
 import json
+from dataclasses import replace
+from random import Random
 from typing import cast
 
 import pytest
 
 from benchmarks import truth
+from benchmarks.truth_broken import Promise, broken
 from benchmarks.truth_claims import Truth
+from benchmarks.truth_crowd import Server
 from benchmarks.truth_looks import Watch, flips
 from bot.chat.delivery.stale_messages import StaleMessages
+from tests.fakes.backend import Card
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot
 
@@ -59,3 +64,24 @@ def test_time_behind_the_first_ten_is_not_counted_as_a_contradiction() -> None:
     assert not watch.differs.cases
     watch.compare(1, "#11 in line", "#10 in line", 26.0, free=True)
     assert len(watch.differs.cases) == 1
+
+
+def test_a_broken_promise_is_put_down_to_what_came_in_between() -> None:
+    """Misses nobody could know of would be taken for wrong estimates, or the other way round."""
+    server = Server("studio", Card(total_mb=24000, budget_mb=24000), Random(1))
+    late = Promise(
+        lane="relaxed", model="flux", prompt="a", at=100.0, promised=120.0, ended=150.0, kept=False
+    )
+    other = replace(late, prompt="b", at=110.0, kept=True)
+
+    def causes(promise: Promise, *starts: tuple[float, str, str]) -> dict[str, int]:
+        server.starts = list(starts)
+        return broken([promise, other], {"studio": server})["relaxed"]
+
+    alone, first = (140.0, "flux", "a"), (130.0, "flux", "b")
+    assert causes(late, alone) == {"promises": 2, "other": 1}
+    assert causes(late, first, alone) == {"promises": 2, "overtaken": 1}
+    assert causes(replace(late, ended=105.0), alone) == {"promises": 2, "early": 1}
+    assert causes(replace(late, kept=True), alone) == {"promises": 2}
+    server.faults.append(145.0)
+    assert causes(late, first, alone) == {"promises": 2, "fault": 1}
