@@ -18,6 +18,7 @@ from bot.requests.drawing import (
     require_text,
     style_name,
 )
+from bot.requests.images import require_upscalable
 from bot.requests.limits import Asking, RequestLimits
 from bot.requests.model_choice import Defaults, model_of_conversation, model_of_style, usual_model
 from bot.requests.refusals import Declined, NoLongerWaiting, NoPicture, Refusal, TooManyPictures
@@ -73,7 +74,7 @@ class AdmissionService:
     ) -> Job | Refusal:
         """Accept a request as it stands. `earlier` is the job that it repeats or goes on with."""
         new = self._new(asking, model, request, files, earlier=earlier)
-        return await self._answered(asking.key, self.limits.submit(asking, new))
+        return await self._answered(asking.key, self._submit(asking, new))
 
     async def add_pictures(
         self, asking: Asking, job: Job, pictures: tuple[File, ...], words: str
@@ -161,6 +162,12 @@ class AdmissionService:
         earlier, replies = question.earlier, question.replies
         goes_on = model_of_conversation(catalog, person, earlier, able, replies=replies)
         return goes_on or self.usual_model(person, able)
+
+    async def _submit(self, asking: Asking, new: NewJob) -> Job:
+        if isinstance(new.request, TextToImage) and new.request.upscale:
+            for file in new.files:
+                await require_upscalable(file)
+        return await self.limits.submit(asking, new)
 
     async def _add_pictures(
         self, asking: Asking, job: Job, pictures: tuple[File, ...], words: str

@@ -11,9 +11,18 @@ from PIL import Image
 from backends.media import films
 from backends.media.metadata import without_metadata
 from backends.media.metadata.kinds import SENT, is_film, is_sound, mime_of
+from bot.requests.refusals import (
+    Declined,
+    LargeEnough,
+    NotAPicture,
+    PictureTooHeavy,
+    TooManyPixels,
+)
 from queueing.core.requests import File
 
+PICTURE_MB = 20  # what Telegram lets a bot download; the same everywhere
 MEGAPIXELS = 40
+UPSCALED_MEGAPIXELS = 16  # what a model makes of more fits neither the server's memory nor a chat
 _QUALITIES = (92, 85, 75, 60)
 _SHRINK = 0.75
 _SMALLEST_SIDE = 64
@@ -25,17 +34,14 @@ _BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 _encoders = asyncio.Semaphore(2)
 
 
-class BadPicture(Exception):
-    """Bytes that are no picture for us; `key` and `limit` make the text for the person."""
-
-    def __init__(self, key: str, limit: int = 0) -> None:
-        super().__init__(key)
-        self.key = key
-        self.limit = limit
+def require_weight(size: int) -> None:
+    """Refuse a file of more bytes than a picture may have. Raises `Declined`."""
+    if size > PICTURE_MB * 1_000_000:
+        raise Declined(PictureTooHeavy(size_mb=size // 1_000_000, limit_mb=PICTURE_MB))
 
 
 async def checked(data: bytes) -> File:
-    """Return a stranger's bytes as a picture file, or raise `BadPicture`.
+    """Return a stranger's bytes as a picture file, or raise `Declined`.
 
     Only PNG, JPEG and WebP are opened, the number of pixels is read before anything is decoded,
     and the whole picture must decode. Our own name replaces the stranger's, and what a camera or a
@@ -78,6 +84,13 @@ async def dimensions(file: File) -> tuple[int, int] | None:
     return await asyncio.to_thread(_dimensions, file)
 
 
+async def require_upscalable(file: File) -> None:
+    """Refuse a picture that is large already. Raises `Declined`."""
+    size = await dimensions(file)
+    if size is not None and size[0] * size[1] > UPSCALED_MEGAPIXELS * 1_000_000:
+        raise Declined(LargeEnough(limit=UPSCALED_MEGAPIXELS))
+
+
 def _dimensions(file: File) -> tuple[int, int] | None:
     try:
         with Image.open(io.BytesIO(file.data), formats=SENT) as picture:
@@ -93,18 +106,18 @@ def _checked(data: bytes) -> File:
             _require_size(picture)
             picture.load()
             kind = str(picture.format)
-    except BadPicture:
+    except Declined:
         raise
     except _BOMB:
-        raise BadPicture("problem.picture_pixels", MEGAPIXELS) from None
+        raise Declined(TooManyPixels(limit=MEGAPIXELS)) from None
     except Exception:  # noqa: BLE001  as above
-        raise BadPicture("problem.not_picture") from None
+        raise Declined(NotAPicture()) from None
     return File(name=f"picture.{kind.lower()}", mime=f"image/{kind.lower()}", data=data)
 
 
 def _require_size(picture: Image.Image) -> None:
     if picture.width * picture.height > MEGAPIXELS * 1_000_000:
-        raise BadPicture("problem.picture_pixels", MEGAPIXELS)
+        raise Declined(TooManyPixels(limit=MEGAPIXELS))
 
 
 def _fitted(file: File, limit: int) -> File | None:

@@ -112,6 +112,56 @@ class TooManyPictures:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NotAPicture:
+    """A file that was sent as a picture is none that can be read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PictureTooHeavy:
+    """The file of a picture is larger than is taken, in MB."""
+
+    size_mb: int
+    limit_mb: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TooManyPixels:
+    """A picture has more megapixels than are decoded."""
+
+    limit: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LargeEnough:
+    """A picture has more megapixels than are upscaled."""
+
+    limit: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NotText:
+    """A file that was sent as text is none that can be read."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextTooHeavy:
+    """A text file is larger than is read, in kB."""
+
+    name: str
+    limit_kb: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilesTooLong:
+    """What text files say together is more than `limit` characters."""
+
+    length: int
+    limit: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NoLongerWaiting:
     """Something was to be added to a job that has started or ended."""
 
@@ -132,6 +182,13 @@ Refusal = (
     | NoText
     | TextTooLong
     | TooManyPictures
+    | NotAPicture
+    | PictureTooHeavy
+    | TooManyPixels
+    | LargeEnough
+    | NotText
+    | TextTooHeavy
+    | FilesTooLong
     | NoLongerWaiting
     | Refused
 )

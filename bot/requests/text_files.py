@@ -3,7 +3,10 @@
 What a file holds is only ever text: it is quoted before the question, as words a reply is about are.
 """
 
+from collections.abc import Sequence
 from pathlib import PurePath
+
+from bot.requests.refusals import Declined, FilesTooLong, NotText, TextTooHeavy
 
 MOST_BYTES = 200_000  # more than any question may hold in letters of four bytes
 
@@ -19,14 +22,6 @@ _ENDINGS = frozenset({
 })  # fmt: skip
 
 
-class BadTextFile(Exception):
-    """A file that cannot be read as text; `key` makes the text for the person."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
-
-
 def is_text_file(name: str, mime: str) -> bool:
     """Return whether a file says that it is text; chats guess the kind of many as "bytes"."""
     kind = mime.partition(";")[0].strip().lower()
@@ -35,15 +30,28 @@ def is_text_file(name: str, mime: str) -> bool:
     return kind.startswith("text/") or kind in _KINDS or PurePath(name).suffix.lower() in _ENDINGS
 
 
-def decoded(data: bytes) -> str:
-    """Return a stranger's bytes as text. Raises `BadTextFile`."""
-    if len(data) > MOST_BYTES:
-        raise BadTextFile("problem.text_bytes")
+def require_short(name: str, size: int) -> None:
+    """Refuse a file of more bytes than are read. Raises `Declined`."""
+    if size > MOST_BYTES:
+        raise Declined(TextTooHeavy(name=name, limit_kb=MOST_BYTES // 1000))
+
+
+def decoded(name: str, data: bytes) -> str:
+    """Return a stranger's bytes as text. Raises `Declined`."""
+    require_short(name, len(data))
     encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
-        raise BadTextFile("problem.not_text") from None
+        raise Declined(NotText(name=name)) from None
     if "\x00" in text:
-        raise BadTextFile("problem.not_text")
+        raise Declined(NotText(name=name))
     return text
+
+
+def together(texts: Sequence[tuple[str, str]], limit: int) -> str:
+    """Return what files say, each under its name. Raises `Declined` for more than `limit` characters."""
+    whole = "\n\n".join(f"{name}\n{text}" for name, text in texts)
+    if len(whole) > limit:
+        raise Declined(FilesTooLong(length=len(whole), limit=limit))
+    return whole

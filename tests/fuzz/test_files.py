@@ -26,7 +26,7 @@ from backends.media.metadata import without_metadata
 from backends.media.pictures import HUGE_PICTURE
 from bot.config import load as config
 from bot.requests import images as pictures
-from bot.requests.images import BadPicture
+from bot.requests.refusals import Declined, NotAPicture, Refusal, TooManyPixels
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import File, TextToImage
 from tests.fuzz.hostile_input import bounded, spoiled, texts
@@ -80,7 +80,7 @@ def test_pictures(data: bytes) -> None:
     """A damaged picture would crash the bot, or be handed on to a server undecoded."""
 
     async def play() -> None:
-        with suppress(BadPicture):
+        with suppress(Declined):
             good = await pictures.checked(data)
             assert good.mime in {"image/png", "image/jpeg", "image/webp"}
             assert good.name.startswith("picture.")
@@ -111,30 +111,31 @@ def _png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
 
 
+HUGE = TooManyPixels(limit=40)
 TEXT_BOMB = (b"zTXt", b"k\0\0" + zlib.compress(bytes(80_000_000)))
 ICC_BOMB = (b"iCCP", b"k\0\0" + zlib.compress(bytes(80_000_000)))
 
 
 @pytest.mark.parametrize(
-    ("data", "key"),
+    ("data", "refusal"),
     [
-        (_png(50_000, 50_000), "problem.picture_pixels"),
-        (_png(2**31 - 1, 2**31 - 1), "problem.picture_pixels"),
-        (_png(8_000, 8_000), "problem.picture_pixels"),
-        (_png(10, 10, TEXT_BOMB), "problem.not_picture"),
+        (_png(50_000, 50_000), HUGE),
+        (_png(2**31 - 1, 2**31 - 1), HUGE),
+        (_png(8_000, 8_000), HUGE),
+        (_png(10, 10, TEXT_BOMB), NotAPicture()),
     ],
     ids=["warned", "refused by Pillow", "above our own limit", "text"],
 )
-async def test_bombs(data: bytes, key: str) -> None:
+async def test_bombs(data: bytes, refusal: Refusal) -> None:
     """A picture of some kilobytes would take gigabytes of memory."""
     with little_memory():
-        with pytest.raises(BadPicture) as refused:
+        with pytest.raises(Declined) as declined:
             await pictures.checked(data)
-        assert refused.value.key == key
+        assert declined.value.refusal == refusal
         file = File(name="x.png", mime="image/png", data=data)
         with pytest.raises(Rejected) as rejected:
             as_upload(file)
-        if key == "problem.picture_pixels":  # by its header, not when its pixels have run out
+        if refusal == HUGE:  # by its header, not when its pixels have run out
             assert rejected.value.problem == HUGE_PICTURE
         assert await pictures.fitted(file, 10) is None
         await pictures.dimensions(file)
@@ -144,7 +145,7 @@ async def test_a_colour_profile_bomb_is_not_unpacked() -> None:
     """A picture of some kilobytes would take gigabytes of memory by its colour profile."""
     data = _png(10, 3, ICC_BOMB)
     with little_memory():
-        with suppress(BadPicture):
+        with suppress(Declined):
             await pictures.checked(data)
         with suppress(Rejected):
             as_upload(File(name="x.png", mime="image/png", data=data))

@@ -18,7 +18,7 @@ from backends.media.pictures import open_picture
 from bot.platforms.web.content import shown_file
 from bot.platforms.web.platform import Web
 from bot.requests import images as pictures
-from bot.requests.images import BadPicture
+from bot.requests.refusals import Declined
 from queueing.core.errors import Rejected
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import running, tab
@@ -68,7 +68,7 @@ def test_whatever_a_reader_raises_costs_that_picture_only(random: Random) -> Non
         data = broken(good, random)
         file = File(name=f"a.{kind}", mime=f"image/{kind.lower()}", data=data)
         assert shown_file("ada", "msg", file).size == len(data)
-        with suppress(BadPicture):
+        with suppress(Declined):
             asyncio.run(pictures.checked(data))
         with suppress(Rejected):
             open_picture(file)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from bot.chat.commands.attachments import pictures
 from bot.chat.commands.context import Call, CallRefused, Context
 from bot.chat.commands.jobs import drawn_pictures, own_job, replied_job
-from bot.chat.commands.parse import BadCall
+from bot.requests.refusals import Declined, NoPicture
 from queueing.core.jobs import Job
 from queueing.core.requests import File, TextToImage
 
@@ -33,7 +33,7 @@ async def meant_source(context: Context, call: Call) -> Source:
     """Return the picture attached, of the job named, or of the result replied to.
 
     Who replies to a result, or opens the menu on it, sees it and may build on it; who names a job
-    by its number or presses its button must own it. Raises `BadCall` and `CallRefused`.
+    by its number or presses its button must own it. Raises `BadCall`, `CallRefused` and `Declined`.
     """
     job_id = call.whole("id")
     own = any(not each.replied for each in call.invocation.files)
@@ -50,10 +50,10 @@ async def meant_source(context: Context, call: Call) -> Source:
 
 
 async def _attached(call: Call) -> Source:
-    """Return the one attached picture. Raises `BadCall` where there is none."""
+    """Return the one attached picture. Raises `Declined` where there is none."""
     attached = await pictures(call)
     if not attached:
-        raise BadCall("problem.no_picture")
+        raise Declined(NoPicture())
     return Source(file=attached[0])
 
 

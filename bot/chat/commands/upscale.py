@@ -3,13 +3,10 @@
 from bot.chat.api.answers import Answer
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.table import Command, Param, ParamKind, Topic
-from bot.chat.commands.context import Call, CallRefused, Context
+from bot.chat.commands.context import Call, Context
 from bot.chat.commands.source import meant_source
 from bot.chat.commands.submitting import draw
-from bot.requests.images import dimensions
 from queueing.core.requests import Capability, TextToImage
-
-LARGEST_MEGAPIXELS = 16  # what a model makes of more fits neither the server's memory nor a chat
 
 COMMAND = Command(
     name="upscale",
@@ -33,9 +30,6 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     source = await meant_source(context, call)
-    size = await dimensions(source.file)
-    if size is not None and size[0] * size[1] > LARGEST_MEGAPIXELS * 1_000_000:
-        raise CallRefused("refused.large_enough", limit=LARGEST_MEGAPIXELS)
     model = call.text("model") or context.admission.usual_model(call.person, Capability.UPSCALE)
     request = TextToImage(
         prompt=source.request.prompt,

@@ -7,18 +7,25 @@ from bot.chat.api.content import Moment
 from bot.chat.texts import Value, word
 from bot.requests.refusals import (
     Banned,
+    FilesTooLong,
     FilesUsedUp,
+    LargeEnough,
     LineFull,
     NoLongerWaiting,
     NoModel,
     NoPicture,
+    NotAPicture,
     NoText,
+    NotText,
     OptionNotTaken,
+    PictureTooHeavy,
     QuotaUsedUp,
     Refusal,
+    TextTooHeavy,
     TextTooLong,
     TooManyOpen,
     TooManyPictures,
+    TooManyPixels,
     UnknownStyle,
     UnwantedWord,
 )
@@ -122,6 +129,35 @@ def _no_longer(refusal: NoLongerWaiting, _: Told) -> Sentence:
     return Sentence("album.too_late", {"job": refusal.job_id})
 
 
+def _not_picture(_refusal: NotAPicture, _: Told) -> Sentence:
+    return Sentence("problem.not_picture")
+
+
+def _heavy_picture(refusal: PictureTooHeavy, _: Told) -> Sentence:
+    values = {"size": refusal.size_mb, "limit": refusal.limit_mb}
+    return Sentence("problem.picture_bytes", values)
+
+
+def _pixels(refusal: TooManyPixels, _: Told) -> Sentence:
+    return Sentence("problem.picture_pixels", {"limit": refusal.limit})
+
+
+def _large_enough(refusal: LargeEnough, _: Told) -> Sentence:
+    return Sentence("refused.large_enough", {"limit": refusal.limit})
+
+
+def _not_text(refusal: NotText, _: Told) -> Sentence:
+    return Sentence("problem.not_text", {"name": refusal.name})
+
+
+def _heavy_text(refusal: TextTooHeavy, _: Told) -> Sentence:
+    return Sentence("problem.text_bytes", {"name": refusal.name, "limit": refusal.limit_kb})
+
+
+def _files_too_long(refusal: FilesTooLong, _: Told) -> Sentence:
+    return Sentence("problem.text_too_long", {"length": refusal.length, "limit": refusal.limit})
+
+
 def _unknown_model(refusal: UnknownModel, told: Told) -> Sentence:
     """Name what was perhaps meant, or else what would do."""
     if refusal.nearest:
@@ -159,6 +195,8 @@ def _not_accepting(refusal: Refusal, _: Told) -> Sentence:
 _SENTENCES: Mapping[type, Callable[[Any, Told], Sentence]] = {
     Banned: _banned,
     FilesUsedUp: _files,
+    FilesTooLong: _files_too_long,
+    LargeEnough: _large_enough,
     LimitReached: _limit,
     LineFull: _line_full,
     NoModel: _no_model,
@@ -167,10 +205,15 @@ _SENTENCES: Mapping[type, Callable[[Any, Told], Sentence]] = {
     NoServer: _no_server,
     NoText: _no_text,
     NotAccepting: _not_accepting,
+    NotAPicture: _not_picture,
     NotCapable: _not_capable,
+    NotText: _not_text,
     OptionNotTaken: _option,
+    PictureTooHeavy: _heavy_picture,
     QuotaUsedUp: _quota,
+    TextTooHeavy: _heavy_text,
     TextTooLong: _too_long,
+    TooManyPixels: _pixels,
     TooManyOpen: _too_many,
     TooManyPictures: _too_many_pictures,
     UnknownModel: _unknown_model,

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from bot.requests.images import BadPicture, bare, checked, dimensions, fitted
+from bot.requests.images import bare, checked, dimensions, fitted
+from bot.requests.refusals import Declined, NotAPicture, TooManyPixels
 from queueing.core.requests import File
 from tests.backends.planted import PLANTED, SECRET, exif, frames, words_of
 
@@ -84,16 +85,16 @@ async def test_of_a_damaged_picture_nothing_is_kept() -> None:
 )
 async def test_what_is_no_picture_is_refused(data: bytes) -> None:
     """A broken or foreign file would end as a failed job minutes later, or run a decoder."""
-    with pytest.raises(BadPicture) as refused:
+    with pytest.raises(Declined) as declined:
         await checked(data)
-    assert refused.value.key == "problem.not_picture"
+    assert declined.value.refusal == NotAPicture()
 
 
 async def test_a_pixel_bomb_is_refused_before_it_is_decoded() -> None:
     """A few bytes would take ten gigabytes of memory."""
-    with pytest.raises(BadPicture) as refused:
+    with pytest.raises(Declined) as declined:
         await checked(bomb())
-    assert refused.value.key == "problem.picture_pixels"
+    assert declined.value.refusal == TooManyPixels(limit=40)
 
 
 @given(st.binary(max_size=400), st.sampled_from(["PNG", "JPEG", "WEBP"]), st.integers(0, 300))
@@ -101,7 +102,7 @@ async def test_no_bytes_break_the_check(noise: bytes, form: str, at: int) -> Non
     """A crafted file would end in an internal error."""
     whole = encoded(form)
     for data in (noise, whole[:at] + noise + whole[at + len(noise) :]):
-        with suppress(BadPicture):
+        with suppress(Declined):
             assert (await checked(data)).mime.startswith("image/")
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.base import Attachment
-from bot.requests.text_files import MOST_BYTES, BadTextFile, decoded, is_text_file
+from bot.requests.refusals import Declined
+from bot.requests.text_files import MOST_BYTES, decoded, is_text_file
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.discord.discord_bot import running as on_discord
 from tests.bot.platforms.telegram.telegram_bot import running
@@ -52,13 +53,17 @@ def test_text_files_are_told_from_others(name: str, mime: str, text: bool) -> No
 @given(st.binary(max_size=300))
 def test_any_bytes_are_text_or_refused(data: bytes) -> None:
     """A broken file would end in an internal error, or reach the model as rubbish."""
-    with suppress(BadTextFile):
-        assert "\x00" not in decoded(data)
+    with suppress(Declined):
+        assert "\x00" not in decoded("a.txt", data)
 
 
 def test_text_of_other_systems_is_read() -> None:
     """A file saved by Windows' editor would be refused."""
-    assert decoded("Übung".encode("utf-16")) == decoded("Übung".encode("utf-8-sig")) == "Übung"
+    assert (
+        decoded("a", "Übung".encode("utf-16"))
+        == decoded("a", "Übung".encode("utf-8-sig"))
+        == "Übung"
+    )
 
 
 def test_a_question_is_asked_about_its_files() -> None:
