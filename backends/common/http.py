@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from urllib.parse import urlsplit
@@ -167,8 +167,8 @@ class Http:
         *,
         read_s: float | None,
         headers: Mapping[str, str] | None = None,
-    ) -> AsyncIterator[AsyncIterator[str]]:
-        """POST and yield the answer's lines as they arrive, without their line ends.
+    ) -> AsyncIterator[AsyncIterator[Sequence[str]]]:
+        """POST and yield the answer's lines without line ends, in batches as they arrive.
 
         `read_s` bounds each silence, including the one before the answer. Leaving the context
         closes the connection, which stops the work on servers that notice.
@@ -303,18 +303,18 @@ def _is_compressed(response: httpx.Response) -> bool:
     return response.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}
 
 
-async def _lines(response: httpx.Response) -> AsyncIterator[str]:
+async def _lines(response: httpx.Response) -> AsyncIterator[Sequence[str]]:
     # httpx's own line reader also splits at U+2028 and the like, which JSON texts may hold raw.
     rest = bytearray()
     async for chunk in _chunks(response):
         rest += chunk
         *lines, rest = rest.split(b"\n")
-        for line in lines:
-            yield line.removesuffix(b"\r").decode(errors="replace")
+        if lines:
+            yield [line.removesuffix(b"\r").decode(errors="replace") for line in lines]
         if len(rest) > LINE_LIMIT:
             raise Unavailable(f"the server sent a line of more than {LINE_LIMIT} bytes")
     if rest:
-        yield rest.decode(errors="replace")
+        yield [rest.decode(errors="replace")]
 
 
 def _name(request: httpx.Request) -> str:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from backends.common.options import read_options
 from backends.demo.art import CANVAS, Painting
-from backends.demo.text import answer
+from backends.demo.text import answer, chunk, whole_answer
 from backends.media.pictures import as_jpeg, as_png, open_picture
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import NotLoaded, OutOfMemory, Rejected, Unavailable
@@ -207,11 +207,17 @@ class Demo:
         words = answer(request, [picture.size for picture in pictures]).split(" ")
         if request.max_tokens:
             words = words[: request.max_tokens]
-        word_s = self._step_s(model, len(words))
-        for count in range(1, len(words) + 1):
+        word_s, text = self._step_s(model, len(words)), " ".join(words)
+        for count, word in enumerate(words, start=1):
             await asyncio.sleep(word_s)
-            report(Progress(fraction=count / len(words), text=" ".join(words[:count])))
-        return partial(_text, " ".join(words))
+            done = count / len(words)
+            if request.passed_on is None:
+                report(Progress(fraction=done, text=" ".join(words[:count])))
+            else:
+                report(Progress(fraction=done, chunks=(chunk(word, count, len(words)),)))
+        if request.passed_on is None:
+            return partial(_output, Output(text=text))
+        return partial(_output, Output(text=text, answer=whole_answer(request, words)))
 
     def _step_s(self, model: ModelSpec, steps: int) -> float:
         options = self._options(model)
@@ -291,8 +297,8 @@ def _twice(file: File) -> bytes:
     return as_png(picture.resize(size, Image.Resampling.LANCZOS))
 
 
-async def _text(text: str) -> Output:
-    return Output(text=text)
+async def _output(output: Output) -> Output:
+    return output
 
 
 def _chance(word: str) -> float:

@@ -1,5 +1,6 @@
 """Writes the demo's answers: a template filled from the question, without any model. Pure."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from textwrap import shorten
@@ -26,6 +27,27 @@ def answer(chat: Chat, pictures: Sequence[tuple[int, int]] = ()) -> str:
     question = chat.messages[-1].text.strip()
     facts = "\n".join(f"- {fact}" for fact in _facts(chat, question, pictures))
     return "\n\n".join((OPENING, _echo(question), facts, CLOSING))
+
+
+def chunk(word: str, number: int, of: int) -> str:
+    """Return one word of an answer as a server streams it; the last says that it is the end."""
+    content = word if number == 1 else f" {word}"
+    end = "stop" if number == of else None
+    return json.dumps(
+        {"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": end}]}
+    )
+
+
+def whole_answer(chat: Chat, words: Sequence[str]) -> str:
+    """Return what a server says of a whole answer; words are counted for tokens."""
+    asked = sum(len(message.text.split()) for message in chat.messages)
+    usage = {
+        "prompt_tokens": asked,
+        "completion_tokens": len(words),
+        "total_tokens": asked + len(words),
+    }
+    message = {"content": " ".join(words), "refusal": None}
+    return json.dumps({"message": message, "finish_reason": "stop", "usage": usage})
 
 
 def _echo(question: str) -> str:

@@ -5,7 +5,7 @@ answers from the wrong model, and streams that break off without a reason.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,12 +14,13 @@ from pydantic import JsonValue
 from backends.common.http import Http, HttpFailed, HttpRefused
 from backends.openai.errors import NO_MODEL, classify
 from backends.openai.flavour import Flavour, ModelNames, Served, plain
+from backends.openai.passed_on import PassedOnReader
 from backends.openai.stream import AnswerReader, Garbage, StreamError
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import BackendError, BadModel, NotLoaded, Rejected, Unavailable
 from queueing.core.ports import Report
 from queueing.core.problems import What, problem
-from queueing.core.requests import Progress
+from queueing.core.requests import Output, Progress
 
 REPORT_EVERY_S = 0.1  # a fast server writes thousands of tokens a second, more than any chat shows
 DIAGNOSIS_S = 120.0
@@ -29,15 +30,21 @@ ONLY_THOUGHTS = problem(What.ONLY_THOUGHTS)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """A request to a model: its body, the requested name, and how to look the model up again."""
+    """A request to a model: its body, the requested name, and how to look the model up again.
+
+    `path` is where it is sent. A passed-on answer is gathered whole, and each of its chunks is
+    reported; a program may get an answer of tool calls alone.
+    """
 
     body: dict[str, JsonValue]
+    path: str
     model_id: str
     timeouts: Timeouts
     look_up: Callable[[], Awaitable[Served]]
+    passed_on: bool = False
 
 
-async def stream_answer(http: Http, flavour: Flavour, question: Question, report: Report) -> str:
+async def stream_answer(http: Http, flavour: Flavour, question: Question, report: Report) -> Output:
     """Return the whole answer, reporting it as it grows.
 
     Cancelling closes the connection, which stops the server's work. Raises `BackendError`s.
@@ -45,8 +52,10 @@ async def stream_answer(http: Http, flavour: Flavour, question: Question, report
     with classified():
         reader = await _stream(http, flavour, question, report)
         if reader.silent:
-            raise await _why_silent(http, flavour, question)
-    return _finished(reader)
+            raise await _why_silent(http, question)
+    if isinstance(reader, PassedOnReader) and reader.finished is not None:
+        return Output(text=reader.text, answer=reader.gathered.answer())
+    return Output(text=_finished(reader))
 
 
 @contextmanager
@@ -62,11 +71,11 @@ def classified() -> Iterator[None]:
 
 async def _stream(http: Http, flavour: Flavour, question: Question, report: Report) -> AnswerReader:
     """Return the answer so far; a silent reader means that the stream broke off without a reason."""
-    reader = AnswerReader()
+    reader = PassedOnReader() if question.passed_on else AnswerReader()
     opened = False
     silence_s = _silence_s(question.timeouts)
     try:
-        async with http.stream_lines(flavour.chat_path, question.body, read_s=silence_s) as lines:
+        async with http.stream_lines(question.path, question.body, read_s=silence_s) as lines:
             opened = True
             await _follow(lines, reader, flavour, question, report)
     except Unavailable as error:
@@ -77,7 +86,7 @@ async def _stream(http: Http, flavour: Flavour, question: Question, report: Repo
 
 
 async def _follow(
-    lines: AsyncIterator[str],
+    lines: AsyncIterator[Sequence[str]],
     reader: AnswerReader,
     flavour: Flavour,
     question: Question,
@@ -85,12 +94,14 @@ async def _follow(
 ) -> None:
     clock = asyncio.get_running_loop().time
     reported_at, named = -REPORT_EVERY_S, False
-    async for line in lines:
-        news = reader.feed(line)
+    async for together in lines:
+        news = [reader.feed(line) for line in together]
         if reader.model and not named:
             named = True
             await _same(flavour, question, reader.model)
-        if news and clock() - reported_at >= REPORT_EVERY_S:
+        if chunks := reader.take_chunks():
+            report(Progress(chunks=chunks))
+        elif any(news) and clock() - reported_at >= REPORT_EVERY_S:
             reported_at = clock()
             report(Progress(text=reader.text or None))
         if reader.ended:
@@ -111,7 +122,7 @@ async def _same(flavour: Flavour, question: Question, answers: str) -> None:
     raise NotLoaded(cause) if served.loaded is False else BadModel(cause, problem=NO_MODEL)
 
 
-async def _why_silent(http: Http, flavour: Flavour, question: Question) -> BackendError:
+async def _why_silent(http: Http, question: Question) -> BackendError:
     """Repeat the request without streaming to learn why the stream was empty.
 
     llama-cpp-python ends a stream silently and breaks the connection where it would otherwise
@@ -120,7 +131,7 @@ async def _why_silent(http: Http, flavour: Flavour, question: Question) -> Backe
     whole: JsonValue = {**question.body, "stream": False, "max_tokens": 1}
     for _ in range(2):  # the first may hit the dying connection of the stream
         try:
-            answer = await http.post_json(flavour.chat_path, whole, timeout_s=DIAGNOSIS_S)
+            answer = await http.post_json(question.path, whole, timeout_s=DIAGNOSIS_S)
         except (HttpRefused, HttpFailed) as error:
             return classify(error.status, error.body)
         except Unavailable:

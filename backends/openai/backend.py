@@ -19,6 +19,7 @@ from backends.openai.answer import Question, classified, stream_answer
 from backends.openai.errors import NO_MODEL
 from backends.openai.flavour import Flavour, ModelNames, Served
 from backends.openai.flavours import FLAVOURS
+from backends.openai.passed_on import passed_body
 from backends.openai.replies import TokenRefused
 from backends.openai.request import TextOptions, chat_body
 from queueing.core.catalog import BackendSpec, ModelSpec
@@ -187,14 +188,18 @@ class OpenAI:
             if flavour.eager and (await self._find(model)).loaded is False:
                 # The request would load it behind the queue's back, or twice.
                 raise NotLoaded(f"{_id(model)} is not in memory")
+        passed_on = work.request.passed_on
+        text = passed_on is not None and passed_on.text
         question = Question(
-            body=await self._body(model, work.request, work.files),
+            body=await self._body(model, work.request, work.files, flavour),
+            path=flavour.text_path if text else flavour.chat_path,
             model_id=_id(model),
             timeouts=model.timeouts,
             look_up=partial(self._find, model),
+            passed_on=passed_on is not None,
         )
         await recorded()
-        return partial(_text, await stream_answer(self._http, flavour, question, report))
+        return partial(_output, await stream_answer(self._http, flavour, question, report))
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
         """Return None: these servers stop when the connection closes, and store no answer."""
@@ -246,10 +251,15 @@ class OpenAI:
         )
 
     async def _body(
-        self, model: ModelSpec, chat: Chat, files: Sequence[File]
+        self, model: ModelSpec, chat: Chat, files: Sequence[File], flavour: Flavour
     ) -> dict[str, JsonValue]:
-        """Build the request, cut to the context that is set or that the server last reported."""
+        """Build the request, cut to the context that is set or that the server last reported.
+
+        What a program asked for is passed on whole: it has to learn that it was too long.
+        """
         options = _options(model)
+        if chat.passed_on is not None:
+            return await passed_body(_id(model), chat.passed_on, files, options, flavour)
         told = self._contexts.get(_id(model)), options.context_length
         context_length = min((tokens for tokens in told if tokens), default=None)
         return await chat_body(_id(model), chat, files, options, context_length)
@@ -319,5 +329,5 @@ def _authorization(backend: str, token: SecretStr | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
 
 
-async def _text(text: str) -> Output:
-    return Output(text=text)
+async def _output(output: Output) -> Output:
+    return output

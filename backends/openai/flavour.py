@@ -66,6 +66,9 @@ class Flavour(Protocol):
     exact: ClassVar[bool]  # its answers name the requested model, so any other name is a fault
     eager: ClassVar[bool]  # a request loads a model that is not loaded, and may evict others for it
     chat_path: ClassVar[str]
+    text_path: ClassVar[str]
+    extra: ClassVar[frozenset[str]]  # of a request's fields beside OpenAI's, those it knows
+    json_object: ClassVar[bool]  # it takes `response_format: json_object`
 
     async def describe(self, http: Http) -> str | None:
         """Return the server's name and version, or None if it is not of this flavour."""
@@ -94,6 +97,9 @@ class Generic:
     exact: ClassVar[bool] = False
     eager: ClassVar[bool] = False
     chat_path: ClassVar[str] = "/v1/chat/completions"
+    text_path: ClassVar[str] = "/v1/completions"
+    extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p"})
+    json_object: ClassVar[bool] = True
     note: ClassVar[str] = (
         "This server cannot load or unload on request, and does not say what is in memory."
     )

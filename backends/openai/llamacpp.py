@@ -10,6 +10,19 @@ from backends.openai.flavour import Generic, Served
 from backends.openai.replies import Listed, Listing, ask, in_mb, listing, post_settled, read
 from backends.openai.stream import ServerReply
 
+SAMPLERS = frozenset(
+    {
+        "top_k",
+        "min_p",
+        "typical_p",
+        "repeat_penalty",
+        "repeat_last_n",
+        "cache_prompt",
+        "reasoning_effort",
+        "chat_template_kwargs",
+    }
+)
+
 
 class Props(ServerReply):
     """GET /props of llama.cpp; `role` is "router" if one process serves many models.
@@ -34,6 +47,7 @@ class LlamaCpp(Generic):
     """llama.cpp with one model, given at its start."""
 
     name: ClassVar[str] = "llamacpp"
+    extra: ClassVar[frozenset[str]] = SAMPLERS
     exact: ClassVar[bool] = True
     note: ClassVar[str] = (
         "This llama-server keeps its model as long as it runs; started without a model it could "
@@ -71,6 +85,7 @@ class LlamaCppPython(Generic):
     """
 
     name: ClassVar[str] = "llama-cpp-python"
+    extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p", "typical_p", "repeat_penalty"})
     note: ClassVar[str] = (
         "llama-cpp-python cuts an answer off when the next request comes: set `parallel: 1` for "
         "this backend, and let nobody else use it; or use llama-server."
@@ -94,6 +109,7 @@ class LlamaCppRouter(Generic):
     """
 
     name: ClassVar[str] = "llamacpp-router"
+    extra: ClassVar[frozenset[str]] = SAMPLERS
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     chat_path: ClassVar[str] = "/v1/chat/completions?autoload=false"  # the queue plans the loads

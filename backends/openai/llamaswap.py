@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 from backends.common.http import Http
 from backends.openai.flavour import Generic, Served
+from backends.openai.llamacpp import SAMPLERS
 from backends.openai.replies import ask, listing, post_settled, read
 from backends.openai.stream import ServerReply
 
@@ -25,6 +26,7 @@ class LlamaSwap(Generic):
     """llama-swap: starts and stops other servers; a request for a model may stop another."""
 
     name: ClassVar[str] = "llamaswap"
+    extra: ClassVar[frozenset[str]] = SAMPLERS
     eager: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
     note: ClassVar[str] = (

@@ -19,6 +19,7 @@ from queueing.core.catalog import BackendSpec
 from queueing.core.errors import Unavailable
 from queueing.core.requests import Record
 
+EXTRA = frozenset({"top_k", "min_p", "repeat_penalty", "reasoning_effort"})
 API_LOAD_PARALLEL = 4  # a load over the API gets four slots, and no other number can be requested
 
 
@@ -103,6 +104,8 @@ class LMStudio4(Generic):
     """LM Studio 0.4 and newer, through its REST API v1."""
 
     name: ClassVar[str] = "lmstudio"
+    extra: ClassVar[frozenset[str]] = EXTRA
+    json_object: ClassVar[bool] = False
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     eager: ClassVar[bool] = True
@@ -141,6 +144,8 @@ class LMStudio3(Generic):
     """LM Studio 0.3.6 to 0.3.x: it lists through REST API v0, and loads only on a request."""
 
     name: ClassVar[str] = "lmstudio-0.3"
+    extra: ClassVar[frozenset[str]] = EXTRA
+    json_object: ClassVar[bool] = False
     exact: ClassVar[bool] = True
     eager: ClassVar[bool] = True
     note: ClassVar[str] = (

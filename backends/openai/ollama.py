@@ -51,6 +51,7 @@ class Ollama(Generic):
     """Ollama, through its own calls for everything but the answers."""
 
     name: ClassVar[str] = "ollama"
+    extra: ClassVar[frozenset[str]] = frozenset({"reasoning_effort"})
     eager: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True

@@ -50,7 +50,7 @@ async def chat_body(
     temperature = options.temperature if chat.temperature is None else chat.temperature
     messages = within_context(merged(chat.messages, options.system), context_length, max_tokens)
     wanted = {index for message in messages for index in message.pictures}
-    urls = {index: await _data_url(files, index) for index in sorted(wanted)}
+    urls = {index: await data_url(files, index) for index in sorted(wanted)}
     body: dict[str, JsonValue] = {
         "model": model_id,
         "messages": [_message(message, urls) for message in messages],
@@ -120,7 +120,8 @@ def _message(message: ChatMessage, urls: dict[int, str]) -> JsonValue:
     return {"role": message.role, "content": parts}
 
 
-async def _data_url(files: Sequence[File], index: int) -> str:
+async def data_url(files: Sequence[File], index: int) -> str:
+    """Return one of the job's pictures as servers take it. Raises `Rejected` where there is none."""
     if not 0 <= index < len(files):
         raise Rejected(f"the conversation names picture {index} of {len(files)}")
     return await asyncio.to_thread(_encode, files[index])

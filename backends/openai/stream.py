@@ -107,6 +107,10 @@ class AnswerReader:
                 return False
         return self._keep(line)
 
+    def take_chunks(self) -> tuple[str, ...]:
+        """Return nothing: the text so far is what is reported."""
+        return ()
+
     def close(self) -> None:
         """Note the end of the stream; an answer that was not streamed is read now.
 
@@ -130,9 +134,13 @@ class AnswerReader:
             raise StreamError(chunk.error)
         self.silent = False
         self.model = chunk.model or self.model
+        self._keep_chunk(data)
         if not chunk.choices:  # the usage chunk has none
             return False
         return self._choice(chunk.choices[0])
+
+    def _keep_chunk(self, data: str) -> None:
+        """Keep an event as it came; here for `PassedOnReader`."""
 
     def _choice(self, choice: Choice) -> bool:
         piece = choice.delta or choice.message or Piece()

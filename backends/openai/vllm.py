@@ -20,6 +20,16 @@ class VLlm(Generic):
     """vLLM: one model per process, loaded from start to end."""
 
     name: ClassVar[str] = "vllm"
+    extra: ClassVar[frozenset[str]] = frozenset(
+        {
+            "top_k",
+            "min_p",
+            "repetition_penalty",
+            "min_tokens",
+            "reasoning_effort",
+            "chat_template_kwargs",
+        }
+    )
     exact: ClassVar[bool] = True
     note: ClassVar[str] = (
         "vLLM keeps its model as long as it runs: its memory is never free for other models."

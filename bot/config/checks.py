@@ -13,6 +13,7 @@ from bot.config.sections import BackendConfig, ModelConfig
 from bot.config.uniqueness import twins_of_models, twins_of_servers
 from bot.config.values import Section
 from bot.config.yaml_reader import ConfigProblem, Path, nearest, no_setting
+from bot.people import api_keys
 from bot.people.access import PersonLimits
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.errors import BadModel
@@ -291,7 +292,7 @@ def _room_problems(config: Config) -> Iterator[ConfigProblem]:
 
 def _people_problems(config: Config) -> Iterator[ConfigProblem]:
     """Return the names of people and rights that cannot exist; see `bot.people.naming`."""
-    known = config.chats.naming()
+    known = {**config.chats.naming(), **api_keys.NAMING}
     named: list[tuple[Path, str]] = [(("admins", i), each) for i, each in enumerate(config.admins)]
     for role, settings in config.roles.items():
         members = enumerate(settings.members)

@@ -12,6 +12,7 @@ from backends.registry import KINDS, connect
 from bot.config.chats import ChatsConfig
 from bot.config.presets import RoomConfig, StyleConfig
 from bot.config.sections import (
+    ApiConfig,
     BackendConfig,
     ConversationConfig,
     DefaultsConfig,
@@ -43,6 +44,7 @@ class Config(Section):
     models: dict[Name, ModelConfig] = Field(default_factory=dict)
     defaults: DefaultsConfig = DefaultsConfig()
     chats: ChatsConfig = ChatsConfig()
+    api: ApiConfig | None = None
     rooms: dict[str, RoomConfig] = Field(default_factory=dict)
     styles: dict[Name, StyleConfig] = Field(default_factory=dict)
     admins: tuple[Annotated[str, BeforeValidator(person)], ...] = ()

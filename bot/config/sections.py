@@ -5,7 +5,8 @@ Each group is valid in itself; what must fit together is checked in `bot.config.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     BeforeValidator,
@@ -17,11 +18,14 @@ from pydantic import (
 )
 
 from bot.chat.delivery.busy_line import BUSY_AFTER_S
+from bot.config.addresses import is_loopback
 from bot.config.values import (
     Duration,
     Limit,
     Megabytes,
     Name,
+    Network,
+    Origin,
     Quota,
     Room,
     Seconds,
@@ -198,6 +202,36 @@ class ConversationConfig(Section):
     """How long a private chat continues its last exchange without a reply; 0: never."""
 
     idle: Duration = IDLE_S
+
+
+class ApiConfig(Section):
+    """The HTTP API for programs; off where this section is missing.
+
+    `url` is the address people reach it by, `names` are further host names, `proxies` those that are
+    believed about where a call comes from. `cors` are the origins of pages that may call. A key is
+    needed unless it is `open`, which only an address of this machine alone may be.
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8081
+    url: Url | None = None
+    names: tuple[str, ...] = ()
+    proxies: tuple[Network, ...] = ()
+    cors: tuple[Origin, ...] = ()
+    open: bool = False
+    hold_s: Seconds = 240
+    wait_s: Seconds = 1800
+
+    def all_names(self) -> tuple[str, ...]:
+        """Return every host name it is reached by."""
+        own = urlsplit(self.url).hostname if self.url else None
+        return (*self.names, own) if own else self.names
+
+    @model_validator(mode="after")
+    def _closed(self) -> Self:
+        if self.open and (self.url or not is_loopback(self.host)):
+            raise ValueError("open: only an API on this machine alone, without a url, needs no key")
+        return self
 
 
 class RetentionConfig(Section):

@@ -58,6 +58,14 @@ def _web_address(value: str) -> str:
     return value.rstrip("/")
 
 
+def _origin(value: str) -> str:
+    """Return a page's origin as browsers write it: scheme, host and port, nothing after them."""
+    parts = urlsplit(_web_address(value))
+    if parts.path or parts.query or parts.fragment:
+        raise ValueError("must be an origin such as https://chat.example.net")
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
 def person(value: object) -> object:
     """Validate a person's id, such as "telegram:42"."""
     if not re.fullmatch(r"[a-z-]+:\S*", str(value)):
@@ -86,6 +94,7 @@ Whole = Annotated[int, Field(ge=1)]
 Room = Annotated[Megabytes | None, BeforeValidator(_none)]
 Quota = Annotated[Whole | None, BeforeValidator(_none)]
 Url = Annotated[str, AfterValidator(_web_address)]
+Origin = Annotated[str, AfterValidator(_origin)]
 ChatId = Annotated[str, BeforeValidator(_chat_id)]
 """A chat's id on its platform; Telegram's groups have negative ones."""
 Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_length=100)]

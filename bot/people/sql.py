@@ -35,3 +35,17 @@ INVITE = (
     " ON CONFLICT (id) DO UPDATE SET digest = excluded.digest"
 )
 UNINVITE = "UPDATE web_people SET digest = NULL WHERE id = ?"
+
+# ---------------------------------------------------------------- API keys
+
+_KEY_COLUMNS = 'id, "user", user_name, name, created_at, used_at, people, style'
+ADD_KEY = (
+    'INSERT INTO api_keys ("user", user_name, name, digest, created_at, service, people, style)'
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+KEY_BY_DIGEST = f"SELECT {_KEY_COLUMNS} FROM api_keys WHERE digest = ?"
+KEYS_OF = f'SELECT {_KEY_COLUMNS} FROM api_keys WHERE "user" = ? ORDER BY id'
+SERVICE_KEYS = f"SELECT {_KEY_COLUMNS} FROM api_keys WHERE service = 1 ORDER BY id"
+NOTE_KEY_USED = "UPDATE api_keys SET used_at = ? WHERE id = ?"
+REVOKE_KEY = 'DELETE FROM api_keys WHERE id = ? AND "user" = ?'
+REVOKE_KEYS_OF = 'DELETE FROM api_keys WHERE "user" = ?'

@@ -26,10 +26,15 @@ from bot.chat.dispatch.dispatcher import Dispatcher
 from bot.chat.records.stored_link_ends import StoredLinkEnds
 from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
+from bot.config.addresses import is_loopback
 from bot.config.load import Config
+from bot.gateway.answering import WaitLimits
+from bot.gateway.gateway import Gateway, Settings
+from bot.people import api_keys
 from bot.people.audit_log import AuditLog
 from bot.people.invites import Invites
 from bot.people.received import Received
+from bot.people.stored_api_keys import StoredApiKeys
 from bot.people.stored_audit import StoredAuditLog
 from bot.people.stored_invites import StoredInvites
 from bot.people.stored_people import StoredPeople
@@ -37,7 +42,7 @@ from bot.people.users import People
 from bot.requests.admission import AdmissionService
 from bot.requests.limits import RequestLimits
 from bot.requests.model_choice import Defaults
-from bot.runtime.background import discover, keep_all_up, tidy
+from bot.runtime.background import discover, keep_all_up, keep_served, tidy
 from bot.runtime.enhancer import Enhancer
 from bot.runtime.overview import overview
 from bot.runtime.past_pictures import ResultPictures
@@ -68,6 +73,7 @@ class BotParts:
     records: StoredRecords
     chat_log: StoredLog
     platforms: Sequence[ChatPlatform]
+    gateway: Gateway | None
     backends: Mapping[str, Backend]
 
 
@@ -77,6 +83,7 @@ class _Stored:
 
     records: StoredRecords
     people: People
+    keys: StoredApiKeys
     audit: AuditLog
     chat_log: StoredLog
     invites: Invites | None
@@ -135,6 +142,7 @@ class App:
                     discover(parts.queue.models, parts.backends),
                 ),
                 _beside(parts.presenter.run(), parts.enhancer.run()),
+                _beside(*([keep_served(parts.gateway)] if parts.gateway else [])),
             ):
                 try:
                     yield parts
@@ -183,6 +191,7 @@ class App:
             records=stored.records,
             chat_log=stored.chat_log,
             platforms=made,
+            gateway=self._gateway(queue, stored, context.admission),
             backends=backends,
         )
 
@@ -202,11 +211,37 @@ class App:
         return _Stored(
             records=records,
             people=people,
+            keys=StoredApiKeys(database),
             audit=StoredAuditLog(database),
             chat_log=StoredLog(database),
             invites=await StoredInvites.read(database, web.page()) if web and web.token else None,
             links=links,
             past=ResultPictures(files, links),
+        )
+
+    def _gateway(
+        self, queue: JobQueue, stored: _Stored, admission: AdmissionService
+    ) -> Gateway | None:
+        api = self._config.api
+        if api is None:
+            return None
+        settings = Settings(
+            host=api.host,
+            port=api.port,
+            open=api.open,
+            loopback=is_loopback(api.host),
+            names=api.all_names(),
+            origins=api.cors,
+            proxies=api.proxies,
+            patience=WaitLimits(hold_s=api.hold_s, wait_s=api.wait_s),
+        )
+        return Gateway(
+            settings,
+            queue=queue,
+            admission=admission,
+            keys=stored.keys,
+            people=stored.people,
+            clock=self._clock,
         )
 
     def _connect(self, catalog: Catalog, stack: AsyncExitStack) -> Mapping[str, Backend]:
@@ -267,9 +302,10 @@ class App:
             chat_settings=chat_settings,
             chat_logs={"web": stored.chat_log},
             invites=stored.invites,
-            naming=self._config.chats.naming(),
+            naming={**self._config.chats.naming(), **api_keys.NAMING},
             idle_s=self._config.conversation.idle,
             links=stored.links,
+            api_keys=stored.keys if self._config.api is not None else None,
         )
 
     def _admission(self, queue: JobQueue) -> AdmissionService:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from bot.chat.api.base import ChatPlatform, CommandHandler
 from bot.chat.api.errors import ChatRefused
 from bot.config.sections import RetentionConfig
+from bot.gateway.gateway import CannotListen, Gateway
 from bot.runtime.retention import KeptLog, delete_expired
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend, Clock
@@ -44,6 +45,20 @@ async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> str:
             return f"{platform.name}: {refused}"
         except Exception:
             log.exception("%s failed; it starts again in %.0f s", platform.name, pause_s)
+        await asyncio.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+async def keep_served(gateway: Gateway) -> None:
+    """Keep the HTTP API up: it may fail, the chats go on."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            await gateway.run()
+        except CannotListen as error:
+            log.error("the API %s; it is tried again in %.0f s", error, pause_s)  # noqa: TRY400
+        except Exception:
+            log.exception("the API failed; it starts again in %.0f s", pause_s)
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 

@@ -11,7 +11,7 @@ import sys
 
 from PIL import Image
 
-from bot.platforms.web.open_files import open_files
+from bot.serving.open_files import open_files
 
 try:
     import resource

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
 SEED_MAX = 2**64 - 1  # the range of ComfyUI's seed inputs; -1 is refused there
 
@@ -71,13 +71,30 @@ class ChatMessage(Record):
         return self.text if self.name is None else f"{self.name}: {self.text}"
 
 
+class PassedOn(Record):
+    """A completion as a program asked for it; a server gets these fields as they are.
+
+    `body` names no model and no address. A picture in its messages is
+    `{"type": "picture", "file": n}`, where n is an index into the job's files. With `text` it is a
+    completion of a prompt and no conversation.
+    """
+
+    body: dict[str, JsonValue]
+    text: bool = False
+
+
 class Chat(Record):
-    """Answer the last message of a conversation."""
+    """Answer the last message of a conversation.
+
+    With `passed_on`, a program asked: `messages` only show what about, and the answer comes back
+    with all that its server said (`Output.answer`).
+    """
 
     kind: Literal["chat"] = "chat"
     messages: tuple[ChatMessage, ...] = Field(min_length=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1)
+    passed_on: PassedOn | None = None
 
 
 Request = Annotated[TextToImage | Chat, Field(discriminator="kind")]
@@ -111,11 +128,14 @@ class Output:
     """Everything a person can receive: a text, files, or both.
 
     `missing` is the code of a `queueing.core.problems.Problem`: why some files are not among them.
+    `answer` is what a server said beside the text, as JSON, where a program asked: the calls of
+    tools, the reason for the end, the counts of tokens.
     """
 
     text: str = ""
     files: tuple[File, ...] = ()
     missing: str = ""
+    answer: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,7 +143,9 @@ class Progress:
     """How far a running attempt is; never stored.
 
     `text` is the whole answer so far, not the newest piece; `preview` a small picture. `ahead`
-    counts the prompts of other clients before it in the server's own queue; it has not begun then.
+    counts the prompts of other clients before it in the server's own queue; it has not begun then. `chunks`
+    are the pieces of a passed-on answer since the last report, each as the server's JSON: unlike all
+    else here, none of them is reported twice.
     """
 
     fraction: float | None = None
@@ -131,3 +153,4 @@ class Progress:
     text: str | None = None
     preview: File | None = None
     ahead: int | None = None
+    chunks: tuple[str, ...] = ()

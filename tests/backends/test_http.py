@@ -218,7 +218,7 @@ async def test_lines_split_at_line_feeds_only(serve: Serve) -> None:
         return response
 
     async with (await serve(stream)).stream_lines("/chat", {}, read_s=5) as lines:
-        got = [line async for line in lines]
+        got = [line async for block in lines for line in block]
     assert got == ['data: "a\u2028b\x85c"', "", "x" * 300_000, "last"]
 
 

@@ -86,7 +86,8 @@ class Content:
     `files` are pictures or attachments (the first picture is shown large); `buttons` are rows.
     `mention` is a platform's user id that may be notified by this message, nobody else can be.
     `spoiler` hides the pictures until a reader asks for them; `awaits` says that a reply to this
-    very message is hoped for, so that a platform may open the reader's keyboard for it.
+    very message is hoped for, so that a platform may open the reader's keyboard for it. A `secret`
+    content is shown and kept nowhere: a platform whose messages we keep ourselves shows it once.
     """
 
     body: Body = ()
@@ -95,6 +96,7 @@ class Content:
     mention: str | None = None
     spoiler: bool = False
     awaits: bool = False
+    secret: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

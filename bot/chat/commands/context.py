@@ -17,6 +17,7 @@ from bot.chat.records.chat_log import ChatLog
 from bot.chat.records.message_records import Records
 from bot.chat.texts import Value, say, word
 from bot.people.access import Access
+from bot.people.api_keys import ApiKeys
 from bot.people.audit_log import Act, AuditLog
 from bot.people.invites import Invites
 from bot.people.naming import NameForms
@@ -35,7 +36,7 @@ class Context:
 
     `naming` says how people are named on each platform there is. `chat_logs` are, by platform, the
     chats that the bot keeps itself. `invites` is None where the web chat has no token, so that
-    everybody there is the same person. `idle_s` is how long a chat without others goes on with the
+    everybody there is the same person, and `api_keys` where there is no API. `idle_s` is how long a chat without others goes on with the
     last exchange.
     """
 
@@ -53,6 +54,7 @@ class Context:
     naming: Mapping[str, NameForms] = field(default_factory=dict)
     idle_s: float = IDLE_S
     links: Links | None = None
+    api_keys: ApiKeys | None = None
 
     @property
     def catalog(self) -> Catalog:

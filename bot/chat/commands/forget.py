@@ -33,6 +33,8 @@ async def handle(context: Context, call: Call) -> Answer:
     user, chat = call.invocation.user, call.invocation.chat
     await context.people.forget(user)
     await context.records.forget(user)
+    if context.api_keys is not None:
+        await context.api_keys.revoke_all(user)
     count = await context.queue.erasure.forget(user)
     log = context.chat_logs.get(call.invocation.platform)
     if log is not None:

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 
 from bot.chat.api.content import Bar, Body, Markdown, Moment, Part, Strong, Typed
 from bot.chat.texts import (
+    api_de,
+    api_en,
     attached_de,
     attached_en,
     calls_de,
@@ -30,6 +32,7 @@ CATALOGUES: Mapping[str, Mapping[str, str]] = {
         **results_en.TEXTS,
         **attached_en.TEXTS,
         **problems_en.TEXTS,
+        **api_en.TEXTS,
     },
     "de": {
         **de.TEXTS,
@@ -37,6 +40,7 @@ CATALOGUES: Mapping[str, Mapping[str, str]] = {
         **results_de.TEXTS,
         **attached_de.TEXTS,
         **problems_de.TEXTS,
+        **api_de.TEXTS,
     },
 }
 DEFAULT_LANGUAGE = "en"

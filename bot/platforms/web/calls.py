@@ -25,8 +25,8 @@ from bot.chat.records.chat_log import (
 from bot.people.received import Received
 from bot.people.web_people import WebPerson
 from bot.platforms.web.content import shown_file, split_command
-from bot.platforms.web.guard import Bucket
 from bot.platforms.web.wire import MAX_FILES, NotTaken, PressFrame, Say, Submit, TakenFrame
+from bot.serving.bucket import Bucket
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
 from queueing.core.requests import File

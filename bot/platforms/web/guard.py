@@ -1,12 +1,7 @@
-"""What the web chat lets in: the names it answers to, the pages it trusts, how much and how often.
+"""What the web chat lets in: the pages it trusts and the kinds of files it shows.
 
 Pure: it judges headers and counts, and does nothing.
 """
-
-import re
-from collections.abc import Collection
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from bot.chat.api.base import PLAYED
 
@@ -23,7 +18,6 @@ PAGE_POLICY = (
     "require-trusted-types-for 'script'"  # Chromium then refuses innerHTML altogether
 )
 _SCHEMES = ("http", "https")
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d{1,5})?", re.ASCII)
 FILE_POLICY = "default-src 'none'; sandbox"
 
 HEADERS = {
@@ -39,24 +33,6 @@ HEADERS = {
 # Shown or played in the page; anything else is only offered as a download, SVG and HTML above
 # all.
 INLINE_TYPES = PLAYED | {"image/png", "image/jpeg", "image/webp", "image/gif", "image/avif"}
-
-
-def host_allowed(header: str, *, loopback: bool, names: Collection[str]) -> bool:
-    """Return whether a request's Host header names this server.
-
-    A hostile site can point its own name at this address (DNS rebinding) and would then be
-    same-origin; it cannot do that with an address, so addresses are safe when listening on one.
-    """
-    name = _name_of(header)
-    if name is None:
-        return False
-    if name == "localhost" or name in names:
-        return True
-    try:
-        address = ip_address(name)
-    except ValueError:
-        return False
-    return address.is_loopback or not loopback
 
 
 def origin_allowed(origin: str | None, host: str, scheme: str | None = None) -> bool:
@@ -75,32 +51,3 @@ def bare_name(name: str) -> str:
     bare = name.replace("\\", "/").rpartition("/")[2]
     printable = "".join(char for char in bare if char.isprintable())
     return printable.strip(". ")[-100:] or "file"
-
-
-def _name_of(header: str) -> str | None:
-    """Return the name in a Host header; None for an invalid one, such as one with user information."""
-    if not _HOST.fullmatch(header):
-        return None
-    try:
-        return urlsplit(f"//{header}").hostname
-    except ValueError:
-        return None
-
-
-class Bucket:
-    """Lets `burst` things through at once and `per_s` a second after that."""
-
-    def __init__(self, *, per_s: float, burst: int) -> None:
-        self._per_s = per_s
-        self._burst = burst
-        self._level = float(burst)
-        self._at = 0.0
-
-    def take(self, now: float) -> bool:
-        """Return whether one more may pass at `now`, in seconds of any steady clock."""
-        self._level = min(self._burst, self._level + (now - self._at) * self._per_s)
-        self._at = now
-        if self._level < 1:
-            return False
-        self._level -= 1
-        return True

@@ -23,14 +23,14 @@ from bot.chat.records.chat_log import ChatLog, MemoryLog, ShownMessage
 from bot.config.addresses import is_loopback
 from bot.people.received import Received
 from bot.people.web_people import LOCAL, FixedPeople, OnlyLocal, Together, WebPeople, WebPerson
-from bot.platforms.web.address import Clients
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.content import shown_of
 from bot.platforms.web.lately import Lately
-from bot.platforms.web.listener import Listener
 from bot.platforms.web.server import WebServer
 from bot.platforms.web.small import PastPictures
 from bot.platforms.web.wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
+from bot.serving.address import Clients
+from bot.serving.listener import Listener
 from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
@@ -256,9 +256,20 @@ class Web:
         nonces = chain([key], (f"{key} {number}" for number in count(2)))
 
         async def respond(content: Content, private: bool) -> MessageRef | None:
+            if content.secret:
+                await self._show_once(chat, content)
+                return None
             return await self._post(chat, content, nonce=next(nonces), quiet=private)
 
         return respond
+
+    async def _show_once(self, chat: str, content: Content) -> None:
+        """Show something on a person's open pages that no log may keep."""
+        ref = MessageRef(platform=self.name, chat=chat, message=f"once-{secrets.token_hex(10)}")
+        shown = await _shown(ref, content, quiet=True, reply_to=None)
+        for tab in self._server.tabs if self._server is not None else ():
+            if tab.person.id == chat:
+                tab.show_once(ref.message, shown, self._clock.now())
 
     def _speak(self, user: str, language: str | None) -> None:
         """Switch all open pages of a person to the language they chose."""

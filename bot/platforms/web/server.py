@@ -17,22 +17,22 @@ from aiohttp.typedefs import Handler
 from bot.chat.api.original_links import Originals
 from bot.people.web_people import WebPeople, WebPerson
 from bot.platforms.web import originals as web_originals
-from bot.platforms.web.address import Clients
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.files import FileSender, Sendable, sendable
 from bot.platforms.web.guard import (
     HEADERS,
     bare_name,
-    host_allowed,
     origin_allowed,
 )
-from bot.platforms.web.guesses import Guesses
 from bot.platforms.web.lately import Lately
 from bot.platforms.web.page import page_files
 from bot.platforms.web.small import PastPictures, Small, past_file, small_file
 from bot.platforms.web.tab import NOT_KNOWN, Tab
 from bot.platforms.web.wire import MAX_FILES, MAX_FRAME, MAX_UPLOAD, CommandRow, ModelLine
 from bot.requests.images import bare
+from bot.serving.address import Clients
+from bot.serving.guesses import Guesses
+from bot.serving.hosts import host_allowed
 from queueing.core.requests import File
 
 COOKIE = "usher"

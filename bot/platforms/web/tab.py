@@ -14,15 +14,16 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import ValidationError
 
 from bot.chat.api.content import Form
+from bot.chat.records.chat_log import ShownMessage
 from bot.chat.texts import language_of
 from bot.people.web_people import WebPerson
 from bot.platforms.web.calls import Calls
-from bot.platforms.web.guard import Bucket
 from bot.platforms.web.wire import (
     FROM_PAGE,
     CommandRow,
     Earlier,
     EarlierMessages,
+    EntryRow,
     Hello,
     Language,
     Messages,
@@ -38,6 +39,7 @@ from bot.platforms.web.wire import (
     entry_row,
     form_row,
 )
+from bot.serving.bucket import Bucket
 from queueing.core.errors import StoreError
 from queueing.core.requests import Record
 
@@ -172,6 +174,12 @@ class Tab:
             )
         )
         self._reply(Language(language=language_of(self._language)))
+
+    def show_once(self, message: str, shown: ShownMessage, now: float) -> None:
+        """Show a message that is in no log, after all there are; it is gone with the page."""
+        last = self._number
+        row = EntryRow(message=message, number=last, place=last, at=now, shown=shown)
+        self._reply(Messages(entries=(row,)))
 
     def speak(self, chosen: str | None) -> None:
         """Switch the page to the language its person chose, otherwise its browser's."""

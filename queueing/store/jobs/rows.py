@@ -10,6 +10,8 @@ from queueing.store.database import Connection
 Row = Sequence[Any]
 _STATES = {str(state): state for state in JobState}
 _TEXT_MIME = "text/plain; charset=utf-8"
+_ANSWER_MIME = "application/json"
+_TEXT, _ANSWER = 0, -1  # the rows of an output that are no files
 
 
 def job_from(row: Row) -> Job:
@@ -136,9 +138,14 @@ def file_rows(job_id: int, files: Sequence[File], *, after: int = 0) -> list[Row
 
 
 def output_rows(job_id: int, output: Output) -> list[Row]:
-    """Return the text as row 0, with why files are missing as its name; then the files."""
-    text = (job_id, 0, output.missing, _TEXT_MIME, output.text.encode())
-    return [text, *file_rows(job_id, output.files)]
+    """Return the text as row 0, with why files are missing as its name; then the files.
+
+    What a server said beside the text is a row before them.
+    """
+    rows: list[Row] = [(job_id, _TEXT, output.missing, _TEXT_MIME, output.text.encode())]
+    if output.answer:
+        rows.append((job_id, _ANSWER, "", _ANSWER_MIME, output.answer.encode()))
+    return rows + file_rows(job_id, output.files)
 
 
 def files_from(rows: Sequence[Row]) -> tuple[File, ...]:
@@ -150,9 +157,11 @@ def output_from(rows: Sequence[Row]) -> Output | None:
     """Return the output of (number, name, mime, data) rows, None when there are none."""
     if not rows:
         return None
-    files = files_from([row[1:] for row in rows if row[0] != 0])
-    missing, text = next(((name, data) for number, name, _, data in rows if number == 0), ("", b""))
-    return Output(text=text.decode(), files=files, missing=missing)
+    files = files_from([row[1:] for row in rows if row[0] > _TEXT])
+    told = {number: (name, data) for number, name, _, data in rows if number <= _TEXT}
+    missing, text = told.get(_TEXT, ("", b""))
+    answer = told.get(_ANSWER, ("", b""))[1]
+    return Output(text=text.decode(), files=files, missing=missing, answer=answer.decode())
 
 
 def jobs_of(connection: Connection, query: str, parameters: Row = ()) -> list[Job]:

@@ -21,12 +21,14 @@ from bot.chat.api.content import Content
 from bot.chat.records.chat_log import MemoryLog
 from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web import tab as web_tab
-from bot.platforms.web.guard import Bucket, host_allowed, origin_allowed
-from bot.platforms.web.listener import Listener
+from bot.platforms.web.guard import origin_allowed
 from bot.platforms.web.platform import Web
 from bot.platforms.web.server import MAX_TABS, TOO_MANY_TABS
 from bot.platforms.web.tab import FRAMES_BURST, NOT_KNOWN
 from bot.platforms.web.wire import MAX_FILES, MAX_UPLOAD
+from bot.serving.bucket import Bucket
+from bot.serving.hosts import host_allowed
+from bot.serving.listener import Listener
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import Tab, picture, running, tab
 from tests.fakes.command_handler import ScriptedHandler

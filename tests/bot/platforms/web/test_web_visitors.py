@@ -12,10 +12,10 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.platforms.web import listener as web_listener
-from bot.platforms.web.address import Clients, home
-from bot.platforms.web.listener import Listener
-from bot.platforms.web.visits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
+from bot.serving import listener as web_listener
+from bot.serving.address import Clients, home
+from bot.serving.listener import Listener
+from bot.serving.visits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
 
 WAIT_S = 60.0
 REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n"

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bot.platforms.web.guard import Bucket
+from bot.serving.bucket import Bucket
 
 WRONG_AT_ONCE = 20  # different wrong tokens of one address
 _WRONG_EVERY_S = 30.0  # one more after that

@@ -15,9 +15,9 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.typedefs import Handler
 
-from bot.platforms.web.address import Clients, home
-from bot.platforms.web.open_files import open_files
-from bot.platforms.web.visits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
+from bot.serving.address import Clients, home
+from bot.serving.open_files import open_files
+from bot.serving.visits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
 
 MAX_CONNECTIONS = 500  # of the 1024 files a process may usually open
 SILENT_S = 20.0  # until the first request is complete, and between two of an unknown visitor
@@ -48,7 +48,9 @@ class Listener:
         clients: Clients | None = None,
         max_connections: int | None = None,
         silent_s: float = SILENT_S,
+        cancels: bool = False,
     ) -> None:
+        """Take the application; with `cancels`, a request ends when its visitor goes away."""
         app.middlewares.insert(0, self._heard)
         self._runner = web.AppRunner(
             app,
@@ -56,6 +58,7 @@ class Listener:
             keepalive_timeout=IDLE_S,
             logger=_quiet_logger(),
             shutdown_timeout=2.0,
+            handler_cancellation=cancels,
         )
         self._who = who
         self._clients = clients or Clients()
@@ -71,7 +74,7 @@ class Listener:
         await self._runner.setup()
         self._sockets = await _listen(host, port)
         self._accepting = [
-            asyncio.create_task(self._accept(each), name="web listener") for each in self._sockets
+            asyncio.create_task(self._accept(each), name="listener") for each in self._sockets
         ]
         return int(self._sockets[0].getsockname()[1])
 
@@ -100,11 +103,11 @@ class Listener:
             try:
                 await self._let_in(visitor, str(peer[0]) if peer else "")
             except Exception:  # noqa: BLE001  # one visitor never costs the others the server
-                _log.exception("web chat: a visitor could not be let in")
+                _log.exception("a visitor could not be let in")
                 visitor.close()
 
     async def _wait_for_handles(self, error: OSError) -> None:
-        _log.warning("web chat: nobody else can be let in now: %s", error)
+        _log.warning("nobody else can be let in now: %s", error)
         for visit in sorted(self._here().values(), key=lambda each: each.at)[:_BACKLOG]:
             if visit.person is None:
                 self._end(visit)

@@ -1,0 +1,166 @@
+"""Completions that programs asked for: the body a server gets, and the whole answer it gave.
+
+Messages, tools and schemas are passed on as they came; nothing is merged, cut or left out but what
+this kind of server does not know. Pure but for the pictures (`backends.openai.request`).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import JsonValue
+
+from backends.openai.flavour import Flavour
+from backends.openai.request import TextOptions, data_url
+from backends.openai.stream import AnswerReader, without_thoughts
+from queueing.core.requests import File, PassedOn
+
+STANDARD = frozenset(
+    {
+        "messages",
+        "prompt",
+        "suffix",
+        "echo",
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "seed",
+        "stop",
+        "logit_bias",
+        "logprobs",
+        "top_logprobs",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "response_format",
+    }
+)
+ANY_OBJECT: JsonValue = {
+    "type": "json_schema",
+    "json_schema": {"name": "object", "schema": {"type": "object"}},
+}
+_BESIDE = ("usage", "timings", "system_fingerprint")
+
+
+async def passed_body(
+    model_id: str,
+    passed_on: PassedOn,
+    files: Sequence[File],
+    options: TextOptions,
+    flavour: Flavour,
+) -> dict[str, JsonValue]:
+    """Return the body of a streamed completion. Raises `Rejected` for unusable pictures."""
+    known = STANDARD | flavour.extra
+    body = {name: value for name, value in passed_on.body.items() if name in known}
+    if isinstance(messages := body.get("messages"), list):
+        body["messages"] = [await _message(message, files) for message in messages]
+    if body.get("response_format") == {"type": "json_object"} and not flavour.json_object:
+        body["response_format"] = ANY_OBJECT
+    if options.max_tokens is not None:
+        body.setdefault("max_tokens", options.max_tokens)
+    if options.temperature is not None:
+        body.setdefault("temperature", options.temperature)
+    return body | {"model": model_id, "stream": True, "stream_options": {"include_usage": True}}
+
+
+async def _message(message: JsonValue, files: Sequence[File]) -> JsonValue:
+    parts = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(message, dict) or not isinstance(parts, list):
+        return message
+    return {**message, "content": [await _part(part, files) for part in parts]}
+
+
+async def _part(part: JsonValue, files: Sequence[File]) -> JsonValue:
+    if not isinstance(part, dict) or part.get("type") != "picture":
+        return part
+    number = part.get("file")
+    url = await data_url(files, number if isinstance(number, int) else -1)
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+@dataclass(slots=True)
+class Gathered:
+    """A whole answer out of the chunks of its stream."""
+
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    calls: dict[int, dict[str, Any]] = field(default_factory=dict)
+    logprobs: list[JsonValue] = field(default_factory=list)
+    finish_reason: str | None = None
+    beside: dict[str, JsonValue] = field(default_factory=dict)
+
+    def add(self, chunk: Mapping[str, Any]) -> None:
+        """Take the next chunk, in the order in which the server sent them."""
+        for name in _BESIDE:
+            if chunk.get(name) is not None:
+                self.beside[name] = chunk[name]
+        for choice in chunk.get("choices") or ():
+            self.finish_reason = choice.get("finish_reason") or self.finish_reason
+            probabilities = choice.get("logprobs")
+            if isinstance(probabilities, dict):
+                self.logprobs += probabilities.get("content") or ()
+            self._piece(choice.get("delta") or choice.get("message") or choice)
+
+    def _piece(self, piece: Mapping[str, Any]) -> None:
+        for name in ("content", "text", "reasoning_content", "reasoning", "refusal"):
+            if isinstance(piece.get(name), str) and piece[name]:
+                self.texts.setdefault(name, []).append(piece[name])
+        for at, call in enumerate(piece.get("tool_calls") or ()):
+            self._call(call.get("index", at), call)
+
+    def _call(self, index: int, piece: Mapping[str, Any]) -> None:
+        call = self.calls.setdefault(
+            index, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+        )
+        call["id"] = piece.get("id") or call["id"]
+        function = piece.get("function") or {}
+        call["function"]["name"] = function.get("name") or call["function"]["name"]
+        call["function"]["arguments"] += function.get("arguments") or ""
+
+    def answer(self) -> str:
+        """Return the answer as JSON: message, reason for the end, and what was said beside it."""
+        texts = {name: "".join(pieces) for name, pieces in self.texts.items()}
+        reasoning = texts.get("reasoning_content") or texts.get("reasoning")
+        message: dict[str, JsonValue] = {
+            "content": texts.get("content", texts.get("text")) or (None if self.calls else ""),
+            "refusal": texts.get("refusal"),
+        }
+        if reasoning:
+            message["reasoning_content"] = reasoning
+        if self.calls:
+            message["tool_calls"] = [self.calls[index] for index in sorted(self.calls)]
+        return json.dumps(
+            {
+                "message": message,
+                "finish_reason": self.finish_reason,
+                "logprobs": self.logprobs or None,
+                **self.beside,
+            }
+        )
+
+
+class PassedOnReader(AnswerReader):
+    """Reads the stream of a passed-on answer: keeps each chunk for the program that asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gathered = Gathered()
+        self._chunks: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """The answer so far without its thoughts, of a conversation or of a prompt."""
+        pieces = self.gathered.texts
+        content = "".join(pieces.get("content") or pieces.get("text") or ())
+        return without_thoughts(content, over=self.finished is not None)
+
+    def take_chunks(self) -> tuple[str, ...]:
+        """Return the chunks since the last call."""
+        chunks, self._chunks = tuple(self._chunks), []
+        return chunks
+
+    def _keep_chunk(self, data: str) -> None:
+        self._chunks.append(data)
+        self.gathered.add(json.loads(data))

@@ -1,0 +1,125 @@
+"""`/key new|list|revoke`: keys of the HTTP API. A key is the person who made it.
+
+A key is shown once, in private, and kept nowhere; a service gets one of its own from an admin.
+"""
+
+import re
+import unicodedata
+
+from bot.chat.api.answers import Answer, Reply
+from bot.chat.api.content import Body, Content, Moment, Typed
+from bot.chat.api.table import Command, Param, ParamKind
+from bot.chat.commands.context import Call, CallRefused, Context, audited, is_admin, reply
+from bot.chat.texts import join
+from bot.people.api_keys import MOST_KEYS, SERVICE, ApiKey, ApiKeys, TooManyKeys
+from bot.requests.drawing import require_text
+
+_NAME_MOST = 40
+_ID_MOST = 40
+OPEN_WEBUI = "openwebui"
+
+COMMAND = Command(
+    name="key",
+    help="command.key",
+    params=(
+        Param(
+            name="action",
+            kind=ParamKind.CHOICE,
+            help="param.key_action",
+            required=True,
+            positional=True,
+            choices=("new", "list", "revoke"),
+        ),
+        Param(name="name", kind=ParamKind.TEXT, help="param.key_name", positional=True),
+        Param(name="service", kind=ParamKind.FLAG, help="param.service"),
+        Param(name="people", kind=ParamKind.FLAG, help="param.people"),
+        Param(name="style", kind=ParamKind.CHOICE, help="param.key_style", choices=(OPEN_WEBUI,)),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    keys = context.api_keys
+    if keys is None:
+        raise CallRefused("refused.no_api")
+    if call.invocation.group:  # not every platform can answer there in private
+        raise CallRefused("refused.key_in_group")
+    match call.text("action"):
+        case "new":
+            return await _new(context, call, keys)
+        case "revoke":
+            return await _revoke(context, call, keys)
+    return reply(await _listed(context, call, keys))
+
+
+async def _new(context: Context, call: Call, keys: ApiKeys) -> Answer:
+    named = call.text("name")
+    name = " ".join(require_text(named, _NAME_MOST).split()) if named else ""
+    service = bool(call.args.get("service")) or bool(call.args.get("people"))
+    user, user_name = call.invocation.user, call.invocation.user_name
+    if service:
+        if not is_admin(context, call):
+            raise CallRefused("refused.admin_only", command="key new --service")
+        user, user_name = _service(name), name
+    try:
+        key, secret = await keys.new(
+            user,
+            user_name,
+            name=name,
+            now=context.clock.now(),
+            people=bool(call.args.get("people")),
+            style=call.text("style") or "",
+        )
+    except TooManyKeys:
+        raise CallRefused("refused.too_many_keys", limit=MOST_KEYS) from None
+    if service:
+        await audited(context, call, "key", user, f"new #{key.id}")
+    return Reply(content=Content(body=_told(call, key, secret), secret=True))
+
+
+def _told(call: Call, key: ApiKey, secret: str) -> Body:
+    text = "key.new_service" if key.is_service else "key.new"
+    return call.say(text, secret=Typed(secret), number=key.id, person=key.user)
+
+
+async def _revoke(context: Context, call: Call, keys: ApiKeys) -> Answer:
+    word = (call.text("name") or "").removeprefix("#")
+    if not word.isdecimal():
+        raise CallRefused("refused.which_key")
+    key = next((each for each in await _mine(context, call, keys) if each.id == int(word)), None)
+    if key is None or not await keys.revoke(key.user, key.id):
+        raise CallRefused("refused.no_such_key", number=int(word))
+    if key.is_service:
+        await audited(context, call, "key", key.user, f"revoke #{key.id}")
+    return reply(call.say("key.revoked", number=key.id))
+
+
+async def _listed(context: Context, call: Call, keys: ApiKeys) -> Body:
+    mine = await _mine(context, call, keys)
+    if not mine:
+        return call.say("key.none")
+    lines = [_line(call, key) for key in mine]
+    return join((*call.say("key.list"), *(part for line in lines for part in ("\n", *line))))
+
+
+def _line(call: Call, key: ApiKey) -> Body:
+    name = f"{key.name} ({key.user})" if key.is_service else key.name or "–"
+    made = call.say("key.line", number=key.id, name=name, moment=Moment(key.created_at))
+    if key.used_at is None:
+        return (*made, *call.say("key.unused"))
+    return (*made, *call.say("key.used", moment=Moment(key.used_at)))
+
+
+async def _mine(context: Context, call: Call, keys: ApiKeys) -> list[ApiKey]:
+    """Return the keys a caller may see and end: their own, and for admins those of services."""
+    mine = await keys.listed(call.invocation.user)
+    return mine + await keys.services() if is_admin(context, call) else mine
+
+
+def _service(name: str) -> str:
+    """Return the id of a service, made of its name."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain)[:_ID_MOST].strip("-")
+    if not slug:
+        raise CallRefused("refused.which_service")
+    return f"{SERVICE}{slug}"

@@ -1,0 +1,26 @@
+"""English texts about the HTTP API and its keys."""
+
+from collections.abc import Mapping
+
+TEXTS: Mapping[str, str] = {
+    "command.key": "Your keys for programs (the HTTP API)",
+    "param.key_action": "new, list or revoke",
+    "param.key_name": "a name for a new key; the number of the key to revoke",
+    "param.service": "for a service with limits of its own (admins)",
+    "param.people": "for a service whose users are people of their own (admins)",
+    "param.key_style": "the program it is for, if that needs something special",
+    "refused.no_api": "There is no API here: the configuration has no “api” section.",
+    "refused.key_in_group": "A key works like a password, and others can read this chat. Ask me in a private chat.",
+    "refused.too_many_keys": "You have {limit} keys already. /key list shows them, /key revoke ends one.",
+    "refused.which_key": "Which key? /key list shows their numbers.",
+    "refused.no_such_key": "You have no key #{number}. /key list shows yours.",
+    "refused.which_service": "A service needs a name: /key new n8n --service.",
+    "key.new": "Key #{number}. It is shown only now; programs that have it act as you:\n{secret}\nThey send it as “Authorization: Bearer …”. /key revoke {number} ends it.",
+    "key.new_service": "Key #{number} for {person}. It is shown only now:\n{secret}\n/limit {person} sets its limits, /key revoke {number} ends it.",
+    "key.none": "There are no keys. /key new creates one.",
+    "key.list": "Keys:",
+    "key.line": "#{number} · {name} · made {moment}",
+    "key.used": " · last used {moment}",
+    "key.unused": " · never used",
+    "key.revoked": "Key #{number} no longer works.",
+}

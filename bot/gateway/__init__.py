@@ -1,0 +1,1 @@
+"""The HTTP API: the same lines, limits and promises for programs."""

@@ -1,0 +1,258 @@
+"""How a job's answer goes out: as it is written, or whole once it is there.
+
+A call that waits keeps its client: a stream sends comments with the place in line, a call that does
+not stream holds its headers back as long as its status can still change, and then sends white space.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from aiohttp import web
+from pydantic import JsonValue
+
+from bot.gateway import sse
+from bot.gateway.errors import ApiError
+from bot.gateway.outcomes import BROKEN, gone, problem_of, too_late
+from bot.gateway.runs import Run, Runs
+from bot.gateway.waiting import place_of
+from bot.queue.jobs import JobReader
+from bot.queue.submitting import JobSubmitter
+from queueing.core.jobs import Job, JobState
+from queueing.core.requests import Output
+
+COMMENT_EVERY_S = 5.0
+"""A comment no oftener than that while a call waits; clients' time-outs are longer."""
+CHUNK_EVERY_S = 100.0
+"""LangChain's async streams give up after 120 s without a chunk, whatever comments come."""
+SPACE_EVERY_S = 15.0
+AGAIN_S = 10.0
+"""How long the job of a broken call waits for its caller: SDKs repeat within 8 s."""
+PATIENCE_MARGIN_S = 5.0
+"""How long before a client gives up its answer's headers go out."""
+
+
+Render = Callable[[Output], JsonValue]
+"""Makes the body of an answer of what a job produced."""
+
+
+class Writer(Protocol):
+    """Turns what a run has brought into events of one kind of stream."""
+
+    def opening(self) -> bytes:
+        """Return what goes out before the first piece."""
+
+    def pieces(self, chunks: list[str]) -> bytes:
+        """Return the events of further chunks of a server."""
+
+    def keeping(self) -> bytes:
+        """Return an event that only keeps the client from giving up."""
+
+    def closing(self, output: Output, *, replay: bool) -> bytes:
+        """Return what ends a complete answer; with `replay`, all of it, for nothing went out."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaitLimits:
+    """How long calls may take, in seconds; see `api.hold_s` and `api.wait_s`."""
+
+    hold_s: float = 240.0
+    wait_s: float = 1800.0
+
+
+class Answering:
+    """Sends the answers of jobs to their callers."""
+
+    def __init__(
+        self, runs: Runs, jobs: JobReader, submitter: JobSubmitter, patience: WaitLimits
+    ) -> None:
+        self._runs = runs
+        self._jobs = jobs
+        self._submitter = submitter
+        self._patience = patience
+        self._tasks: asyncio.TaskGroup | None = None
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Own what goes on after its caller has left, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._tasks = None
+
+    def stop(self) -> None:
+        """Take no cancelled call for a hung-up one from now on: the bot stops."""
+        self._stopping = True
+
+    # ------------------------------------------------------------ as it is written
+
+    async def stream(
+        self, request: web.Request, job: Job, writer: Writer, *, leave: bool
+    ) -> web.StreamResponse:
+        """Send an answer as it is written. With `leave`, hanging up does not end the job."""
+        response = web.StreamResponse(
+            headers={
+                "Content-Type": "text/event-stream; charset=utf-8",
+                "Cache-Control": "no-cache",
+                "X-Accel-Buffering": "no",  # nginx would keep events back until it has a page full
+                **headers_of(job),
+            }
+        )
+        async with self._while_listening(job, leave=leave):
+            await response.prepare(request)
+            with self._runs.watch(job) as (run, news):
+                await self._follow(response, run, news, writer)
+            await response.write_eof()
+        return response
+
+    async def _follow(
+        self, response: web.StreamResponse, run: Run, news: asyncio.Event, writer: Writer
+    ) -> None:
+        clock = asyncio.get_running_loop().time
+        sent, restarts = 0, run.restarts
+        commented_at, chunk_at = -COMMENT_EVERY_S, clock()
+        while True:
+            news.clear()
+            now = clock()
+            if sent and run.restarts != restarts:
+                await self._submitter.cancel(run.job.id)
+                await response.write(sse.data(BROKEN.body))
+                return
+            if len(run.chunks) > sent:
+                fresh = run.chunks[sent:]
+                data = writer.pieces(fresh) if sent else writer.opening() + writer.pieces(fresh)
+                sent += len(fresh)
+                chunk_at = commented_at = now
+                await response.write(data)
+            if run.job.state.final:
+                await response.write(await self._end(run.job, writer, replay=not sent))
+                return
+            if now - commented_at >= COMMENT_EVERY_S:
+                commented_at = now
+                await response.write(sse.comment(place_of(run)))
+            if not sent and now - chunk_at >= CHUNK_EVERY_S:
+                chunk_at = now
+                await response.write(writer.keeping())
+            await _wait(news, COMMENT_EVERY_S)
+
+    async def _end(self, job: Job, writer: Writer, *, replay: bool) -> bytes:
+        try:
+            output = await self._output(job)
+        except ApiError as error:
+            return sse.data(error.body)
+        return writer.closing(output, replay=replay)
+
+    # ------------------------------------------------------------ whole
+
+    async def whole(
+        self, request: web.Request, job: Job, render: Render, *, leave: bool
+    ) -> web.StreamResponse:
+        """Send an answer once it is there. Raises `ApiError` while a status can still be sent."""
+        began = asyncio.get_running_loop().time()
+        ends = began + self._wait_s(request)
+        async with self._while_listening(job, leave=leave, again_s=_comes_again_s(request)):
+            with self._runs.watch(job) as (run, news):
+                if await _until_final(run, news, min(ends, began + self._hold_s(request))):
+                    return web.json_response(
+                        render(await self._output(run.job)), headers=headers_of(run.job)
+                    )
+                if asyncio.get_running_loop().time() >= ends:
+                    raise too_late(job)
+                return await self._with_spaces(request, run, news, render, ends)
+
+    async def _with_spaces(
+        self, request: web.Request, run: Run, news: asyncio.Event, render: Render, ends: float
+    ) -> web.StreamResponse:
+        """Keep a call alive with white space; a failure can only be told in the body from here on."""
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/json", **headers_of(run.job)}
+        )
+        await response.prepare(request)
+        clock = asyncio.get_running_loop().time
+        while not run.job.state.final and clock() < ends:
+            await response.write(b" ")
+            await _until_final(run, news, min(ends, clock() + SPACE_EVERY_S))
+        try:
+            if not run.job.state.final:
+                raise too_late(run.job)
+            body = render(await self._output(run.job))
+        except ApiError as error:
+            body = error.body
+        await response.write(json.dumps(body).encode())
+        await response.write_eof()
+        return response
+
+    def _wait_s(self, request: web.Request) -> float:
+        return min(self._patience.wait_s, _clients_patience_s(request))
+
+    def _hold_s(self, request: web.Request) -> float:
+        return min(self._patience.hold_s, _clients_patience_s(request))
+
+    async def _output(self, job: Job) -> Output:
+        """Return what a job that has ended produced. Raises `ApiError`."""
+        if job.state is not JobState.COMPLETED:
+            raise problem_of(job)
+        output = await self._jobs.output(job)
+        if output is None:
+            raise gone(job)
+        return output
+
+    # ------------------------------------------------------------ hanging up
+
+    @asynccontextmanager
+    async def _while_listening(
+        self, job: Job, *, leave: bool, again_s: float = 0.0
+    ) -> AsyncIterator[None]:
+        """End the job when its caller hangs up, `again_s` later where they may come again."""
+        try:
+            yield
+        except (asyncio.CancelledError, ConnectionResetError):
+            if not leave and not self._stopping and self._tasks is not None:
+                self._tasks.create_task(self._hung_up(job, again_s))
+            raise
+
+    async def _hung_up(self, job: Job, again_s: float) -> None:
+        await asyncio.sleep(again_s)
+        if not self._runs.is_watched(job):
+            await self._submitter.cancel(job.id)
+
+
+def headers_of(job: Job) -> dict[str, str]:
+    """Return the headers every answer carries; SDKs show `x-request-id` in their errors."""
+    return {"x-usher-job": str(job.id), "x-request-id": f"job-{job.id}"}
+
+
+async def _until_final(run: Run, news: asyncio.Event, ends: float) -> bool:
+    """Wait for the end of a job until a moment of the loop's clock; return whether it has ended."""
+    while not run.job.state.final:
+        left_s = ends - asyncio.get_running_loop().time()
+        if left_s <= 0:
+            return False
+        news.clear()
+        await _wait(news, left_s)
+    return True
+
+
+async def _wait(news: asyncio.Event, within_s: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            await news.wait()
+
+
+def _clients_patience_s(request: web.Request) -> float:
+    """Return how long the client says it waits for an answer, less a margin to send one."""
+    try:
+        patience_s = float(request.headers.get("x-stainless-read-timeout", "inf"))
+    except ValueError:
+        return float("inf")
+    return max(1.0, patience_s - PATIENCE_MARGIN_S) if patience_s > 0 else float("inf")
+
+
+def _comes_again_s(request: web.Request) -> float:
+    """Return how soon a client repeats a broken call: SDKs within 8 s, others never."""
+    return AGAIN_S if "x-stainless-retry-count" in request.headers else 0.0

@@ -1,0 +1,117 @@
+"""Who calls: a key is a person. Where no key is needed, the caller is `api:local`."""
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from aiohttp import web
+
+from bot.gateway.errors import ApiError
+from bot.people.api_keys import LOCAL, ApiKey, ApiKeys, looks_like_key
+from bot.people.users import People, Person
+from bot.serving.address import Clients
+from bot.serving.guesses import Guesses
+from bot.serving.hosts import host_allowed
+from queueing.core.ports import Clock
+
+NO_KEY = "This needs an API key: send it as “Authorization: Bearer ush_…”. /key new in a private chat with the bot makes one."
+WRONG_KEY = "This API key is not known, or was revoked."
+TOO_MANY = "Too many wrong keys came from your address. Try again in a minute."
+NOT_HERE = "The API does not answer pages of other origins, nor to this host name."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caller:
+    """A person who calls, and the key they came with; None where none is needed."""
+
+    person: Person
+    name: str
+    key: ApiKey | None = None
+
+    @property
+    def user(self) -> str:
+        """The person's id, as jobs and limits have it."""
+        return self.person.user
+
+
+class Authentication:
+    """Finds out whose call it is. With `open_`, calls without a key are `api:local`'s.
+
+    `origins` are the pages that may call; without `names`, the host must be this machine's own.
+    """
+
+    def __init__(
+        self,
+        keys: ApiKeys,
+        people: People,
+        clock: Clock,
+        *,
+        open_: bool = False,
+        loopback: bool = True,
+        names: Collection[str] = (),
+        origins: Collection[str] = (),
+        clients: Clients | None = None,
+    ) -> None:
+        self._keys = keys
+        self._people = people
+        self._clock = clock
+        self._open = open_
+        self._loopback = loopback
+        self._names = frozenset(names)
+        self._origins = frozenset(origins)
+        self._clients = clients or Clients()
+        self._guesses = Guesses(time.monotonic)
+
+    def require_place(self, request: web.Request) -> None:
+        """Refuse pages of other origins, before anything of a body is read. Raises `ApiError`.
+
+        A page in somebody's browser must not reach an API that needs no key, and a hostile name
+        that points here is no name of this machine.
+        """
+        origin = request.headers.get("Origin")
+        if origin is not None and origin not in self._origins:
+            raise ApiError(status=HTTPStatus.FORBIDDEN, message=NOT_HERE, code="origin")
+        host = request.headers.get("Host", "")
+        if not host_allowed(host, loopback=self._loopback, names=self._names):
+            raise ApiError(status=HTTPStatus.FORBIDDEN, message=NOT_HERE, code="host")
+
+    async def caller(self, request: web.Request) -> Caller:
+        """Return who calls. Raises `ApiError` (401, 429), and `StoreError`."""
+        secret = _secret(request)
+        if not secret or not looks_like_key(secret):
+            if self._open:
+                return Caller(person=await self._people.get(LOCAL), name="local")
+            raise self._wrong(request, secret) if secret else _unauthorized(NO_KEY)
+        address = self._address(request)
+        if not self._guesses.may_try(address, secret):
+            raise ApiError(
+                status=HTTPStatus.TOO_MANY_REQUESTS, message=TOO_MANY, retry_after_s=60.0
+            )
+        key = await self._keys.by_secret(secret)
+        if key is None:
+            raise self._wrong(request, secret)
+        self._guesses.right(secret)
+        await self._keys.used(key, self._clock.now())
+        return Caller(person=await self._people.get(key.user), name=key.user_name, key=key)
+
+    def _wrong(self, request: web.Request, secret: str) -> ApiError:
+        self._guesses.wrong(self._address(request), secret)
+        return _unauthorized(WRONG_KEY)
+
+    def _address(self, request: web.Request) -> str:
+        return self._clients.of(request.remote or "", request.headers.getall("X-Forwarded-For", []))
+
+
+def _secret(request: web.Request) -> str:
+    """Return the key of a request; Continue sends it twice, once as `x-api-key`."""
+    scheme, _, value = request.headers.get("Authorization", "").partition(" ")
+    if scheme.casefold() == "bearer":
+        return value.strip()
+    return request.headers.get("x-api-key", "").strip()
+
+
+def _unauthorized(message: str) -> ApiError:
+    return ApiError(
+        status=HTTPStatus.UNAUTHORIZED, message=message, code="invalid_api_key", repeat=False
+    )

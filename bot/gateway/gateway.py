@@ -1,0 +1,113 @@
+"""The HTTP API as a whole: its routes put together, served at one address until it is cancelled."""
+
+import asyncio
+import logging
+import os
+from dataclasses import dataclass, field
+
+from bot.gateway.answering import Answering, WaitLimits
+from bot.gateway.callers import Authentication
+from bot.gateway.chat_completions import ChatRoute
+from bot.gateway.models import ModelsRoute
+from bot.gateway.runs import Runs
+from bot.gateway.server import application
+from bot.gateway.submitting import Submitting
+from bot.people.api_keys import ApiKeys
+from bot.people.users import People
+from bot.queue.door import QueueDoor
+from bot.requests.admission import AdmissionService
+from bot.serving.address import Clients
+from bot.serving.listener import Listener
+from queueing.core.ports import Clock
+
+log = logging.getLogger(__name__)
+
+
+class CannotListen(Exception):
+    """The address of the API is taken, or is none of this machine's."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Where the API is served, to whom, and how patient it is. `open` needs no key."""
+
+    host: str = "127.0.0.1"
+    port: int = 8081
+    open: bool = False
+    loopback: bool = True
+    names: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
+    patience: WaitLimits = field(default_factory=WaitLimits)
+
+
+class Gateway:
+    """Serves the API. `connected` is set while it listens; `port` is the real one then."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        queue: QueueDoor,
+        admission: AdmissionService,
+        keys: ApiKeys,
+        people: People,
+        clock: Clock,
+    ) -> None:
+        self.connected = asyncio.Event()
+        self.port = settings.port
+        self._settings = settings
+        self._queue = queue
+        self._runs = Runs(queue.status)
+        queue.events.subscribe(self._runs.on_event)
+        self._answering = Answering(self._runs, queue.jobs, queue.submitter, settings.patience)
+        clients = Clients(settings.proxies)
+        authentication = Authentication(
+            keys,
+            people,
+            clock,
+            open_=settings.open,
+            loopback=settings.loopback,
+            names=settings.names,
+            origins=settings.origins,
+            clients=clients,
+        )
+        submitting = Submitting(
+            admission=admission,
+            clock=clock,
+            models=lambda: tuple(queue.models.offer.catalog.models),
+        )
+        chat = ChatRoute(submitting=submitting, answering=self._answering)
+        models = ModelsRoute(queue=queue)
+        self._app = application(
+            authentication,
+            {
+                "POST /v1/chat/completions": chat,
+                "GET /v1/models": models.all,
+                "GET /v1/models/{name}": models.one,
+            },
+        )
+        self._clients = clients
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises `CannotListen`."""
+        listener = Listener(self._app, clients=self._clients, cancels=True)
+        try:
+            await self._listen(listener)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._runs.run())
+                tasks.create_task(self._answering.run())
+                self.connected.set()
+        finally:
+            self.connected.clear()
+            self._answering.stop()
+            await listener.close()
+
+    async def _listen(self, listener: Listener) -> None:
+        host = self._settings.host
+        try:
+            self.port = await listener.open(host or None, self._settings.port)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise CannotListen(f"cannot listen on {host}:{self._settings.port}: {why}") from error
+        log.info("the API is at http://%s:%d/v1", host, self.port)

@@ -1,0 +1,67 @@
+"""`GET /v1/models`: what can be asked for, in the shape every client reads."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from aiohttp import web
+from pydantic import JsonValue
+
+from bot.gateway.callers import Caller
+from bot.gateway.errors import ApiError
+from bot.queue.door import QueueDoor
+from queueing.core.catalog import ModelSpec
+from queueing.core.requests import Capability
+from queueing.core.standings import ModelStatus
+from queueing.core.world import Residency
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelsRoute:
+    """Serves the list of models; answered from memory, no server is asked."""
+
+    queue: QueueDoor
+
+    async def all(self, _request: web.Request, _caller: Caller) -> web.Response:
+        """Return every model, by all of its names."""
+        return web.json_response({"object": "list", "data": self._rows()})
+
+    async def one(self, request: web.Request, _caller: Caller) -> web.Response:
+        """Return one model. Raises `ApiError`."""
+        name = request.match_info["name"]
+        for row in self._rows():
+            if row["id"] == name:
+                return web.json_response(row)
+        raise ApiError(
+            status=HTTPStatus.NOT_FOUND,
+            message=f"There is no model {name[:60]}.",
+            param="model",
+            code="model_not_found",
+        )
+
+    def _rows(self) -> list[dict[str, JsonValue]]:
+        offer = self.queue.models.offer
+        statuses = {status.name: status for status in self.queue.status.snapshot().models}
+        return [
+            _row(name, spec, statuses[spec.name])
+            for spec in offer.catalog.models.values()
+            for name in (spec.name, *spec.aliases)
+        ]
+
+
+def _row(name: str, spec: ModelSpec, status: ModelStatus) -> dict[str, JsonValue]:
+    inputs = ("text", "image") if Capability.VISION in spec.capabilities else ("text",)
+    return {
+        "id": name,
+        "object": "model",
+        "created": 0,  # clients sort by it; nobody knows when a model was made
+        "owned_by": "usher",
+        "architecture": {"input_modalities": [*inputs]},
+        "usher": {
+            "model": spec.name,
+            "capabilities": [*sorted(str(able) for able in spec.capabilities)],
+            "resident": any(copy.residency is Residency.READY for copy in status.copies),
+            "waiting": status.waiting,
+            "running": status.running,
+            "usually_s": round(status.service_s, 1),
+        },
+    }

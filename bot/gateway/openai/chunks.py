@@ -1,0 +1,145 @@
+"""Answers of chat completions in OpenAI's shapes: streamed chunk by chunk, and whole. Pure.
+
+A server names its own model and makes an id of its own; a client gets the same id, moment and model
+in every chunk, in the order that all clients accept: role first, then pieces, then the reason for
+the end, then the usage where it was asked for.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
+
+from bot.gateway import sse
+from queueing.core.requests import Output
+
+Object = dict[str, Any]
+_BESIDE = ("timings", "system_fingerprint")
+NO_USAGE: Object = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Heading:
+    """What every part of one answer has in common; `created` is in UNIX seconds."""
+
+    id: str
+    model: str
+    created: int
+
+    def chunk(self, choices: Sequence[Any], **more: JsonValue) -> Object:
+        """Return a chunk with this heading."""
+        return {**self._names("chat.completion.chunk"), "choices": list(choices), **more}
+
+    def renamed(self, chunk: Mapping[str, Any]) -> Object | None:
+        """Return a server's chunk as this answer's; None where it says nothing.
+
+        The usage is said at the end, and the role was said in the first chunk.
+        """
+        choices = [_renamed(choice) for choice in chunk.get("choices") or () if choice]
+        told = [choice for choice in choices if _says_something(choice)]
+        more = {name: chunk[name] for name in _BESIDE if chunk.get(name) is not None}
+        return self.chunk(told, **more) if told or more else None
+
+    def whole(self, output: Output) -> Object:
+        """Return the answer to a call that does not stream."""
+        answer = answer_of(output)
+        probabilities = answer.get("logprobs")
+        choice: Object = {
+            "index": 0,
+            "message": {"role": "assistant", **answer["message"]},
+            "logprobs": {"content": probabilities, "refusal": None} if probabilities else None,
+            "finish_reason": _finish_reason(answer),
+        }
+        more = {name: answer[name] for name in _BESIDE if name in answer}
+        names = self._names("chat.completion")
+        return {**names, "choices": [choice], **more, "usage": answer.get("usage") or NO_USAGE}
+
+    def _names(self, kind: str) -> Object:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatStream:
+    """Writes the events of a streamed answer; implements `bot.gateway.answering.Writer`."""
+
+    heading: Heading
+    usage: bool = False
+
+    def opening(self) -> bytes:
+        """Return the chunk that begins an answer."""
+        return self._event([_choice({"role": "assistant", "content": ""})])
+
+    def pieces(self, chunks: Sequence[str]) -> bytes:
+        """Return a server's chunks under our heading."""
+        renamed = (self.heading.renamed(json.loads(chunk)) for chunk in chunks)
+        return b"".join(sse.data(chunk) for chunk in renamed if chunk is not None)
+
+    def keeping(self) -> bytes:
+        """Return an empty chunk: LangChain gives up 120 s after the last one."""
+        return self._event([])
+
+    def closing(self, output: Output, *, replay: bool) -> bytes:
+        """Return the end of the stream; with `replay`, the whole answer before it."""
+        answer = answer_of(output)
+        events = [self.opening(), self._all_of(answer)] if replay else []
+        if self.usage:
+            events.append(self._event([], usage=answer.get("usage") or NO_USAGE))
+        return b"".join((*events, sse.DONE))
+
+    def _all_of(self, answer: Object) -> bytes:
+        delta = {name: value for name, value in answer["message"].items() if value}
+        if calls := delta.get("tool_calls"):
+            delta["tool_calls"] = [{"index": n, **call} for n, call in enumerate(calls)]
+        said = self._event([_choice(delta)]) if delta else b""
+        return said + self._event([_choice({}, _finish_reason(answer))])
+
+    def _event(self, choices: Sequence[Any], **more: JsonValue) -> bytes:
+        return sse.data(self.heading.chunk(choices, **more))
+
+
+def answer_of(output: Output) -> Object:
+    """Return what a server answered, or, for a job of a chat, its text in the same form."""
+    if output.answer:
+        answer: Object = json.loads(output.answer)
+        return answer
+    return {"message": {"content": output.text, "refusal": None}, "finish_reason": "stop"}
+
+
+def _finish_reason(answer: Object) -> str:
+    called = bool(answer["message"].get("tool_calls"))
+    return answer.get("finish_reason") or ("tool_calls" if called else "stop")
+
+
+def _choice(delta: JsonValue, finish_reason: str | None = None) -> Object:
+    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+
+
+def _renamed(choice: Mapping[str, Any]) -> Object:
+    delta = dict(choice.get("delta") or choice.get("message") or {})
+    delta.pop("role", None)
+    if calls := delta.get("tool_calls"):
+        delta["tool_calls"] = [_call(at, call) for at, call in enumerate(calls)]
+    return {
+        "index": 0,
+        "delta": delta,
+        "logprobs": choice.get("logprobs"),
+        "finish_reason": choice.get("finish_reason"),
+    }
+
+
+def _call(at: int, call: Mapping[str, Any]) -> Object:
+    """Return a piece of a tool call with the fields that clients key on.
+
+    vLLM left out `type` beside the name, and others the index.
+    """
+    piece = {"index": call.get("index", at), **call}
+    if (call.get("function") or {}).get("name"):
+        piece.setdefault("type", "function")
+    return piece
+
+
+def _says_something(choice: Mapping[str, Any]) -> bool:
+    said = any(value not in (None, "", []) for value in choice["delta"].values())
+    return said or choice["finish_reason"] is not None or choice["logprobs"] is not None

@@ -1,0 +1,158 @@
+"""The messages of a chat completion: read from a client, and as a server gets them.
+
+Texts, tool calls and their results are passed on as they came. Pictures become files of the job and
+are named by their place among them, so that no address ever reaches a server: some would fetch it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, JsonValue, field_validator
+
+from bot.gateway.errors import invalid
+from bot.gateway.openai.records import ClientRecord, without_null
+
+TEXT_LIMIT = 4_000_000  # characters of one message; no local model reads a tenth of it
+MESSAGES_LIMIT = 4_000
+PARTS_LIMIT = 512
+TOOL_CALLS_LIMIT = 128
+
+
+class ClientText(ClientRecord):
+    """Words in a message of several parts."""
+
+    type: Literal["text", "input_text", "output_text"]
+    text: str = Field(max_length=TEXT_LIMIT)
+
+
+class ImageUrl(ClientRecord):
+    """Where a picture is: in the address itself, or somewhere it must be fetched from."""
+
+    url: str
+    detail: str | None = Field(default=None, max_length=20)
+
+
+class ClientImage(ClientRecord):
+    """A picture in a message; some clients give its address as a bare text."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+    @field_validator("image_url", mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        return {"url": value} if isinstance(value, str) else value
+
+
+ClientPart = Annotated[ClientText | ClientImage, Field(discriminator="type")]
+
+
+class FunctionCall(ClientRecord):
+    """The function a model called; its arguments are JSON in a text, as the model wrote it."""
+
+    name: str = Field(max_length=256)
+    arguments: str = Field(default="", max_length=TEXT_LIMIT)
+
+
+class ToolCall(ClientRecord):
+    """A call that an assistant's message made."""
+
+    id: str = Field(max_length=256)
+    type: Literal["function"] = "function"
+    function: FunctionCall
+
+
+class ClientMessage(ClientRecord):
+    """One turn. A `developer` is what local templates call `system`."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | tuple[ClientPart, ...] | None = Field(default=None)
+    name: str | None = Field(default=None, max_length=256)
+    tool_calls: tuple[ToolCall, ...] | None = Field(default=None, max_length=TOOL_CALLS_LIMIT)
+    tool_call_id: str | None = Field(default=None, max_length=256)
+
+    @field_validator("content")
+    @classmethod
+    def _bounded(cls, value: Any) -> Any:
+        if isinstance(value, str) and len(value) > TEXT_LIMIT:
+            raise ValueError(f"must be at most {TEXT_LIMIT} characters")
+        if isinstance(value, tuple) and len(value) > PARTS_LIMIT:
+            raise ValueError(f"must be at most {PARTS_LIMIT} parts")
+        return value
+
+    @property
+    def text(self) -> str:
+        """The words of the message, without its pictures."""
+        if isinstance(self.content, tuple):
+            return "\n".join(part.text for part in self.content if isinstance(part, ClientText))
+        return self.content or ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Picture:
+    """A picture a message shows, and where it stands in the request."""
+
+    url: str
+    param: str
+
+
+def pictures_of(messages: Sequence[ClientMessage]) -> tuple[Picture, ...]:
+    """Return every picture of the messages, in the order in which `passed_on` numbers them."""
+    return tuple(
+        Picture(url=part.image_url.url, param=f"messages.{at}.content.{place}.image_url")
+        for at, place, part in _image_parts(messages)
+    )
+
+
+def passed_on(messages: Sequence[ClientMessage]) -> list[JsonValue]:
+    """Return the messages as a server gets them, each picture as its number among the files.
+
+    Raises `ApiError` where a message says nothing at all.
+    """
+    numbers = {(at, place): n for n, (at, place, _) in enumerate(_image_parts(messages))}
+    return [_one(message, at, numbers) for at, message in enumerate(messages)]
+
+
+def question_of(messages: Sequence[ClientMessage]) -> str:
+    """Return the newest words of a person, for the places that list requests."""
+    texts = [message.text for message in messages if message.role == "user" and message.text]
+    return texts[-1] if texts else next((m.text for m in reversed(messages) if m.text), "")
+
+
+def _image_parts(messages: Sequence[ClientMessage]) -> Iterator[tuple[int, int, ClientImage]]:
+    for at, message in enumerate(messages):
+        if isinstance(message.content, tuple):
+            for place, part in enumerate(message.content):
+                if isinstance(part, ClientImage):
+                    yield at, place, part
+
+
+def _one(message: ClientMessage, at: int, numbers: dict[tuple[int, int], int]) -> JsonValue:
+    if message.content is None and not message.tool_calls:
+        raise invalid(f"messages.{at}.content: a message must say something.", "messages")
+    calls = message.tool_calls
+    return without_null(
+        {
+            "role": "system" if message.role == "developer" else message.role,
+            "name": message.name,
+            "tool_call_id": message.tool_call_id,
+            "tool_calls": [call.model_dump(mode="json") for call in calls] if calls else None,
+        }
+    ) | {"content": _content(message.content, at, numbers)}
+
+
+def _content(
+    content: str | tuple[ClientPart, ...] | None, at: int, numbers: dict[tuple[int, int], int]
+) -> JsonValue:
+    if not isinstance(content, tuple):
+        return content
+    if all(isinstance(part, ClientText) for part in content):
+        return "\n".join(part.text for part in content if isinstance(part, ClientText))
+    return [_part(part, numbers.get((at, place), 0)) for place, part in enumerate(content)]
+
+
+def _part(part: ClientPart, number: int) -> JsonValue:
+    if isinstance(part, ClientText):
+        return {"type": "text", "text": part.text}
+    return {"type": "picture", "file": number}

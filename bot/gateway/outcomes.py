@@ -1,0 +1,147 @@
+"""What becomes of a call, as errors: refusals of requests and the ends of jobs without a result.
+
+A status is what SDKs react to; the sentence is the one people read in chats, in English.
+"""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+from bot.chat.texts import plain, say, word
+from bot.chat.texts.problems import told
+from bot.chat.texts.refusals import Told, sentence
+from bot.gateway.errors import ApiError
+from bot.requests.refusals import (
+    Banned,
+    FilesUsedUp,
+    LineFull,
+    QuotaUsedUp,
+    Refusal,
+    TooManyOpen,
+)
+from queueing.core.errors import NoServer, NotAccepting, NotCapable, UnknownModel
+from queueing.core.jobs import Job, JobState
+from queueing.core.problems import Problem, What
+
+LANGUAGE = "en"
+_CLIENTS = frozenset(
+    {
+        What.TOO_LONG,
+        What.TOO_LARGE,
+        What.BLIND,
+        What.REFUSED,
+        What.NO_LORA,
+        What.OTHER_LORAS,
+        What.NOT_TAKEN,
+        What.TAKES_NO,
+        What.ONE_AT_A_TIME,
+        What.NO_START,
+        What.NEEDS_START,
+        What.BAD_PICTURE,
+        What.BAD_START,
+        What.HUGE_PICTURE,
+        What.NOTHING_TO_ENLARGE,
+    }
+)
+"""Problems that lie in the request: a repeat cannot help."""
+
+BROKEN = ApiError(
+    status=HTTPStatus.BAD_GATEWAY,
+    message="The server of the model was lost in the middle of the answer.",
+    code="server_lost",
+)
+
+
+def problem_of(job: Job) -> ApiError:
+    """Return the error of a job that ended without a result."""
+    if job.state is JobState.CANCELLED:
+        return ApiError(
+            status=HTTPStatus.CONFLICT,
+            message="The job was cancelled.",
+            code="cancelled",
+            repeat=False,
+        )
+    problem = Problem.read(job.error) if job.error else None
+    if problem is None:
+        return ApiError(
+            status=HTTPStatus.INTERNAL_SERVER_ERROR,
+            message=word(LANGUAGE, "failed.unknown"),
+            repeat=False,
+        )
+    mine = problem.what in _CLIENTS
+    return ApiError(
+        status=HTTPStatus.BAD_REQUEST if mine else HTTPStatus.INTERNAL_SERVER_ERROR,
+        message=told(problem, LANGUAGE),
+        code="context_length_exceeded" if problem.what is What.TOO_LONG else str(problem.what),
+        repeat=False,  # the queue has tried as often as it helps
+    )
+
+
+def too_late(job: Job) -> ApiError:
+    """Return the error of a call that waited as long as it may; its job goes on."""
+    return ApiError(
+        status=HTTPStatus.GATEWAY_TIMEOUT,
+        message=f"The job still waits or runs; its result will be at /v1/jobs/{job.id}.",
+        code="timeout",
+        repeat=False,
+    )
+
+
+def gone(job: Job) -> ApiError:
+    """Return the error of a job whose result is no longer kept."""
+    return ApiError(
+        status=HTTPStatus.GONE,
+        message=f"The result of job {job.id} is no longer kept.",
+        repeat=False,
+    )
+
+
+def refused(refusal: Refusal, models: Sequence[str], now: float) -> ApiError:
+    """Return the error of a request that was not accepted; `models` are those there are."""
+    free_at = _free_at(refusal)
+    return ApiError(
+        status=_STATUSES.get(type(refusal), HTTPStatus.BAD_REQUEST),
+        message=in_words(refusal, models),
+        param="model" if isinstance(refusal, UnknownModel | NotCapable) else None,
+        code=_CODES.get(type(refusal)),
+        retry_after_s=None if free_at is None else max(1.0, free_at - now),
+        repeat=free_at is not None,
+    )
+
+
+def in_words(refusal: Refusal, models: Sequence[str] = ()) -> str:
+    """Return the sentence people read in chats, in English."""
+    key, values = sentence(refusal, Told(LANGUAGE, models, ""))
+    return plain(say(LANGUAGE, key, **values))
+
+
+_STATUSES: Mapping[type, HTTPStatus] = {
+    Banned: HTTPStatus.FORBIDDEN,
+    UnknownModel: HTTPStatus.NOT_FOUND,
+    QuotaUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
+    FilesUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
+    TooManyOpen: HTTPStatus.TOO_MANY_REQUESTS,
+    LineFull: HTTPStatus.TOO_MANY_REQUESTS,
+    NoServer: HTTPStatus.SERVICE_UNAVAILABLE,
+    NotAccepting: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+_CODES: Mapping[type, str] = {
+    Banned: "banned",
+    UnknownModel: "model_not_found",
+    NotCapable: "not_capable",
+    QuotaUsedUp: "quota_used_up",
+    FilesUsedUp: "quota_used_up",
+    TooManyOpen: "too_many_open",
+    LineFull: "line_full",
+    NoServer: "no_server",
+    NotAccepting: "not_accepting",
+}
+
+
+def _free_at(refusal: Refusal) -> float | None:
+    """Return when the same request could be accepted, where that is known (UNIX seconds)."""
+    match refusal:
+        case QuotaUsedUp(free_at=at) | FilesUsedUp(free_at=at) | TooManyOpen(done_at=at):
+            return at
+        case LineFull(again_at=at) | NoServer(again_at=at):
+            return at
+    return None

@@ -1,0 +1,176 @@
+"""Jobs that programs asked for, while they are open: what has come of each, for those who wait.
+
+The chunks of a job's answer are kept until it has ended, so that a caller who comes again reads it
+from the beginning. Events are taken from the acceptance on, before the caller knows the job.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pydantic import ValidationError
+
+from bot.chat.api.origin import Origin
+from bot.queue.status import Standings
+from queueing.core.errors import StoreError
+from queueing.core.events import Erased, Event, JobChanged, Progressed
+from queueing.core.jobs import Job, JobState
+from queueing.core.requests import File, Progress
+from queueing.core.standings import Standing
+
+log = logging.getLogger(__name__)
+
+PLATFORM = "api"
+LOOK_EVERY_S = 2.0
+"""How often the places of waiting jobs are read, all of them in one question."""
+
+
+class Run:
+    """One job of a program, from its acceptance to its end.
+
+    `chunks` are the pieces of its newest attempt's answer. `restarts` counts the attempts that ended
+    after their first piece: an answer that was read in part cannot begin again.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.chunks: list[str] = []
+        self.restarts = 0
+        self.preview: File | None = None
+        self.fraction: float | None = None
+        self.standing: Standing | None = None
+        self._watches: set[asyncio.Event] = set()
+
+    @property
+    def waits(self) -> bool:
+        """Whether the job has not started."""
+        return self.job.state is JobState.PENDING
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody waits for it."""
+        return bool(self._watches)
+
+    @contextmanager
+    def watch(self) -> Iterator[asyncio.Event]:
+        """Provide an event that is set with everything new, from the beginning on."""
+        event = asyncio.Event()
+        event.set()
+        self._watches.add(event)
+        try:
+            yield event
+        finally:
+            self._watches.discard(event)
+
+    def change(self, job: Job) -> None:
+        """Take a change of the job."""
+        if job.version < self.job.version:
+            return
+        if job.state is JobState.PENDING and self.job.state is not JobState.PENDING:
+            self.restarts += bool(self.chunks)
+            self.chunks, self.preview, self.fraction = [], None, None
+        self.job = job
+        self._tell()
+
+    def progress(self, progress: Progress) -> None:
+        """Take what a running attempt reports."""
+        self.chunks += progress.chunks
+        self.preview = progress.preview or self.preview
+        if progress.fraction is not None:
+            self.fraction = progress.fraction
+        self._tell()
+
+    def stand(self, standing: Standing) -> None:
+        """Take where the job stands in line."""
+        self.standing = standing
+        self._tell()
+
+    def _tell(self) -> None:
+        for event in self._watches:
+            event.set()
+
+
+class Runs:
+    """All runs there are. `on_event` listens to the queue."""
+
+    def __init__(self, standings: Standings) -> None:
+        self._standings = standings
+        self._runs: dict[int, Run] = {}
+        self._waiting = asyncio.Event()
+
+    def on_event(self, event: Event) -> None:
+        """Take what the queue tells; never blocks."""
+        match event:
+            case Progressed(job_id=job_id, progress=progress):
+                if run := self._runs.get(job_id):
+                    run.progress(progress)
+            case JobChanged(job=job):
+                if (run := self._runs.get(job.id)) or (run := self._begun(job)):
+                    run.change(job)
+                    self._settle(run)
+            case Erased(job_ids=job_ids):
+                for job_id in job_ids:
+                    self._runs.pop(job_id, None)
+
+    @contextmanager
+    def watch(self, job: Job) -> Iterator[tuple[Run, asyncio.Event]]:
+        """Provide the run of a job, and an event that is set with everything new in it."""
+        run = self._of(job)
+        with run.watch() as news:
+            if run.waits:
+                self._waiting.set()
+            yield run, news
+
+    def is_watched(self, job: Job) -> bool:
+        """Return whether anybody waits for a job now."""
+        run = self._runs.get(job.id)
+        return run is not None and run.watched
+
+    async def run(self) -> None:
+        """Read places of waiting jobs for their callers, until cancelled."""
+        while True:
+            waiting = [run for run in self._runs.values() if run.waits and run.watched]
+            if not waiting:
+                self._waiting.clear()
+                await self._waiting.wait()
+                continue
+            await self._look(waiting)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def _of(self, job: Job) -> Run:
+        run = self._runs.get(job.id)
+        if run is None:
+            run = Run(job)
+            if not job.state.final:
+                self._runs[job.id] = run
+        return run
+
+    def _begun(self, job: Job) -> Run | None:
+        return None if job.state.final or not is_api_job(job) else self._of(job)
+
+    def _settle(self, run: Run) -> None:
+        if run.job.state.final:
+            self._runs.pop(run.job.id, None)
+        elif run.waits:
+            self._waiting.set()
+
+    async def _look(self, waiting: list[Run]) -> None:
+        try:
+            standings = await self._standings.standings([run.job for run in waiting])
+        except StoreError as error:
+            log.warning("places in line cannot be read: %s", error)
+            return
+        for run in waiting:
+            if (standing := standings.get(run.job.id)) is not None:
+                run.stand(standing)
+
+
+def is_api_job(job: Job) -> bool:
+    """Return whether a program asked for a job."""
+    if f'"{PLATFORM}"' not in job.reply_to:  # most jobs are of chats, and each change asks
+        return False
+    try:
+        return Origin.model_validate_json(job.reply_to).platform == PLATFORM
+    except ValidationError:
+        return False

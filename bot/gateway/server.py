@@ -1,0 +1,73 @@
+"""The routes of the HTTP API, and what holds for all of them: who calls, and how errors look."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from bot.gateway.callers import Authentication, Caller
+from bot.gateway.errors import ApiError
+from queueing.core.errors import StoreError
+
+log = logging.getLogger(__name__)
+
+Route = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
+AWAY = ApiError(
+    status=HTTPStatus.SERVICE_UNAVAILABLE,
+    message="Usher's database cannot be used just now.",
+    retry_after_s=10.0,
+)
+BUG = ApiError(
+    status=HTTPStatus.INTERNAL_SERVER_ERROR, message="Something went wrong here.", repeat=False
+)
+
+
+def application(authentication: Authentication, routes: Mapping[str, Route]) -> web.Application:
+    """Return the application that serves routes such as "POST /v1/chat/completions"."""
+
+    @web.middleware
+    async def in_openais_words(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            authentication.require_place(request)
+            return await handler(request)
+        except ApiError as error:
+            return error_response(error)
+        except web.HTTPException as error:
+            return error_response(_of_aiohttp(request, error))
+        except StoreError as error:
+            log.warning("%s %s: %s", request.method, request.path, error)
+            return error_response(AWAY)
+        except ConnectionError:
+            raise  # the caller has hung up; nobody is left to be told anything
+        except Exception:
+            log.exception("%s %s: stopped by a bug", request.method, request.path)
+            return error_response(BUG)
+
+    def called(route: Route) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await route(request, await authentication.caller(request))
+
+        return handle
+
+    app = web.Application(middlewares=[in_openais_words])
+    for name, route in routes.items():
+        method, path = name.split(" ")
+        app.router.add_route(method, path, called(route))
+    return app
+
+
+def error_response(error: ApiError) -> web.Response:
+    """Return an error as an answer with its status."""
+    return web.json_response(error.body, status=error.status, headers=error.headers)
+
+
+def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:
+    status = HTTPStatus(error.status)
+    if status is HTTPStatus.NOT_FOUND:
+        hint = "" if request.path.startswith("/v1/") else " Paths here begin with /v1/."
+        return ApiError(
+            status=status, message=f"There is nothing at {request.method} {request.path}.{hint}"
+        )
+    return ApiError(status=status, message=f"{status.phrase}.")

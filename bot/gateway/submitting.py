@@ -1,0 +1,72 @@
+"""From a program's request to a job: idempotency, limits, and refusals as errors."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from aiohttp import web
+
+from bot.chat.api.origin import Origin
+from bot.gateway.callers import Caller
+from bot.gateway.outcomes import refused
+from bot.gateway.runs import PLATFORM
+from bot.requests.admission import AdmissionService
+from bot.requests.limits import Asking
+from queueing.core.jobs import Job
+from queueing.core.ports import Clock
+from queueing.core.requests import Chat, File, TextToImage
+
+RECENT_S = 300.0
+"""How long after a call its repeat by an SDK is recognised."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submitting:
+    """Submits requests for callers."""
+
+    admission: AdmissionService
+    clock: Clock
+    models: Callable[[], Sequence[str]]
+
+    async def submit(
+        self,
+        request: web.Request,
+        caller: Caller,
+        model: str,
+        wanted: TextToImage | Chat,
+        files: tuple[File, ...] = (),
+    ) -> Job:
+        """Accept a request and return its job. Raises `ApiError`, and `StoreError`.
+
+        With an `Idempotency-Key` it is the job of the call that came first under it.
+        """
+        key = _key(request.headers, caller)
+        made = await self.admission.submit(
+            Asking(person=caller.person, key=key, reply_to=_origin(caller, key)),
+            model,
+            wanted,
+            files,
+        )
+        if not isinstance(made, Job):
+            raise refused(made, self.models(), self.clock.now())
+        return made
+
+
+def _key(headers: Mapping[str, str], caller: Caller) -> str:
+    given = headers.get("Idempotency-Key", "").strip()
+    if not given:
+        return f"{PLATFORM}:{uuid4().hex}"
+    return f"{PLATFORM}:{hashlib.sha256(f'{caller.user} {given}'.encode()).hexdigest()}"
+
+
+def _origin(caller: Caller, key: str) -> str:
+    return Origin(
+        platform=PLATFORM,
+        chat=PLATFORM,
+        group=False,
+        user=caller.user,
+        user_name=caller.name,
+        language="en",
+        key=key,
+    ).model_dump_json()

@@ -1,0 +1,109 @@
+"""API keys: a key is a person, wherever they use it. Stored as digests; a key is shown once."""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from bot.people.naming import IdForm, NameForms
+
+PREFIX = "ush_"
+SERVICE = "service:"
+"""Begins the ids of services, which are people with limits of their own."""
+_BYTES = 32
+_FORM = re.compile(r"ush_[A-Za-z0-9_-]{43}", re.ASCII)
+MOST_KEYS = 20  # of one person
+LOCAL = "api:local"
+"""The person of calls without a key, where none is needed."""
+NAMING: Mapping[str, NameForms] = {
+    "service": NameForms(
+        person=IdForm(pattern=r"service:[a-z0-9][a-z0-9-]{0,39}(/\S{1,64})?", example="service:n8n")
+    ),
+    "api": NameForms(person=IdForm(pattern=LOCAL, example=LOCAL)),
+}
+"""How people of the API are named; those of a service after the service."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApiKey:
+    """A key as it is listed; what opens with it is known to nobody but its owner.
+
+    `user` is the person it stands for, `user_name` how they are shown. With `people`, it stands for
+    a service whose callers name the people behind them. `style` is the client it was made for.
+    Moments are UNIX seconds; `used_at` is None until its first use.
+    """
+
+    id: int
+    user: str
+    user_name: str
+    name: str
+    created_at: float
+    used_at: float | None = None
+    people: bool = False
+    style: str = ""
+
+    @property
+    def is_service(self) -> bool:
+        """Whether the key was made for a service and not for the person who made it."""
+        return self.user.startswith(SERVICE)
+
+
+class TooManyKeys(Exception):
+    """The person has as many keys as they may."""
+
+
+class ApiKeys(Protocol):
+    """Keeps keys. Every change is durable when it returns; each call raises `StoreError`."""
+
+    async def new(
+        self,
+        user: str,
+        user_name: str,
+        *,
+        name: str,
+        now: float,
+        people: bool = False,
+        style: str = "",
+    ) -> tuple[ApiKey, str]:
+        """Make a key and return it with its secret, which exists nowhere else.
+
+        Raises `TooManyKeys`.
+        """
+
+    async def by_secret(self, secret: str) -> ApiKey | None:
+        """Return the key of a secret; None where it is not known (any more)."""
+
+    async def used(self, key: ApiKey, now: float) -> None:
+        """Note that a key was used. Idempotent; written at most once a minute for each key."""
+
+    async def listed(self, user: str) -> list[ApiKey]:
+        """Return a person's keys, oldest first."""
+
+    async def services(self) -> list[ApiKey]:
+        """Return the keys of all services, oldest first."""
+
+    async def revoke(self, user: str, number: int) -> bool:
+        """End a person's key at once; return False where they have none of that number."""
+
+    async def revoke_all(self, user: str) -> int:
+        """End all of a person's keys and return how many there were. Idempotent."""
+
+
+def new_secret() -> str:
+    """Return a new key: 32 random bytes."""
+    return PREFIX + secrets.token_urlsafe(_BYTES)
+
+
+def looks_like_key(text: str) -> bool:
+    """Return whether a text has the form of a key; nothing else is looked up."""
+    return _FORM.fullmatch(text) is not None
+
+
+def digest(secret: str) -> bytes:
+    """Return what is stored of a key.
+
+    Without salt or a slow hash: 32 random bytes are in no dictionary, and each call asks.
+    """
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

@@ -1,0 +1,1 @@
+"""Serving HTTP to strangers: connections, addresses, host names and guesses. Knows no chat."""

@@ -1,0 +1,162 @@
+"""Keys: made in a chat, shown once, and the person wherever they are used."""
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bot.people.api_keys import looks_like_key
+from bot.platforms.web.platform import Web
+from tests.bot.gateway.whole_api import CONFIG, Api, running
+from tests.bot.platforms.web.web_client import Tab
+
+CLOSED = CONFIG.replace("open: true", "open: false").replace(
+    "chats: {}", "chats: {web: {port: 0}}\nadmins: [web:local]"
+)
+CAT = {"model": "llama", "messages": [{"role": "user", "content": "What is a cat?"}]}
+KEY = re.compile(r"ush_[\w-]{43}")
+
+
+class Page:
+    """The page of the web chat, as its person uses it."""
+
+    def __init__(self, tab: Tab) -> None:
+        self.tab = tab
+
+    async def say(self, text: str) -> str:
+        """Say a line and return the words of the answer to it."""
+        key = await self.tab.say(text)
+        while True:
+            for entry in (await self.tab.next("messages"))["entries"]:
+                shown = entry["shown"]
+                if shown is not None and shown["author"] == "usher":
+                    return "".join(str(part.get("text", "")) for part in shown["body"]) or key
+
+
+async def page_of(api: Api) -> Page:
+    (web,) = api.parts.platforms
+    assert isinstance(web, Web)
+    await web.connected.wait()
+    socket = await api.session.ws_connect(f"{web.url}socket", origin=web.url.rstrip("/"))
+    tab = Tab(socket)
+    await tab.hello()
+    return Page(tab)
+
+
+async def new_key(page: Page, more: str = "") -> str:
+    found = KEY.search(await page.say(f"/key new {more}"))
+    assert found is not None
+    assert looks_like_key(found[0])
+    return found[0]
+
+
+def where(secret: str, folder: Path) -> list[str]:
+    """Return the files that hold a secret."""
+    return [file.name for file in folder.iterdir() if secret.encode() in file.read_bytes()]
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+async def test_a_key_is_the_person_who_made_it(tmp_path: Path) -> None:
+    """What somebody uses by a key would count for nobody."""
+    async with running(tmp_path, CLOSED) as api:
+        await api.post("/chat/completions", CAT, status=401)
+        key = await new_key(await page_of(api))
+        await api.post("/chat/completions", CAT, headers=bearer(key))
+        (job,) = await api.parts.queue.jobs.history("web:local", limit=10)
+        assert job.owner == "web:local"
+
+
+async def test_a_key_is_written_nowhere(tmp_path: Path) -> None:
+    """Whoever reads the database, a backup or the page's history could act as its person."""
+    async with running(tmp_path, CLOSED) as api:
+        page = await page_of(api)
+        key = await new_key(page)
+        await api.post("/chat/completions", CAT, headers=bearer(key))
+        listed = await page.say("/key list")
+        assert "#1" in listed
+        assert key not in listed
+    assert where(key, tmp_path) == []
+    with closing(sqlite3.connect(tmp_path / "usher.sqlite")) as connection:
+        assert connection.execute("SELECT count(*) FROM api_keys").fetchone() == (1,)
+
+
+async def test_a_revoked_key_ends_at_once(tmp_path: Path) -> None:
+    """A lost key would go on being somebody."""
+    async with running(tmp_path, CLOSED) as api:
+        page = await page_of(api)
+        key = await new_key(page)
+        await api.post("/chat/completions", CAT, headers=bearer(key))
+        assert "no longer works" in await page.say("/key revoke 1")
+        await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
+
+
+async def test_a_service_has_limits_of_its_own(tmp_path: Path) -> None:
+    """A service would use up what its admin may ask for."""
+    async with running(tmp_path, CLOSED) as api:
+        page = await page_of(api)
+        key = await new_key(page, "Night Watch --service")
+        await api.post("/chat/completions", CAT, headers=bearer(key))
+        assert await api.parts.queue.jobs.history("web:local", limit=10) == []
+        (job,) = await api.parts.queue.jobs.history("service:night-watch", limit=10)
+        assert job.owner == "service:night-watch"
+        assert "service:night-watch" in await page.say("/limit service:night-watch")
+        await page.say("/ban service:night-watch")
+        answer = await api.post("/chat/completions", CAT, headers=bearer(key), status=403)
+        assert answer["error"]["code"] == "banned"
+
+
+async def test_forgetting_a_person_ends_their_keys(tmp_path: Path) -> None:
+    """`/forget me` would leave a door open that nobody remembers."""
+    async with running(tmp_path, CLOSED) as api:
+        page = await page_of(api)
+        key = await new_key(page)
+        await page.say("/forget me")
+        await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Bearer",
+        "Bearer ush_short",
+        "Bearer ush_" + "x" * 43,
+        "Basic dXNoOnVzaA==",
+        "ush_" + "x" * 43,
+    ],
+)
+async def test_what_is_no_key_is_refused(header: str, tmp_path: Path) -> None:
+    """A guess would be somebody."""
+    async with running(tmp_path, CLOSED) as api:
+        headers = {"Authorization": header}
+        answer = await api.post("/chat/completions", CAT, headers=headers, status=401)
+        assert answer["error"]["code"] == "invalid_api_key"
+        assert "ush_" + "x" * 43 not in str(answer)
+
+
+async def test_guesses_are_limited_by_address(tmp_path: Path) -> None:
+    """Keys could be tried by the thousand; who has a right one is not locked out."""
+    async with running(tmp_path, CLOSED) as api:
+        key = await new_key(await page_of(api))
+        await api.post("/chat/completions", CAT, headers=bearer(key))
+        statuses: list[int] = []
+        for number in range(60):
+            headers = bearer(f"ush_{number:043d}")
+            async with api.session.get(f"{api.url}/models", headers=headers) as answer:
+                statuses.append(answer.status)
+        assert statuses[0] == 401
+        assert statuses[-1] == 429
+        await api.post("/chat/completions", CAT, headers=bearer(key))
+
+
+async def test_a_key_may_come_as_x_api_key(tmp_path: Path) -> None:
+    """Continue sends it so."""
+    async with running(tmp_path, CLOSED) as api:
+        key = await new_key(await page_of(api))
+        headers = {"x-api-key": key}
+        async with api.session.get(f"{api.url}/models", headers=headers) as answer:
+            assert answer.status == 200

@@ -1,0 +1,113 @@
+"""The whole bot with its HTTP API on a loopback port, and a client of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from bot.config import load as configuration
+from bot.runtime.app import BotParts, build
+from queueing.core.jobs import Job
+
+WAIT_S = 60.0
+CONFIG = """
+hosts:
+  box:
+    vram: 24GB
+    backends:
+      studio: {kind: demo}
+models:
+  llama:
+    backends: [studio]
+    capabilities: [text-to-text, vision]
+    vram: 7GB
+    load_s: 0.01
+    service_s: 0.1
+    aliases: [gpt-4o]
+  flux:
+    backends: [studio]
+    capabilities: [text-to-image]
+    vram: 9GB
+    load_s: 0.01
+    service_s: 0.1
+chats: {}
+api:
+  port: 0
+  open: true
+"""
+
+
+class Api:
+    """A client of the API of a running bot."""
+
+    def __init__(self, parts: BotParts, session: aiohttp.ClientSession) -> None:
+        self.parts = parts
+        self.session = session
+        self._changed = asyncio.Event()
+        parts.queue.events.subscribe(lambda _event: self._changed.set())
+
+    async def open_jobs(self, owner: str = "api:local") -> list[Job]:
+        return await self.parts.queue.jobs.open_jobs(owner)
+
+    async def until(self, holds: Callable[[list[Job]], bool]) -> None:
+        """Wait until something holds of the open jobs."""
+        async with asyncio.timeout(WAIT_S):
+            while not holds(await self.open_jobs()):
+                await self._changed.wait()
+                self._changed.clear()
+
+    @property
+    def url(self) -> str:
+        assert self.parts.gateway is not None
+        return f"http://127.0.0.1:{self.parts.gateway.port}/v1"
+
+    async def post(
+        self, path: str, body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        async with self.session.post(f"{self.url}{path}", json=body, headers=headers) as answer:
+            read = await answer.json(content_type=None)
+            assert answer.status == status, read
+            return read
+
+    async def get(self, path: str, *, status: int = 200) -> Any:
+        async with self.session.get(f"{self.url}{path}") as answer:
+            assert answer.status == status
+            return await answer.json()
+
+    async def stream(self, path: str, body: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
+        """Return the JSON of a stream's data lines, and its comments; the end as "[DONE]"."""
+        events: list[Any] = []
+        comments: list[str] = []
+        async with self.session.post(f"{self.url}{path}", json={**body, "stream": True}) as answer:
+            assert answer.status == 200, await answer.text()
+            async for raw in answer.content:
+                line = raw.decode().rstrip("\n")
+                if line.startswith(":"):
+                    comments.append(line)
+                elif line.startswith("data: "):
+                    data = line.removeprefix("data: ")
+                    events.append(data if data == "[DONE]" else json.loads(data))
+        return events, comments
+
+
+@asynccontextmanager
+async def running(
+    folder: Path, text: str = CONFIG, environ: Mapping[str, str] | None = None
+) -> AsyncIterator[Api]:
+    """Run the bot until the block ends."""
+    app = build(
+        configuration.parse(text, environ or {}), database_url=f"sqlite:///{folder}/usher.sqlite"
+    )
+    async with app.running() as parts, asyncio.TaskGroup() as group:
+        working = group.create_task(parts.queue.run())
+        assert parts.gateway is not None
+        async with asyncio.timeout(WAIT_S):
+            await parts.gateway.connected.wait()
+        timeout = aiohttp.ClientTimeout(total=WAIT_S)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            yield Api(parts, session)
+        working.cancel()
