@@ -35,8 +35,8 @@ from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.core.clock import SystemClock
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import NewJob
-from queueing.core.ports import Admission
 from queueing.core.requests import Capability, TextToImage, Work
+from queueing.core.storage import Admission
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
 from tests.fakes.process import serving

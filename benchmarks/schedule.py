@@ -28,8 +28,8 @@ from benchmarks.trace import JobOutcome, Outcome, Trace, TraceJob
 from benchmarks.trace_file import read, told
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobState, NewJob
-from queueing.core.ports import Admission
 from queueing.core.requests import TextToImage
+from queueing.core.storage import Admission
 from queueing.core.world import Plan, Rules, World
 from queueing.engine import scheduler as router
 from queueing.planning import plan

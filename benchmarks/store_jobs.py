@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from queueing.core.jobs import NewJob
-from queueing.core.ports import Admission
 from queueing.core.requests import TextToImage
+from queueing.core.storage import Admission
 from queueing.store import open_database
 from queueing.store.jobs.rows import Row, accepted, job_row
 from queueing.store.sqlite.database import WRITER_PRAGMAS, SqliteDatabase

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from queueing.core.jobs import Job, NewJob
-from queueing.core.ports import Admission
 from queueing.core.requests import Chat, File, TextToImage
+from queueing.core.storage import Admission
 
 
 class JobSubmitter(Protocol):

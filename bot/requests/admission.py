@@ -25,8 +25,8 @@ from bot.requests.refusals import Declined, NoLongerWaiting, NoPicture, Refusal,
 from bot.requests.styles import Style
 from queueing.core.errors import Refused
 from queueing.core.jobs import Job, NewJob
-from queueing.core.ports import Admission
 from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage
+from queueing.core.storage import Admission
 
 _SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
 

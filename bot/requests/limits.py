@@ -20,9 +20,10 @@ from bot.requests.refusals import (
 from bot.requests.unwanted import said_in, unwanted_word
 from queueing.core.errors import LimitReached, QueueError
 from queueing.core.jobs import Job, NewJob
-from queueing.core.ports import Admission, Clock
+from queueing.core.ports import Clock
 from queueing.core.reasons import is_open_ended
 from queueing.core.requests import Chat, File, TextToImage
+from queueing.core.storage import Admission
 
 _SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
 

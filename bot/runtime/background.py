@@ -15,8 +15,9 @@ from bot.gateway.gateway import CannotListen, Gateway
 from bot.runtime.retention import KeptLog, delete_expired
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend, Clock
+from queueing.core.storage import Upkeep
 from queueing.service.models import OfferedModels
-from queueing.store import Database, JobStore
+from queueing.store import Database
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ async def keep_served(gateway: Gateway) -> None:
 
 async def tidy(
     database: Database,
-    store: JobStore,
+    jobs: Upkeep,
     chat_log: KeptLog,
     clock: Clock,
     retention: RetentionConfig,
@@ -75,7 +76,7 @@ async def tidy(
     while True:
         used_mb = 0
         try:
-            await delete_expired(store, chat_log, retention, clock.now())
+            await delete_expired(jobs, chat_log, retention, clock.now())
             used_mb = await database.used_mb()
         except Exception:
             log.exception("retention failed; it is tried again")

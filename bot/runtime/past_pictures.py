@@ -4,7 +4,7 @@ from backends.media.metadata.kinds import is_film, is_picture, is_sound, mime_of
 from bot.chat.delivery.links import Links
 from bot.platforms.web.small import LARGEST, PastPicture
 from bot.requests.stills import still
-from queueing.core.ports import ResultFiles
+from queueing.core.storage import ResultFiles
 
 _HEAD = 64  # bytes that identify a file
 

@@ -4,7 +4,7 @@ import logging
 from typing import Protocol
 
 from bot.config.sections import RetentionConfig
-from queueing.core.ports import Store
+from queueing.core.storage import Upkeep
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class KeptLog(Protocol):
 
 
 async def delete_expired(
-    store: Store, chat_log: KeptLog, kept: RetentionConfig, now: float
+    jobs: Upkeep, chat_log: KeptLog, kept: RetentionConfig, now: float
 ) -> None:
     """Delete what is older or larger than may be kept. Idempotent; raises `StoreError`.
 
@@ -46,7 +46,7 @@ async def delete_expired(
     """
     before = now - kept.days * _DAY_S
     page_mb = await chat_log.shrink(kept.size_mb // 2)
-    gone = await store.purge(before, keep_mb=kept.size_mb - page_mb)
+    gone = await jobs.purge(before, keep_mb=kept.size_mb - page_mb)
     if gone:
         log.info("retention: %d jobs deleted", gone)
     await chat_log.expire(before)

@@ -10,8 +10,9 @@ from uuid import uuid5
 
 from queueing.core.errors import BackendError, Unavailable
 from queueing.core.jobs import Job
-from queueing.core.ports import Backend, Clock, Fetch, Recorded, Report, Store
+from queueing.core.ports import Backend, Clock, Fetch, Recorded, Report
 from queueing.core.requests import File, Output, Progress, Work
+from queueing.core.storage import JobRecords
 from queueing.engine.fleet import Fleet
 from queueing.planning.retry import pause_s
 
@@ -33,9 +34,9 @@ class Sending:
     """Sends attempts to servers and fetches their results."""
 
     def __init__(
-        self, *, store: Store, fleet: Fleet, backends: Mapping[str, Backend], clock: Clock
+        self, *, jobs: JobRecords, fleet: Fleet, backends: Mapping[str, Backend], clock: Clock
     ) -> None:
-        self._store = store
+        self._jobs = jobs
         self._fleet = fleet
         self._backends = backends
         self._clock = clock
@@ -47,7 +48,7 @@ class Sending:
         stored.
         """
         spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
-        files = await self._store.inputs(job)
+        files = await self._jobs.inputs(job)
         if job.suspect:
             await recorded()
         fetch = await self._found_before(job, files, backend, report)
@@ -60,7 +61,7 @@ class Sending:
         is asked again for `RESUME_PATIENCE_S`.
         """
         spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
-        files = await self._store.inputs(job)
+        files = await self._jobs.inputs(job)
         give_up_at = self._clock.now() + RESUME_PATIENCE_S
         while True:
             try:
@@ -112,7 +113,7 @@ class Sending:
         if spec is None or job.backend is None or job.backend not in self._fleet.serving(spec):
             return
         try:
-            work = self._work(job, await self._store.inputs(job))
+            work = self._work(job, await self._jobs.inputs(job))
             async with asyncio.timeout(ABANDON_S):  # giving up on an attempt stops it
                 await self._backends[job.backend].resume(spec, work, _unheard)
         except TimeoutError:
@@ -126,7 +127,7 @@ class Sending:
 
     def _work(self, job: Job, files: tuple[File, ...], *, ago: int = 0) -> Work:
         """Return the attempt at a job that was sent last, or `back` attempts before it."""
-        key = uuid5(self._store.database_id, f"{job.id}:{job.sendings - ago}")
+        key = uuid5(self._jobs.database_id, f"{job.id}:{job.sendings - ago}")
         return Work(key=str(key), request=job.request, files=files)
 
 

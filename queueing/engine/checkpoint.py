@@ -3,7 +3,7 @@
 import asyncio
 
 from queueing.core.errors import StoreError
-from queueing.core.ports import Learned, Store
+from queueing.core.storage import Learned, ModelKnowledge
 from queueing.core.world import Residency
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
@@ -12,8 +12,8 @@ from queueing.engine.fleet import Fleet
 class Checkpoint:
     """Keeps the store's tables of copies, learned times and sizes up to date."""
 
-    def __init__(self, *, store: Store, fleet: Fleet, times: Times) -> None:
-        self._store = store
+    def __init__(self, *, state: ModelKnowledge, fleet: Fleet, times: Times) -> None:
+        self._state = state
         self._fleet = fleet
         self._times = times
         self._writing = asyncio.Lock()
@@ -29,17 +29,17 @@ class Checkpoint:
             if self._fleet.copies_changed:
                 self._fleet.copies_changed = False
                 try:
-                    await self._store.note_residency(self._residency())
+                    await self._state.note_residency(self._residency())
                 except StoreError:
                     self._fleet.copies_changed = True
                     raise
             self._learned += self._times.take_unsaved()
             if self._learned:
-                await self._store.learn(self._learned)
+                await self._state.learn(self._learned)
                 self._learned.clear()
             self._sizes |= self._fleet.budget.take_unsaved()
             if self._sizes:
-                await self._store.note_sizes(self._sizes)
+                await self._state.note_sizes(self._sizes)
                 self._sizes.clear()
 
     def _residency(self) -> list[tuple[str, str, str, str, bool]]:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job
-from queueing.core.ports import Clock, Learned
+from queueing.core.ports import Clock
+from queueing.core.storage import Learned
 from queueing.engine.fleet import Fleet
 from queueing.planning.estimates import Durations, Rates, Usual, size_class
 

@@ -14,9 +14,10 @@ from queueing.core.catalog import ModelSpec
 from queueing.core.errors import NotLoaded, OutOfMemory, StaleJob, StoreError, Unavailable
 from queueing.core.events import JobChanged, Progressed
 from queueing.core.jobs import Job, JobEvent
-from queueing.core.ports import Clock, Fetch, Report, Store
+from queueing.core.ports import Clock, Fetch, Report
 from queueing.core.problems import What, problem
 from queueing.core.requests import Progress
+from queueing.core.storage import JobChanges
 from queueing.core.world import Start
 from queueing.engine.attempt_timeouts import NeverBegan, watched
 from queueing.engine.attempts import Attempted, Lost, Sending
@@ -68,7 +69,7 @@ class Processor:
     def __init__(
         self,
         *,
-        store: Store,
+        jobs: JobChanges,
         fleet: Fleet,
         clock: Clock,
         sending: Sending,
@@ -78,7 +79,7 @@ class Processor:
         effects: Effects,
         runner: str,
     ) -> None:
-        self._store = store
+        self._jobs = jobs
         self._fleet = fleet
         self._clock = clock
         self._sending = sending
@@ -209,7 +210,7 @@ class Processor:
     async def _start(self, start: Start, started: asyncio.Future[None]) -> JobChanged | None:
         """Store a start; return None when another change was faster or the store failed."""
         try:
-            return await self._store.apply(
+            return await self._jobs.apply(
                 start.job,
                 JobEvent.START,
                 self._clock.now(),

@@ -6,9 +6,10 @@ import logging
 
 from queueing.core.errors import StaleJob, StoreError
 from queueing.core.jobs import Job, JobEvent, JobState
-from queueing.core.ports import Clock, Store
+from queueing.core.ports import Clock
 from queueing.core.problems import Problem
 from queueing.core.requests import Output
+from queueing.core.storage import Jobs
 from queueing.engine.effects import Effects
 from queueing.planning.retry import pause_s
 
@@ -20,8 +21,8 @@ LONGEST_STORE_PAUSE_S = 30.0
 class Outcomes:
     """How the job runner and the loader reach the store."""
 
-    def __init__(self, *, store: Store, clock: Clock, effects: Effects) -> None:
-        self._store = store
+    def __init__(self, *, jobs: Jobs, clock: Clock, effects: Effects) -> None:
+        self._jobs = jobs
         self._clock = clock
         self._effects = effects
 
@@ -41,7 +42,7 @@ class Outcomes:
         """
         for failures in itertools.count(1):
             try:
-                changed = await self._store.apply(
+                changed = await self._jobs.apply(
                     job,
                     event,
                     self._clock.now(),
@@ -68,10 +69,10 @@ class Outcomes:
         """
         now = self._clock.now()
         try:
-            current = await self._store.get(job.id)
+            current = await self._jobs.get(job.id)
             if current is None or current.state is not JobState.PROCESSING:
                 return
-            changed = await self._store.apply(
+            changed = await self._jobs.apply(
                 current,
                 event,
                 now,
@@ -89,7 +90,7 @@ class Outcomes:
     async def fail_waiting(self, model: str, problem: Problem) -> None:
         """Fail every waiting job of a model."""
         try:
-            jobs = await self._store.open_jobs()
+            jobs = await self._jobs.open_jobs()
         except StoreError as failure:
             log.warning("waiting jobs of %s could not be failed: %s", model, failure)
             return

@@ -9,7 +9,8 @@ from dataclasses import replace
 from itertools import takewhile
 
 from queueing.core.jobs import Job
-from queueing.core.ports import Backend, Clock, Line, Store
+from queueing.core.ports import Backend, Clock
+from queueing.core.storage import Line, Lines
 from queueing.core.world import (
     BackendView,
     HostView,
@@ -33,7 +34,7 @@ class Snapshots:
     def __init__(
         self,
         *,
-        store: Store,
+        lines: Lines,
         fleet: Fleet,
         backends: Mapping[str, Backend],
         processor: Processor,
@@ -41,7 +42,7 @@ class Snapshots:
         clock: Clock,
         rules: Rules,
     ) -> None:
-        self._store = store
+        self._lines = lines
         self._fleet = fleet
         self._backends = backends
         self._processor = processor
@@ -54,7 +55,7 @@ class Snapshots:
     async def take(self, last: Plan) -> World:
         """Return the world as it is now, after the last plan. Raises `StoreError`."""
         now = self._clock.now()
-        lines = await self._store.lines(now, per_line=HEADS_PER_LINE)
+        lines = await self._lines.lines(now, per_line=HEADS_PER_LINE)
         return self._world(now, lines, last)
 
     async def with_preload(self, last: Plan, model: str, backend: str) -> World:

@@ -10,8 +10,8 @@ from math import exp, log2
 from statistics import median
 
 from queueing.core.catalog import ModelSpec
-from queueing.core.ports import Learned
 from queueing.core.requests import Chat, TextToImage
+from queueing.core.storage import Learned
 from queueing.core.world import Flow
 
 WINDOW = 25  # newest samples kept: enough to be steady, few enough to follow a change

@@ -11,8 +11,9 @@ from queueing.core.catalog import Catalog
 from queueing.core.errors import Refused, StaleJob, Unavailable
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.paused import Paused
-from queueing.core.ports import Clock, Store
+from queueing.core.ports import Clock
 from queueing.core.problems import What, problem
+from queueing.core.storage import Jobs, Pauses
 from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
 from queueing.engine.health_checker import Health
@@ -28,7 +29,8 @@ class Control:
     def __init__(
         self,
         *,
-        store: Store,
+        jobs: Jobs,
+        pauses: Pauses,
         fleet: Fleet,
         loader: Loader,
         router: Router,
@@ -36,7 +38,8 @@ class Control:
         clock: Clock,
         effects: Effects,
     ) -> None:
-        self._store = store
+        self._jobs = jobs
+        self._pauses = pauses
         self._fleet = fleet
         self._loader = loader
         self._clock = clock
@@ -78,9 +81,9 @@ class Control:
         return None if model is None else catalog.named(model).name
 
     async def _change(self, change: Callable[[Paused], Paused]) -> Paused:
-        async with self._changing:  # from the store, because the fleet knows nothing at first
-            paused = change(await self._store.paused())
-            await self._store.note_paused(paused)
+        async with self._changing:  # as stored, because the fleet knows nothing at first
+            paused = change(await self._pauses.paused())
+            await self._pauses.note_paused(paused)
             self._fleet.pause(paused)
         log.info("paused: %s", _words(paused))
         return paused
@@ -134,7 +137,7 @@ class Control:
         Returns the cancelled jobs, oldest first. Raises `Refused`, `StoreError`.
         """
         name = self._fleet.catalog.named(model).name
-        waiting = [job for job in await self._store.open_jobs() if job.model == name]
+        waiting = [job for job in await self._jobs.open_jobs() if job.model == name]
         # The newest first, so that no overflow job enters the line only to be cancelled there.
         withdrawn = await asyncio.gather(*(self._withdraw(job) for job in reversed(waiting)))
         return [job for job in reversed(withdrawn) if job is not None]
@@ -143,11 +146,11 @@ class Control:
         """Cancel a job unless it has started or ended meanwhile."""
         while job is not None and job.state is JobState.PENDING:
             try:
-                cancelled = await self._store.apply(
+                cancelled = await self._jobs.apply(
                     job, JobEvent.CANCEL, self._clock.now(), gives_back=True
                 )
             except StaleJob:
-                job = await self._store.get(job.id)
+                job = await self._jobs.get(job.id)
                 continue
             self._effects.publish(cancelled)
             return cancelled.job
@@ -159,7 +162,7 @@ class Control:
         The positions of the jobs it passes rise by one. Returns None when it no longer waits, or
         never did. Raises `StoreError`. Idempotent.
         """
-        job = await self._store.move_first(job_id)
+        job = await self._jobs.move_first(job_id)
         if job is not None:
             log.info("job %d: moved to the front of its line", job_id)
             self._router.moved(job.model)

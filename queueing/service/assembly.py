@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from queueing.core.catalog import Catalog
-from queueing.core.ports import Backend, Clock, MemoryProbe, Store
+from queueing.core.ports import Backend, Clock, MemoryProbe
+from queueing.core.storage import Store
 from queueing.core.world import Rules
 from queueing.engine.attempts import Sending
 from queueing.engine.checkpoint import Checkpoint
@@ -97,15 +98,15 @@ def _knowledge(given: Given) -> Knowledge:
     return Knowledge(
         fleet=fleet,
         times=times,
-        checkpoint=Checkpoint(store=given.store, fleet=fleet, times=times),
+        checkpoint=Checkpoint(state=given.store, fleet=fleet, times=times),
         health=health,
     )
 
 
 def _engine(given: Given, known: Knowledge) -> Engine:
     store, clock, fleet, times = given.store, given.clock, known.fleet, known.times
-    outcomes = Outcomes(store=store, clock=clock, effects=given.bus)
-    sending = Sending(store=store, fleet=fleet, backends=given.backends, clock=clock)
+    outcomes = Outcomes(jobs=store, clock=clock, effects=given.bus)
+    sending = Sending(jobs=store, fleet=fleet, backends=given.backends, clock=clock)
     loader = Loader(
         fleet=fleet,
         backends=given.backends,
@@ -115,7 +116,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         checkpoint=known.checkpoint,
     )
     processor = Processor(
-        store=store,
+        jobs=store,
         fleet=fleet,
         clock=clock,
         sending=sending,
@@ -126,7 +127,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         runner=given.runner,
     )
     snapshots = Snapshots(
-        store=store,
+        lines=store,
         fleet=fleet,
         backends=given.backends,
         processor=processor,
@@ -159,7 +160,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
 def _answers(given: Given, engine: Engine) -> Answers:
     store, clock, fleet, times = given.store, given.clock, engine.fleet, engine.times
     intake = Intake(
-        store=store,
+        jobs=store,
         fleet=fleet,
         times=times,
         processor=engine.processor,
@@ -177,7 +178,8 @@ def _answers(given: Given, engine: Engine) -> Answers:
             effects=given.bus,
         ),
         reports=Reports(
-            store=store,
+            jobs=store,
+            lines=store,
             fleet=fleet,
             router=engine.router,
             eta=Eta(router=engine.router, fleet=fleet, times=times, clock=clock),
@@ -186,7 +188,8 @@ def _answers(given: Given, engine: Engine) -> Answers:
             weights=given.rules.lane_weights,
         ),
         control=Control(
-            store=store,
+            jobs=store,
+            pauses=store,
             fleet=fleet,
             loader=engine.loader,
             router=engine.router,
@@ -201,5 +204,5 @@ def _answers(given: Given, engine: Engine) -> Answers:
             snapshots=engine.snapshots,
             health=engine.health,
         ),
-        erasure=Erasure(store=store, intake=intake, effects=given.bus),
+        erasure=Erasure(jobs=store, upkeep=store, intake=intake, effects=given.bus),
     )

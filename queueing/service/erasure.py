@@ -4,7 +4,7 @@ import logging
 
 from queueing.core.events import Erased, Forgotten
 from queueing.core.jobs import Job
-from queueing.core.ports import Store
+from queueing.core.storage import JobRecords, Upkeep
 from queueing.engine.effects import Effects
 from queueing.service.intake import Intake
 
@@ -19,11 +19,13 @@ class Erasure:
     def __init__(
         self,
         *,
-        store: Store,
+        jobs: JobRecords,
+        upkeep: Upkeep,
         intake: Intake,
         effects: Effects,
     ) -> None:
-        self._store = store
+        self._jobs = jobs
+        self._upkeep = upkeep
         self._intake = intake
         self._effects = effects
 
@@ -46,7 +48,7 @@ class Erasure:
         # Announced before the rows are deleted: a listener still showing one would find it
         # missing.
         self._effects.publish(Forgotten(job_ids=frozenset(ids)))
-        erased = await self._store.erase(ids)
+        erased = await self._upkeep.erase(ids)
         self._effects.publish(Erased(job_ids=frozenset(ids)))
         log.info("%d jobs are deleted for good on their owner's wish", erased)
         return erased
@@ -55,7 +57,7 @@ class Erasure:
         jobs: list[Job] = []
         while True:
             before = jobs[-1].id if jobs else None
-            page = await self._store.history(owner, limit=_PAGE, before=before, made_for_jobs=True)
+            page = await self._jobs.history(owner, limit=_PAGE, before=before, made_for_jobs=True)
             jobs += page
             if len(page) < _PAGE:
                 return jobs

@@ -7,8 +7,9 @@ from queueing.core.catalog import ModelSpec
 from queueing.core.errors import NoServer, StaleJob
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
-from queueing.core.ports import Admission, Clock, Store
+from queueing.core.ports import Clock
 from queueing.core.requests import Chat, File, TextToImage
+from queueing.core.storage import Admission, Jobs
 from queueing.engine.durations import Times
 from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
@@ -21,14 +22,14 @@ class Intake:
     def __init__(
         self,
         *,
-        store: Store,
+        jobs: Jobs,
         fleet: Fleet,
         times: Times,
         processor: Processor,
         clock: Clock,
         effects: Effects,
     ) -> None:
-        self._store = store
+        self._jobs = jobs
         self._fleet = fleet
         self._times = times
         self._processor = processor
@@ -44,7 +45,7 @@ class Intake:
         spec = self._able(new)
         if limits.max_waiting is None or limits.max_waiting > spec.max_waiting:
             limits = replace(limits, max_waiting=spec.max_waiting)
-        job = await self._store.add(replace(new, model=spec.name), self._clock.now(), limits=limits)
+        job = await self._jobs.add(replace(new, model=spec.name), self._clock.now(), limits=limits)
         self._times.arrived(job)
         self._effects.publish(JobChanged(job=job, event=None))
         return job
@@ -61,9 +62,9 @@ class Intake:
 
         Returns the job as it is afterwards (perhaps completed: it was faster), None if unknown.
         """
-        while (job := await self._store.get(job_id)) is not None and not job.state.final:
+        while (job := await self._jobs.get(job_id)) is not None and not job.state.final:
             try:
-                cancelled = await self._store.apply(job, JobEvent.CANCEL, self._clock.now())
+                cancelled = await self._jobs.apply(job, JobEvent.CANCEL, self._clock.now())
             except StaleJob:
                 continue
             self._effects.publish(cancelled)
@@ -84,7 +85,7 @@ class Intake:
         `files` join its inputs, `reply_to` replaces its own. It keeps its place; its delay ends.
         Returns it as it is then, or None when it has started or ended already.
         """
-        job = await self._store.amend(job_id, request, files=files, reply_to=reply_to)
+        job = await self._jobs.amend(job_id, request, files=files, reply_to=reply_to)
         if job is not None:
             self._effects.publish(JobChanged(job=job, event=None))
         return job

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Mapping
 
 from queueing.core.catalog import Catalog
-from queueing.core.ports import Backend, Clock, MemoryProbe, Store
+from queueing.core.ports import Backend, Clock, MemoryProbe
+from queueing.core.storage import Store
 from queueing.core.world import Rules
 from queueing.service.assembly import Given, assemble
 from queueing.service.event_bus import EventBus

@@ -8,7 +8,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping
 
-from queueing.core.ports import Store
+from queueing.core.storage import Store
 from queueing.engine.fleet import Fleet
 from queueing.service.assembly import Engine
 

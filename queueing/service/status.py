@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job, JobState
-from queueing.core.ports import Clock, StartOrder, Store
+from queueing.core.ports import Clock
 from queueing.core.standings import (
     BackendStatus,
     CopyStatus,
@@ -16,6 +16,7 @@ from queueing.core.standings import (
     QueueSnapshot,
     Standing,
 )
+from queueing.core.storage import JobRecords, Lines, StartOrder
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
@@ -72,7 +73,8 @@ class Reports:
     def __init__(
         self,
         *,
-        store: Store,
+        jobs: JobRecords,
+        lines: Lines,
         fleet: Fleet,
         router: Router,
         eta: Eta,
@@ -80,7 +82,8 @@ class Reports:
         clock: Clock,
         weights: Mapping[str, int],
     ) -> None:
-        self._store = store
+        self._jobs = jobs
+        self._lines = lines
         self._fleet = fleet
         self._router = router
         self._eta = eta
@@ -99,12 +102,12 @@ class Reports:
         if not waiting:
             return {job.id: self._standing(job) for job in jobs}
         ids = [job.id for job in waiting]
-        positions = await self._store.positions(ids)
+        positions = await self._lines.positions(ids)
         in_line = [(job, positions[job.id]) for job in waiting if job.id in positions]
         await self._eta.refresh(in_line)
         # Nothing is awaited from here on: places, reasons and times are of one moment.
-        positions = await self._store.positions(ids)
-        turns = await self._store.turns(ids, begun=self._fleet.slots.keys())
+        positions = await self._lines.positions(ids)
+        turns = await self._lines.turns(ids, begun=self._fleet.slots.keys())
         counts = {job.model: turns[job.id].lanes for job in waiting if job.id in turns}
         lines = {name: self._line(name, counts) for name in {job.model for job in waiting}}
         return {
@@ -120,7 +123,7 @@ class Reports:
         """Return an overflow job as it is now: no event reports that it has entered its line."""
         if job.seq is not None or job.state is not JobState.PENDING:
             return job
-        return await self._store.get(job.id) or job
+        return await self._jobs.get(job.id) or job
 
     def _standing(self, job: Job) -> Standing:
         running = job.state is JobState.PROCESSING

@@ -8,7 +8,7 @@ import pytest
 
 from bot.chat.records.stored_records import MIGRATIONS
 from queueing.core.jobs import JobEvent
-from queueing.core.ports import Store
+from queueing.core.storage import Store
 from queueing.store import Database, JobStore, open_database
 from tests.contracts.store_harness import ENGINES, NO_LIMITS, NOW, Open, new
 

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from queueing.core.jobs import Job, JobEvent, NewJob
-from queueing.core.ports import Admission, Store
 from queueing.core.requests import File, Output, TextToImage
+from queueing.core.storage import Admission, Store
 from queueing.store import JobStore, open_database
 
 NOW = 1_000.0

@@ -19,9 +19,9 @@ from queueing.core.errors import (
 )
 from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
-from queueing.core.ports import Admission
 from queueing.core.problems import What
 from queueing.core.requests import Chat, ChatMessage, File, TextToImage
+from queueing.core.storage import Admission
 from tests.contracts.queue_harness import DOORS, Queues, queues
 from tests.simulation.loop import run
 

@@ -3,8 +3,8 @@
 import pytest
 
 from queueing.core.jobs import JobEvent
-from queueing.core.ports import ResultFile, ResultFiles
 from queueing.core.requests import File, Output
+from queueing.core.storage import ResultFile, ResultFiles
 from queueing.store import Database, JobStore, StoredFiles
 from tests.contracts.store_harness import NO_LIMITS, NOW, new, start
 

@@ -6,8 +6,8 @@ import pytest
 
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import Job, NewJob
-from queueing.core.ports import Admission, Store
 from queueing.core.requests import Chat, ChatMessage, TextToImage
+from queueing.core.storage import Admission, Store
 from tests.contracts.store_harness import (
     NOW,
     PICTURE,

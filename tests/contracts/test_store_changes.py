@@ -7,8 +7,8 @@ import pytest
 from queueing.core.errors import StaleJob
 from queueing.core.events import JobChanged
 from queueing.core.jobs import TRANSITIONS, Job, JobEvent, JobState
-from queueing.core.ports import Store
 from queueing.core.requests import File, Output
+from queueing.core.storage import Store
 from tests.contracts.store_harness import (
     NOW,
     PICTURE,

@@ -7,8 +7,8 @@ import pytest
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import JobEvent
 from queueing.core.paused import Paused
-from queueing.core.ports import Admission, Learned, Store
 from queueing.core.requests import File, Output
+from queueing.core.storage import Admission, Learned, Store
 from tests.contracts.store_harness import NOW, Open, add, end, heads, new, start
 
 # ---------------------------------------------------------------- delivery, retention

@@ -7,8 +7,8 @@ import pytest
 
 from queueing.core.errors import StaleJob
 from queueing.core.jobs import JobEvent, JobState
-from queueing.core.ports import Admission, Store
 from queueing.core.requests import File, TextToImage
+from queueing.core.storage import Admission, Store
 from tests.contracts.store_harness import (
     NOW,
     Open,

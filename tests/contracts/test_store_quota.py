@@ -7,7 +7,7 @@ import pytest
 
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import Job, JobEvent
-from queueing.core.ports import Admission, Store
+from queueing.core.storage import Admission, Store
 from tests.contracts.store_harness import NOW, Open, add, end, new, start
 
 HOUR_S = 3600.0

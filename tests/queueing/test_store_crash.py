@@ -17,7 +17,7 @@ KILLS = int(os.environ.get("USHER_STORE_KILLS", "6"))  # more in a nightly run
 CHILD = """
 import asyncio, os, sys
 from queueing.core.jobs import JobEvent, NewJob
-from queueing.core.ports import Admission
+from queueing.core.storage import Admission
 from queueing.core.requests import Output, TextToImage
 from queueing.store import JobStore, open_database
 

@@ -19,8 +19,8 @@ from hypothesis.stateful import (
 
 from queueing.core.errors import LimitReached, StaleJob
 from queueing.core.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob
-from queueing.core.ports import Admission
 from queueing.core.requests import Output, TextToImage
+from queueing.core.storage import Admission
 from queueing.store import JobStore, open_database
 
 T = TypeVar("T")

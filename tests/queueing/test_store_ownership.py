@@ -10,8 +10,8 @@ import pytest
 
 from queueing.core.errors import NotAccepting, StoreError
 from queueing.core.jobs import NewJob
-from queueing.core.ports import Admission
 from queueing.core.requests import TextToImage
+from queueing.core.storage import Admission
 from queueing.store import JobStore, is_owned, open_database
 from queueing.store.sqlite.ownership import own
 

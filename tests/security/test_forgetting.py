@@ -16,7 +16,7 @@ from bot.platforms.web.platform import Web
 from bot.runtime.app import BotParts
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import JobEvent
-from queueing.core.ports import Admission
+from queueing.core.storage import Admission
 from queueing.store import JobStore, open_database
 from tests.bot.people.test_invites import everything_in
 from tests.bot.platforms.web.web_client import Tab, tab

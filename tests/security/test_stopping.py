@@ -28,7 +28,7 @@ from bot.runtime.app import build
 from bot.config.load import load
 from bot.runtime.signals import run_until_signal
 from queueing.core.jobs import NewJob
-from queueing.core.ports import Admission
+from queueing.core.storage import Admission
 from queueing.core.requests import TextToImage
 
 async def serve():

@@ -14,7 +14,8 @@ from bot.chat.api.notes import Notes
 from bot.chat.api.original_links import Original, Ticket
 from bot.people.users import People
 from queueing.core.jobs import Job
-from queueing.core.ports import Clock, ResultFiles
+from queueing.core.ports import Clock
+from queueing.core.storage import ResultFiles
 
 _KEY = "links.key"
 _DAY_S = 24 * 3600.0

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from queueing.core.errors import LimitReached, StaleJob
 from queueing.core.events import JobChanged
 from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob
-from queueing.core.ports import Admission
 from queueing.core.requests import Chat, File, Output, TextToImage
+from queueing.core.storage import Admission
 from queueing.store.database import DISK_FULL, Connection, DiskFull
 from queueing.store.jobs import queries
 from queueing.store.jobs.charges import Charges

@@ -1,4 +1,4 @@
-"""JobStore: the store of jobs in a database.
+"""JobStore: the store of jobs in a database; here are the changes and the lines.
 
 Decides which statement runs when; the transactions are the database's, the counting is `AdmissionCounters`',
 the positions are `PositionIndex`'.
@@ -11,12 +11,9 @@ from functools import partial
 from queueing.core.errors import NotAccepting, StaleJob
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
-from queueing.core.paused import Paused
-from queueing.core.ports import Admission, Learned, Line, StartOrder
 from queueing.core.requests import Chat, File, Output, TextToImage
-from queueing.store.database import ChangeKind, Connection, Database, DiskFull
-from queueing.store.jobs import queries
-from queueing.store.jobs import runtime_state as notes
+from queueing.core.storage import Admission, Line, StartOrder
+from queueing.store.database import ChangeKind, Database, DiskFull
 from queueing.store.jobs.changes import (
     AdmissionCounters,
     Amendment,
@@ -25,26 +22,21 @@ from queueing.store.jobs.changes import (
     load_places,
 )
 from queueing.store.jobs.head_cache import HeadCache
+from queueing.store.jobs.job_reading import StoredJobs
 from queueing.store.jobs.position_index import PositionIndex
 from queueing.store.jobs.positions import turns
-from queueing.store.jobs.retention import drop_some_bytes, erase, portions, purge_some
-from queueing.store.jobs.rows import (
-    changed,
-    files_from,
-    job_from,
-    jobs_of,
-    output_from,
-)
+from queueing.store.jobs.retention import StoredUpkeep
+from queueing.store.jobs.rows import changed
+from queueing.store.jobs.runtime_state import StoredState
 
 _LOOKS = 3  # a line may change while it is read; under a flood, one look behind is good enough
 
 
-class JobStore:
-    """`ports.Store` on a database; at most one for each."""
+class JobStore(StoredJobs, StoredState, StoredUpkeep):
+    """`storage.Store` in a database; at most one for each."""
 
     def __init__(self, database: Database) -> None:
-        self.database_id = database.id
-        self._database = database
+        super().__init__(database)
         self._submit = database.submit
         self._books = AdmissionCounters(database.is_short_of_disk)
         self._places: PositionIndex | None = None
@@ -141,35 +133,6 @@ class JobStore:
             self._amending, Amendment(job_id, request, tuple(files), reply_to)
         )
 
-    async def acknowledge(self, job: Job) -> None:
-        """Note that the person has seen the job's end. Idempotent."""
-        await self._database.write(
-            lambda connection: connection.execute(queries.ACKNOWLEDGE, (job.id,))
-        )
-
-    async def purge(self, before: float, *, keep_mb: int | None = None) -> int:
-        """Delete acknowledged ended jobs older than `before`, then bytes beyond `keep_mb`.
-
-        What is deleted is overwritten. Returns how many jobs were deleted.
-        """
-        deleted = dropped = 0
-        while some := await self._database.write(lambda connection: purge_some(connection, before)):
-            deleted += some
-        if keep_mb is not None:
-            while some := await self._database.write(lambda c: drop_some_bytes(c, keep_mb)):
-                dropped += some
-        if deleted or dropped:
-            await self._database.write_and_scrub(lambda _connection: None)
-        return deleted
-
-    async def erase(self, job_ids: Sequence[int]) -> int:
-        """Delete ended jobs and whatever belongs to them, and overwrite their bytes."""
-        erased = 0
-        for some in portions(job_ids):
-            erased += await self._database.write(partial(erase, job_ids=some))
-        await self._database.write_and_scrub(lambda _connection: None)
-        return erased
-
     # ------------------------------------------------------------ lines
 
     async def lines(self, now: float, *, per_line: int) -> list[Line]:
@@ -200,121 +163,6 @@ class JobStore:
         """Return where waiting jobs stand that have a place, from memory."""
         places = self._places or await self._load()
         return turns(places, self._heads, job_ids, begun)
-
-    # ------------------------------------------------------------ reading
-
-    async def get(self, job_id: int) -> Job | None:
-        """Return a job, or None."""
-        return await self._one(queries.JOB, job_id)
-
-    async def find(self, key: str) -> Job | None:
-        """Return the job accepted under an idempotency key, or None."""
-        return await self._one(queries.JOB_BY_KEY, key)
-
-    async def open_jobs(self, owner: str | None = None) -> list[Job]:
-        """Return the open jobs of an owner, or of all owners, oldest first."""
-        if owner is None:
-            return await self._many(queries.OPEN_JOBS)
-        return await self._many(queries.OPEN_JOBS_OF, owner)
-
-    async def history(
-        self, owner: str, *, limit: int, before: int | None = None, made_for_jobs: bool = False
-    ) -> list[Job]:
-        """Return an owner's jobs, open and ended, newest first."""
-        last = before if before is not None else queries.AFTER_ALL
-        query = queries.WHOLE_HISTORY if made_for_jobs else queries.HISTORY
-        return await self._many(query, owner, last, limit)
-
-    async def processing(self) -> list[Job]:
-        """Return the jobs in state processing, oldest start first."""
-        return await self._many(queries.PROCESSING)
-
-    async def abandoned(self) -> list[Job]:
-        """Return the jobs cancelled after a start and not yet acknowledged, oldest first."""
-        return await self._many(queries.ABANDONED)
-
-    async def unacknowledged(self, owner: str | None = None) -> list[Job]:
-        """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
-
-        def query(connection: Connection) -> list[Job]:
-            found = jobs_of(connection, queries.UNDELIVERED)
-            if owner is None:
-                found += jobs_of(connection, queries.OPEN_JOBS)
-            else:
-                found = [job for job in found if job.owner == owner]
-                found += jobs_of(connection, queries.OPEN_JOBS_OF, (owner,))
-            return sorted(found, key=lambda job: job.id)
-
-        return await self._database.read(query)
-
-    async def to_tell(self, after: int, limit: int) -> list[Job]:
-        """Return so many waiting jobs after a number, and before the first all others to report."""
-
-        def query(connection: Connection) -> list[Job]:
-            others = (queries.UNDELIVERED, queries.PROCESSING) if after == 0 else ()
-            waiting = queries.waiting_among(connection.statements.open_after)
-            first = [job for text in others for job in jobs_of(connection, text)]
-            return first + jobs_of(connection, waiting, (after, limit))
-
-        return await self._database.read(query)
-
-    async def inputs(self, job: Job) -> tuple[File, ...]:
-        """Return the files the job was accepted with."""
-        return await self._database.read(
-            lambda connection: files_from(connection.execute(queries.INPUTS, (job.id,)).fetchall())
-        )
-
-    async def output(self, job: Job) -> Output | None:
-        """Return what a completed job produced; None after retention removed it."""
-        return await self._database.read(
-            lambda connection: output_from(
-                connection.execute(queries.OUTPUTS, (job.id,)).fetchall()
-            )
-        )
-
-    async def _one(self, query: str, parameter: int | str) -> Job | None:
-        def first(connection: Connection) -> Job | None:
-            row = connection.execute(query, (parameter,)).fetchone()
-            return None if row is None else job_from(row)
-
-        return await self._database.read(first)
-
-    async def _many(self, query: str, *parameters: str | int) -> list[Job]:
-        return await self._database.read(lambda connection: jobs_of(connection, query, parameters))
-
-    # ------------------------------------------------------------ models, times and pauses
-
-    async def paused(self) -> Paused:
-        """Return what is paused."""
-        return await self._database.read(notes.paused)
-
-    async def note_paused(self, paused: Paused) -> None:
-        """Replace what is paused."""
-        await self._database.write(partial(notes.note_paused, paused=paused))
-
-    async def learned(self) -> list[Learned]:
-        """Return all learned durations."""
-        return await self._database.read(notes.learned)
-
-    async def learn(self, learned: Sequence[Learned]) -> None:
-        """Replace learned durations."""
-        await self._database.write(partial(notes.learn, learned=learned))
-
-    async def sizes(self) -> Mapping[str, int]:
-        """Return the memory models were seen to take, in MB."""
-        return await self._database.read(notes.sizes)
-
-    async def note_sizes(self, sizes: Mapping[str, int]) -> None:
-        """Replace the memory these models were seen to take, in MB."""
-        await self._database.write(partial(notes.note_sizes, sizes=sizes))
-
-    async def residency(self) -> list[tuple[str, str, bool]]:
-        """Return (model, backend, pinned) of the copies noted last."""
-        return await self._database.read(notes.residency)
-
-    async def note_residency(self, copies: Sequence[tuple[str, str, str, str, bool]]) -> None:
-        """Replace the table of copies: (host, backend, model, residency, pinned)."""
-        await self._database.write(partial(notes.note_residency, copies=copies))
 
     async def aclose(self) -> None:
         """Flush and close the database. Idempotent."""

@@ -1,6 +1,6 @@
 """`ResultFiles`: reads files of results in pieces, so that a large one is never in memory whole."""
 
-from queueing.core.ports import ResultFile
+from queueing.core.storage import ResultFile
 from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
 

@@ -1,20 +1,53 @@
 """Deleting what nobody needs any more, a little at a time so that no job waits long for it."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import cycle, islice
 
-from queueing.store.database import Connection
+from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
 
 _MB = 1024 * 1024
 
 
-def purge_some(connection: Connection, before: float) -> int:
+class StoredUpkeep:
+    """`Upkeep` in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def purge(self, before: float, *, keep_mb: int | None = None) -> int:
+        """Delete acknowledged ended jobs older than `before`, then bytes beyond `keep_mb`.
+
+        What is deleted is overwritten. Returns how many jobs were deleted.
+        """
+        deleted = dropped = 0
+        while some := await self._database.write(
+            lambda connection: _purge_some(connection, before)
+        ):
+            deleted += some
+        if keep_mb is not None:
+            while some := await self._database.write(lambda c: _drop_some_bytes(c, keep_mb)):
+                dropped += some
+        if deleted or dropped:
+            await self._database.write_and_scrub(lambda _connection: None)
+        return deleted
+
+    async def erase(self, job_ids: Sequence[int]) -> int:
+        """Delete ended jobs and whatever belongs to them, and overwrite their bytes."""
+        erased = 0
+        for some in _portions(job_ids):
+            erased += await self._database.write(partial(_erase, job_ids=some))
+        await self._database.write_and_scrub(lambda _connection: None)
+        return erased
+
+
+def _purge_some(connection: Connection, before: float) -> int:
     """Delete some acknowledged jobs that ended before a moment, oldest first; return how many."""
     return connection.execute(queries.PURGE, (before, queries.DELETED_AT_ONCE)).rowcount
 
 
-def drop_some_bytes(connection: Connection, keep_mb: int) -> int:
+def _drop_some_bytes(connection: Connection, keep_mb: int) -> int:
     """Delete files and texts of some acknowledged jobs beyond a size; return of how many jobs.
 
     What has not been delivered, or may still run, keeps its bytes whatever the size.
@@ -31,8 +64,8 @@ def drop_some_bytes(connection: Connection, keep_mb: int) -> int:
     return dropped
 
 
-def erase(connection: Connection, job_ids: Sequence[int]) -> int:
-    """Delete those of one of the `portions` of jobs that have ended, with all that belongs to them.
+def _erase(connection: Connection, job_ids: Sequence[int]) -> int:
+    """Delete those of one of the `_portions` of jobs that have ended, with all that belongs to them.
 
     What was made for one of them goes too, such as the question that holds its words; it counts
     only where it was named itself.
@@ -43,7 +76,7 @@ def erase(connection: Connection, job_ids: Sequence[int]) -> int:
     return erased
 
 
-def portions(job_ids: Sequence[int]) -> Iterator[Sequence[int]]:
+def _portions(job_ids: Sequence[int]) -> Iterator[Sequence[int]]:
     """Split jobs into what one transaction deletes."""
     size = queries.DELETED_AT_ONCE
     return (job_ids[at : at + size] for at in range(0, len(job_ids), size))

@@ -1,17 +1,54 @@
-"""What the queue remembers beside its jobs: pauses, learned times, sizes of models, copies.
-
-Each function works on the connection it is given, inside its caller's transaction.
-"""
+"""What the queue remembers beside its jobs: pauses, learned times, sizes of models, copies."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from queueing.core.paused import Paused
-from queueing.core.ports import Learned
-from queueing.store.database import Connection
+from queueing.core.storage import Learned
+from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
 
 
-def paused(connection: Connection) -> Paused:
+class StoredState:
+    """`ModelKnowledge` and `Pauses` in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def paused(self) -> Paused:
+        """Return what is paused."""
+        return await self._database.read(_paused)
+
+    async def note_paused(self, paused: Paused) -> None:
+        """Replace what is paused."""
+        await self._database.write(partial(_note_paused, paused=paused))
+
+    async def learned(self) -> list[Learned]:
+        """Return all learned durations."""
+        return await self._database.read(_learned)
+
+    async def learn(self, learned: Sequence[Learned]) -> None:
+        """Replace learned durations."""
+        await self._database.write(partial(_learn, learned=learned))
+
+    async def sizes(self) -> Mapping[str, int]:
+        """Return the memory models were seen to take, in MB."""
+        return await self._database.read(_sizes)
+
+    async def note_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Replace the memory these models were seen to take, in MB."""
+        await self._database.write(partial(_note_sizes, sizes=sizes))
+
+    async def residency(self) -> list[tuple[str, str, bool]]:
+        """Return (model, backend, pinned) of the copies noted last."""
+        return await self._database.read(_residency)
+
+    async def note_residency(self, copies: Sequence[tuple[str, str, str, str, bool]]) -> None:
+        """Replace the table of copies: (host, backend, model, residency, pinned)."""
+        await self._database.write(partial(_note_residency, copies=copies))
+
+
+def _paused(connection: Connection) -> Paused:
     """Return what is paused."""
     rows = connection.execute(queries.PAUSES).fetchall()
     return Paused(
@@ -21,7 +58,7 @@ def paused(connection: Connection) -> Paused:
     )
 
 
-def note_paused(connection: Connection, paused: Paused) -> None:
+def _note_paused(connection: Connection, paused: Paused) -> None:
     """Replace what is paused."""
     rows = [("everything", "")] if paused.everything else []
     rows += [("model", name) for name in sorted(paused.models)]
@@ -30,7 +67,7 @@ def note_paused(connection: Connection, paused: Paused) -> None:
     connection.executemany(queries.NOTE_PAUSE, rows)
 
 
-def learned(connection: Connection) -> list[Learned]:
+def _learned(connection: Connection) -> list[Learned]:
     """Return all learned durations."""
     return [
         Learned(
@@ -48,7 +85,7 @@ def learned(connection: Connection) -> list[Learned]:
     ]
 
 
-def learn(connection: Connection, learned: Sequence[Learned]) -> None:
+def _learn(connection: Connection, learned: Sequence[Learned]) -> None:
     """Replace learned durations."""
     connection.executemany(
         queries.LEARN,
@@ -59,23 +96,23 @@ def learn(connection: Connection, learned: Sequence[Learned]) -> None:
     )
 
 
-def sizes(connection: Connection) -> Mapping[str, int]:
+def _sizes(connection: Connection) -> Mapping[str, int]:
     """Return the memory models were seen to take, in MB."""
     return dict(connection.execute(queries.SIZES).fetchall())
 
 
-def note_sizes(connection: Connection, sizes: Mapping[str, int]) -> None:
+def _note_sizes(connection: Connection, sizes: Mapping[str, int]) -> None:
     """Replace the memory these models were seen to take, in MB; others keep theirs."""
     connection.executemany(queries.NOTE_SIZE, sizes.items())
 
 
-def residency(connection: Connection) -> list[tuple[str, str, bool]]:
+def _residency(connection: Connection) -> list[tuple[str, str, bool]]:
     """Return (model, backend, pinned) of the copies noted last."""
     rows = connection.execute(queries.RESIDENCY)
     return [(model, backend, bool(pinned)) for model, backend, pinned in rows]
 
 
-def note_residency(
+def _note_residency(
     connection: Connection, copies: Sequence[tuple[str, str, str, str, bool]]
 ) -> None:
     """Replace the table of copies: (host, backend, model, residency, pinned)."""

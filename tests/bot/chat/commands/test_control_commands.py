@@ -8,7 +8,7 @@ import pytest
 
 from queueing.core.errors import OutOfMemory
 from queueing.core.jobs import JobState
-from queueing.core.ports import Admission
+from queueing.core.storage import Admission
 from tests.bot.chat.commands.test_admin_commands import say
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, play

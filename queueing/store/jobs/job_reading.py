@@ -1,0 +1,100 @@
+"""Reading jobs: by number, key or owner, and those that are to be delivered or were interrupted."""
+
+from queueing.core.jobs import Job
+from queueing.core.requests import File, Output
+from queueing.store.database import Connection, Database
+from queueing.store.jobs import queries
+from queueing.store.jobs.rows import files_from, job_from, jobs_of, output_from
+
+
+class StoredJobs:
+    """`JobRecords`, `Undelivered` and `InterruptedJobs` in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database_id = database.id
+        self._database = database
+
+    async def get(self, job_id: int) -> Job | None:
+        """Return a job, or None."""
+        return await self._one(queries.JOB, job_id)
+
+    async def find(self, key: str) -> Job | None:
+        """Return the job accepted under an idempotency key, or None."""
+        return await self._one(queries.JOB_BY_KEY, key)
+
+    async def open_jobs(self, owner: str | None = None) -> list[Job]:
+        """Return the open jobs of an owner, or of all owners, oldest first."""
+        if owner is None:
+            return await self._many(queries.OPEN_JOBS)
+        return await self._many(queries.OPEN_JOBS_OF, owner)
+
+    async def history(
+        self, owner: str, *, limit: int, before: int | None = None, made_for_jobs: bool = False
+    ) -> list[Job]:
+        """Return an owner's jobs, open and ended, newest first."""
+        last = before if before is not None else queries.AFTER_ALL
+        query = queries.WHOLE_HISTORY if made_for_jobs else queries.HISTORY
+        return await self._many(query, owner, last, limit)
+
+    async def processing(self) -> list[Job]:
+        """Return the jobs in state processing, oldest start first."""
+        return await self._many(queries.PROCESSING)
+
+    async def abandoned(self) -> list[Job]:
+        """Return the jobs cancelled after a start and not yet acknowledged, oldest first."""
+        return await self._many(queries.ABANDONED)
+
+    async def unacknowledged(self, owner: str | None = None) -> list[Job]:
+        """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
+
+        def query(connection: Connection) -> list[Job]:
+            found = jobs_of(connection, queries.UNDELIVERED)
+            if owner is None:
+                found += jobs_of(connection, queries.OPEN_JOBS)
+            else:
+                found = [job for job in found if job.owner == owner]
+                found += jobs_of(connection, queries.OPEN_JOBS_OF, (owner,))
+            return sorted(found, key=lambda job: job.id)
+
+        return await self._database.read(query)
+
+    async def to_tell(self, after: int, limit: int) -> list[Job]:
+        """Return so many waiting jobs after a number, and before the first all others to report."""
+
+        def query(connection: Connection) -> list[Job]:
+            others = (queries.UNDELIVERED, queries.PROCESSING) if after == 0 else ()
+            waiting = queries.waiting_among(connection.statements.open_after)
+            first = [job for text in others for job in jobs_of(connection, text)]
+            return first + jobs_of(connection, waiting, (after, limit))
+
+        return await self._database.read(query)
+
+    async def inputs(self, job: Job) -> tuple[File, ...]:
+        """Return the files the job was accepted with."""
+        return await self._database.read(
+            lambda connection: files_from(connection.execute(queries.INPUTS, (job.id,)).fetchall())
+        )
+
+    async def output(self, job: Job) -> Output | None:
+        """Return what a completed job produced; None after retention removed it."""
+        return await self._database.read(
+            lambda connection: output_from(
+                connection.execute(queries.OUTPUTS, (job.id,)).fetchall()
+            )
+        )
+
+    async def acknowledge(self, job: Job) -> None:
+        """Note that the person has seen the job's end. Idempotent."""
+        await self._database.write(
+            lambda connection: connection.execute(queries.ACKNOWLEDGE, (job.id,))
+        )
+
+    async def _one(self, query: str, parameter: int | str) -> Job | None:
+        def first(connection: Connection) -> Job | None:
+            row = connection.execute(query, (parameter,)).fetchone()
+            return None if row is None else job_from(row)
+
+        return await self._database.read(first)
+
+    async def _many(self, query: str, *parameters: str | int) -> list[Job]:
+        return await self._database.read(lambda connection: jobs_of(connection, query, parameters))
