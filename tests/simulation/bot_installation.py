@@ -21,6 +21,7 @@ from bot.people.naming import IdForm, NameForms
 from bot.people.received import Received
 from bot.people.stored_audit import StoredAuditLog
 from bot.people.stored_people import StoredPeople
+from bot.queue.door import QueueDoor
 from bot.requests.admission import AdmissionService
 from bot.requests.limits import RequestLimits
 from bot.requests.styles import Style
@@ -60,24 +61,26 @@ async def bot(
     chat_settings: ChatSettingsTable | None = None,
     styles: Mapping[str, Style] | None = None,
     files_per_hour_mb: int | None = None,
+    door: Callable[[JobQueue], QueueDoor] = lambda queue: queue,
 ) -> AsyncIterator[Bot]:
     """Run the bot on an installation's servers and database until the block ends.
 
     It speaks to `chat`, by default a new one, and to the others; `chat_logs` are those of
-    platforms whose messages we keep ourselves.
+    platforms whose messages we keep ourselves. The bot asks the queue through `door`.
     """
     chat = chat or FakeChat()
     clock = installation.clock
     database = await open_database(installation.url, migrations=(MIGRATIONS,), inline=True)
     records, people = StoredRecords(database), StoredPeople(database)
     async with installation.queue(JobStore(database)) as queue:
+        asked = door(queue)
         access = Access(admins, limits or PersonLimits())
         context = Context(
-            queue=queue,
+            queue=asked,
             admission=AdmissionService(
-                queue=queue,
+                queue=asked,
                 limits=RequestLimits(
-                    queue=queue,
+                    queue=asked,
                     access=access,
                     received=Received(files_per_hour_mb, clock),
                     clock=clock,
@@ -95,16 +98,16 @@ async def bot(
             naming={**ChatsConfig.naming(), "fake": PEOPLE},
         )
         presenter = Presenter(
-            queue=queue,
+            queue=asked,
             records=records,
             platforms={each.name: each for each in (chat, *others)},
             clock=clock,
             work=partial(work, context),
             chat_settings=chat_settings,
         )
-        enhancer = Enhancer(queue, context.admission, clock, chat_settings or ChatSettingsTable())
-        queue.events.subscribe(presenter.on_event)
-        queue.events.subscribe(enhancer.on_event)
+        enhancer = Enhancer(asked, context.admission, clock, chat_settings or ChatSettingsTable())
+        asked.events.subscribe(presenter.on_event)
+        asked.events.subscribe(enhancer.on_event)
         serving = [
             asyncio.ensure_future(presenter.run()),
             asyncio.ensure_future(enhancer.run()),
@@ -112,7 +115,7 @@ async def bot(
         try:
             yield Bot(
                 gate=Dispatcher(context, presenter),
-                queue=queue,
+                queue=asked,
                 presenter=presenter,
                 records=records,
                 people=people,

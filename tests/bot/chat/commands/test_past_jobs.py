@@ -12,6 +12,7 @@ from bot.chat.api.errors import ContentRefused
 from bot.chat.records.chat_log import MemoryLog, ShownMessage, TextPart
 from bot.chat.texts import plain
 from queueing.core.jobs import JobState
+from queueing.core.requests import Capability
 from tests.bot.chat.commands.test_admin_commands import say
 from tests.fakes.chat import FakeChat, Message
 from tests.simulation.bot_installation import Bot, play
@@ -24,7 +25,7 @@ def in_bot(scenario: Any, url: str = "sqlite://", **fields: Any) -> FakeChat:
     models[1] = type(models[1])(
         name="llm",
         backends=("comfy",),
-        capabilities=frozenset({"text-to-text"}),  # type: ignore[arg-type]
+        capabilities=frozenset({Capability.TEXT_TO_TEXT}),
         vram_mb=8000,
         load_s=10.0,
         service_s=5.0,

@@ -170,7 +170,7 @@ async def told(seed: int, monkeypatch: pytest.MonkeyPatch) -> Watcher:
     installation.servers["comfy"].die(-1.0)  # nothing starts but in the stories
     async with bot(installation, SlowChat(random)) as running:
         oracle, watcher = Oracle(random, running, random.choice((0.05, 0.6))), Watcher(running)
-        monkeypatch.setattr(running.queue, "standings", oracle.standings)
+        monkeypatch.setattr(running.queue.status, "standings", oracle.standings)
         jobs: list[Job] = []
         running.queue.events.subscribe(
             lambda event: (
