@@ -115,7 +115,7 @@ async def bot(
         try:
             yield Bot(
                 gate=Dispatcher(context, presenter),
-                queue=asked,
+                queue=queue,
                 presenter=presenter,
                 records=records,
                 people=people,
