@@ -1,7 +1,7 @@
-"""What people do with this repository, on a machine with nothing but Python 3.11 or newer and git.
+"""Development tasks, on a machine with nothing but Python 3.11 or newer and git.
 
-Makes the virtual environment `.venv` from the lock files when it is missing or out of date, then
-does one task in it. Standard library only; never touches the system's Python.
+Creates the virtual environment `.venv` from the lock files when it is missing or out of date, then
+runs one task in it. Standard library only; never touches the system's Python.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ OLDEST = (3, 11)
 
 def cores() -> int:
     """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # Linux, where a container may have fewer than there are
+    if hasattr(os, "sched_getaffinity"):  # Linux, where a container may have fewer than the machine
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
@@ -57,7 +57,7 @@ or use a Python from python.org, then run this command again.
 
 
 class TaskFailed(Exception):
-    """A task cannot go on; the text says what to do."""
+    """A task cannot continue; the text explains what to do."""
 
 
 def demo(arguments: Sequence[str]) -> int:
@@ -67,11 +67,11 @@ def demo(arguments: Sequence[str]) -> int:
 
 def usher(arguments: Sequence[str]) -> int:
     """Run the command `usher`, such as `usher run -c config.yaml`."""
-    from bot.cli.arguments import parser  # noqa: PLC0415  needs a Python that `main` has accepted
+    from bot.cli.arguments import parser  # noqa: PLC0415  # needs a Python that `main` has accepted
 
-    parser().parse_args(arguments)  # help and mistakes need no installation
+    parser().parse_args(arguments)  # help and usage errors need no installation
     prepare("run")
-    # -P and PYTHONPATH: the program is found here, and files where the caller stands.
+    # -P and PYTHONPATH: the program is found here, and files in the caller's folder.
     return become(["-P", "-m", "bot", *arguments], PYTHONPATH=str(ROOT))
 
 
@@ -93,7 +93,7 @@ def test(arguments: Sequence[str]) -> int:
 
 def lock(_: Sequence[str]) -> int:
     """Write the lock files again from pyproject.toml (needs uv)."""
-    import tomllib  # noqa: PLC0415  needs a Python that `main` has accepted
+    import tomllib  # noqa: PLC0415  # needs a Python that `main` has accepted
 
     uv = shutil.which("uv", path=os.pathsep.join([str(BIN), os.environ.get("PATH", "")]))
     if uv is None:
@@ -101,7 +101,9 @@ def lock(_: Sequence[str]) -> int:
     # No addresses or paths of this machine may end up in the files.
     options = "--universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    media = "\n".join(project["optional-dependencies"]["media"])  # alone: it comes on top
+    media = "\n".join(
+        project["optional-dependencies"]["media"]
+    )  # separate: it is installed in addition
     same = ["-c", LOCKS["run"].name]
     for name, what, wanted in (
         ("run", ["pyproject.toml"], ""),
@@ -135,7 +137,7 @@ TASKS: dict[str, Callable[[Sequence[str]], int]] = {
 
 
 def prepare(level: str) -> None:
-    """Make `.venv` hold what a lock file says; quick where it does already."""
+    """Install a lock file into `.venv`; quick if it is installed already."""
     mark = VENV / "installed"
     digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS.values())).hexdigest()
     enough = {f"{digest} {name}" for name in (level, "dev")}
@@ -147,14 +149,15 @@ def prepare(level: str) -> None:
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
     if run([*pip, "-r", str(LOCKS[level])]) != 0:
         raise TaskFailed("Installing failed, see above. Is the network there? Then try again.")
-    # Films and sound come as built files, which not every machine has; all else works without.
+    # Films and sound come as wheels, which do not exist for every machine; everything else works
+    # without them.
     if run([*pip, "--only-binary", ":all:", "-r", str(LOCKS["media"])]) != 0:
         print("Films and sound are left out: nothing to install for this machine.", file=sys.stderr)
     mark.write_text(f"{digest} {level}", encoding="utf-8")
 
 
 def make_venv() -> None:
-    """Make the virtual environment, or make it again where it no longer works."""
+    """Create the virtual environment, or recreate it if it no longer works."""
     if PYTHON.exists() and run(["-c", "import pip"]) == 0:
         return
     if importlib.util.find_spec("ensurepip") is None:  # Debian's plain python3
@@ -169,16 +172,16 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for what is run here.
+    """Return the environment variables for the tasks.
 
-    Compiled modules are kept whatever it says of that: the tests start a hundred processes, and
-    each would compile the program again.
+    Compiled modules are kept regardless of the caller's settings: the tests start a hundred
+    processes, and each would compile the program again.
     """
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def become(arguments: Sequence[str], **more: str) -> int:
-    """Let the environment's Python take this process's place, so that it gets its signals."""
+    """Replace this process with the environment's Python, so that it gets its signals."""
     command = [str(PYTHON), *arguments]
     if os.name != "nt":
         sys.stdout.flush()
@@ -192,7 +195,7 @@ def become(arguments: Sequence[str], **more: str) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do one task and return its exit status."""
+    """Run one task and return its exit status."""
     if sys.version_info < OLDEST:
         print(
             f"This needs Python {OLDEST[0]}.{OLDEST[1]} or newer; this is {sys.version.split()[0]}."

@@ -1,1 +1,1 @@
-"""Everything about conversations that holds on every chat platform."""
+"""What holds for conversations on every chat platform."""

@@ -11,9 +11,9 @@ from queueing.core.jobs import Job
 class PersonLimits:
     """How much one person may ask for; None for no limit.
 
-    `open_per_person` open jobs, of which `in_line_per_person` stand in line at once and the rest
-    in the person's overflow; `per_hour` accepted jobs an hour, failed ones not counted; `lane` is
-    where their jobs stand.
+    Of `open_per_person` open jobs, `in_line_per_person` stand in line at once and the rest wait in
+    the person's overflow; `per_hour` counts accepted jobs an hour, without failed ones; `lane` is
+    the lane of their jobs.
     """
 
     open_per_person: int = 10
@@ -26,7 +26,7 @@ class PersonLimits:
 class Role:
     """A group of people with limits of their own.
 
-    `members` are users ("telegram:42"), and rights ("discord-role:7") that make members of people.
+    `members` are users ("telegram:42"), and rights ("discord-role:7") whose holders are members.
     """
 
     name: str
@@ -37,8 +37,9 @@ class Role:
 class Access:
     """Answers by user id ("telegram:42") and by the rights that come with a call.
 
-    A right counts in that call alone, so it is asked for again with every one: in another server,
-    or in a direct message, the same person has none. What a client's menu hides is only politeness.
+    A right counts in that call alone, so it is checked again with every one: in another server, or
+    in a direct message, the same person has none. Hiding commands in a client's menu is only a
+    courtesy.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Access:
         allowed: Mapping[str, Collection[str]] | None = None,
         allowed_roles: Mapping[str, Collection[str]] | None = None,
     ) -> None:
-        """Take what the operator settled.
+        """Take the operator's settings.
 
         `admins` are users and rights. `allowed` are the chats of a platform that may call, and
         `allowed_roles` the rights one of which a caller needs.
@@ -62,7 +63,7 @@ class Access:
         self._needed = {name: frozenset(rights) for name, rights in needed if rights}
 
     def lets_in(self, platform: str, places: Collection[str]) -> bool:
-        """Return whether calls from a chat are taken; `places` are its id and what it is part of.
+        """Return whether calls from a chat are accepted; `places` are its id and its surroundings'.
 
         A platform without a list is open to all its chats.
         """
@@ -70,9 +71,9 @@ class Access:
         return allowed is None or not allowed.isdisjoint(places)
 
     def may_use(self, platform: str, user: str, rights: Collection[str]) -> bool:
-        """Return whether a person has what it takes to call at all.
+        """Return whether a person may call at all.
 
-        Admins have it, and whoever is listed by their own id among the allowed chats.
+        Admins may, and so may anyone listed by their own id among the allowed chats.
         """
         needed = self._needed.get(platform)
         if needed is None or self.is_admin(user, rights):
@@ -96,7 +97,7 @@ class Access:
         return tuple(user for prefix, _, user in mine if prefix == platform)
 
     def places_of(self, right: str) -> frozenset[str]:
-        """Return where a right ("telegram:group-admins") counts for anything at all."""
+        """Return the places where a right ("telegram:group-admins") counts for anything."""
         members = (role.members for role in self._roles)
         named = self._admins.union(*self._needed.values(), *members)
         split = (name.partition("@") for name in named)

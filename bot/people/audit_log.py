@@ -20,7 +20,7 @@ class AuditLog(Protocol):
     """Appends and reads acts; nothing changes one that is written."""
 
     async def write(self, act: Act) -> None:
-        """Write an act down; durable when it returns."""
+        """Record an act; durable when it returns."""
 
     async def newest(self, limit: int) -> Sequence[Act]:
         """Return the newest acts, newest first."""

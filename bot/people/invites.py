@@ -1,4 +1,4 @@
-"""People of the web chat whom an admin invited: known by a token each, which is stored nowhere."""
+"""People of the web chat invited by an admin: each known by a token that is stored nowhere."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from bot.people.web_people import WebPeople, WebPerson
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Invitation:
-    """A person who is in, and the link that lets them in.
+    """An invited person, and the link that lets them in.
 
-    `renewed` tells that they were in before: their earlier link has ended.
+    `renewed` says that they were invited before: their earlier link has ended.
     """
 
     person: WebPerson
@@ -23,16 +23,16 @@ class Invites(WebPeople, Protocol):
     """The invited people of one web chat. Every change is durable when it returns."""
 
     def named(self, name: str) -> WebPerson | None:
-        """Return who is in by that name, or else by that id ("ada" or "web:ada")."""
+        """Return the invited person of that name, otherwise of that id ("ada" or "web:ada")."""
 
     def everybody(self) -> Sequence[WebPerson]:
-        """Return all who are in, by name."""
+        """Return all invited people, by name."""
 
     async def invite(self, name: str, now: float) -> Invitation:
-        """Let a person in, or give one who is in a new link in place of the old.
+        """Invite a person, or replace the link of an invited one.
 
-        The token exists in the returned link only; nobody ever gets the id of somebody before.
+        The token exists in the returned link only; an id is never given to a second person.
         """
 
     async def uninvite(self, person: WebPerson) -> None:
-        """Take an invitation back: the link ends, and pages that are open. Idempotent."""
+        """Withdraw an invitation: the link ends, and so do open pages. Idempotent."""

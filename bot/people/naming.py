@@ -1,6 +1,6 @@
-"""How a configuration and an admin's command name people, and rights that people have somewhere.
+"""How a configuration and an admin's command name people, and their rights in a server or group.
 
-Each platform says in its settings what these names look like (`bot.config.chats.ChatConfig`).
+Each platform defines these names in its settings (`bot.config.chats.ChatConfig`).
 """
 
 import re
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IdForm:
-    """What a name looks like: a pattern for all of it, and an example to learn from."""
+    """The form of a name: a pattern for all of it, and an example."""
 
     pattern: str
     example: str
 
     def fits(self, name: str) -> bool:
-        """Return whether that is such a name."""
+        """Return whether a name has this form."""
         return re.fullmatch(self.pattern, name, re.ASCII) is not None
 
 
@@ -23,8 +23,8 @@ class IdForm:
 class NameForms:
     """The names of one platform: of its people ("telegram:42") and of rights there.
 
-    A right always says where it counts: anybody is admin of a server or a group they made. `shared`
-    are names under which several people come together; they may be banned, but never be admins.
+    A right always says where it counts: anyone is admin of a server or group they created. `shared`
+    are names under which several people appear; they may be banned, but never be admins.
     """
 
     person: IdForm
@@ -38,7 +38,7 @@ class NameForms:
         return frozenset(form.example.partition(":")[0] for form in forms)
 
     def is_user(self, name: str) -> bool:
-        """Return whether a call can come under that name."""
+        """Return whether a call can arrive under that name."""
         return self.person.fits(name) or (self.shared is not None and self.shared.fits(name))
 
     def is_right(self, name: str) -> bool:
@@ -46,6 +46,6 @@ class NameForms:
         return any(form.fits(name) for form in self.rights)
 
     def examples(self, *, people: bool) -> str:
-        """Return what can be written, for somebody who wrote something else."""
+        """Return what can be written, as help for a wrong name."""
         forms = (*((self.person,) if people else ()), *self.rights)
         return " or ".join(form.example for form in forms)

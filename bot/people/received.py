@@ -1,4 +1,4 @@
-"""How many bytes of files each person sent within the last hour, so that nobody fills the disk.
+"""How many bytes of files each person sent within the last hour, so that no one fills the disk.
 
 In memory: a restart begins with an empty hour.
 """
@@ -20,9 +20,9 @@ class Received:
         self._sent: defaultdict[str, deque[tuple[float, int]]] = defaultdict(deque)
 
     def fits_at(self, user: str, size: int) -> float | None:
-        """Return when so many bytes more of a person fit in, None for now.
+        """Return when that many more bytes of a person fit in, None for now.
 
-        More than fit into an empty hour are let in then: other limits are for single files.
+        More than fit into an empty hour are accepted then: other limits are for single files.
         """
         if self._most is None or not size:
             return None
@@ -39,7 +39,7 @@ class Received:
             self._of(user).append((self._clock.now(), size))
 
     def take_back(self, user: str, size: int) -> None:
-        """Count bytes no longer: they were not stored after all."""
+        """Stop counting bytes: they were not stored after all."""
         sent = self._of(user)
         last = next((at for at, each in reversed(sent) if each == size), None)
         if last is not None:

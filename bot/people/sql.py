@@ -3,7 +3,7 @@
 In the dialect that SQLite and PostgreSQL share; "user" is a reserved word there.
 """
 
-# ruff: noqa: S608 - every name put into these texts is our own; values are always parameters
+# ruff: noqa: S608 - every name put into these texts is a constant; values are always parameters
 
 PERSON_COLUMNS = (
     '"user", language, image_model, ask_model, size, style, lane, max_open, per_hour, banned_at,'

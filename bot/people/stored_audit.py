@@ -1,4 +1,4 @@
-"""`AuditLog`: every act of an admin, in the database of the jobs."""
+"""`AuditLog`: every act of an admin, in the jobs' database."""
 
 from bot.people import sql
 from bot.people.audit_log import Act
@@ -6,13 +6,13 @@ from queueing.store import Connection, Database
 
 
 class StoredAuditLog:
-    """`AuditLog` in the database of the jobs."""
+    """`AuditLog` in the jobs' database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def write(self, act: Act) -> None:
-        """Write an act down; durable when it returns."""
+        """Record an act; durable when it returns."""
 
         def change(connection: Connection) -> None:
             connection.execute(

@@ -1,6 +1,6 @@
-"""`Invites`: people of the web chat whom an admin invited, in the database of the jobs.
+"""`Invites`: people of the web chat invited by an admin, in the jobs' database.
 
-A token is stored hashed; who is known is answered from memory.
+A token is stored hashed; lookups are answered from memory.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _TAKEN = frozenset({LOCAL.id})
 
 
 class StoredInvites:
-    """`Invites` in the database of the jobs; make it with `read`.
+    """`Invites` in the jobs' database; create it with `read`.
 
     `page` is the page's address as people reach it.
     """
@@ -41,24 +41,24 @@ class StoredInvites:
         return cls(database, page, await database.read(query))
 
     def by_token(self, token: str) -> WebPerson | None:
-        """Return whose token that is."""
-        # Looked up by digest, so the time a lookup takes tells nothing about the token.
+        """Return the person with that token."""
+        # Looked up by digest, so the time a lookup takes reveals nothing about the token.
         return self._known.get(_digest(token))
 
     def by_id(self, person: str) -> WebPerson | None:
-        """Return the person of that id, None where they are not invited (any more)."""
+        """Return the person of that id, None if they are not invited (any more)."""
         return next((each for each in self._known.values() if each.id == person), None)
 
     def named(self, name: str) -> WebPerson | None:
-        """Return who is in by that name, or else by that id ("ada" or "web:ada")."""
+        """Return the invited person of that name, otherwise of that id ("ada" or "web:ada")."""
         return self._by_name(name) or self.by_id(name.removeprefix("web:").casefold())
 
     def everybody(self) -> list[WebPerson]:
-        """Return all who are in, by name."""
+        """Return all invited people, by name."""
         return sorted(self._known.values(), key=lambda person: (person.name.casefold(), person.id))
 
     async def invite(self, name: str, now: float) -> Invitation:
-        """Let a person in, or give one who is in a new link in place of the old.
+        """Invite a person, or replace the link of an invited one.
 
         The token exists in the returned link only. Durable when it returns; raises `StoreError`.
         """
@@ -78,7 +78,7 @@ class StoredInvites:
         return Invitation(person=person, link=link, renewed=before is not None)
 
     async def uninvite(self, person: WebPerson) -> None:
-        """Take an invitation back: the link ends, and pages that are open. Idempotent."""
+        """Withdraw an invitation: the link ends, and so do open pages. Idempotent."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.UNINVITE, (person.id,))
@@ -95,12 +95,12 @@ class StoredInvites:
 
 
 def _digest(token: str) -> bytes:
-    # No salt and no slow hash: the token is 24 random bytes, nothing a dictionary holds.
+    # No salt and no slow hash: the token is 24 random bytes, nothing a dictionary contains.
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
 def _free_id(connection: Connection, name: str) -> str:
-    """Return an id made of a name that nobody has or ever had."""
+    """Return an id made from a name that no person has or ever had."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     stem = re.sub(r"[^a-z0-9]+", "-", plain)[:_ID_MOST].strip("-") or "guest"
     taken = {row[0] for row in connection.execute(sql.WEB_IDS)} | _TAKEN

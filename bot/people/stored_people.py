@@ -1,4 +1,4 @@
-"""`People`: what is known of people, in the same database as the jobs, by the same writer."""
+"""`People`: what is known of people, in the jobs' database, through the same writer."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ _FIELDS = tuple(field.name for field in fields(Person))  # in the order of `sql.
 
 
 class StoredPeople:
-    """`People` in the database of the jobs."""
+    """`People` in the jobs' database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class StoredPeople:
 
     @contextmanager
     def telling(self, hearer: LanguageTold) -> Iterator[None]:
-        """Tell somebody of each change of a language, once it is durable, until the block ends."""
+        """Notify a listener of each change of a language, once it is durable, until the block ends."""
         self._hearers.add(hearer)
         try:
             yield

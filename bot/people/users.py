@@ -1,4 +1,4 @@
-"""What is known of people: their own settings, and what admins set for them; and the port that keeps it."""
+"""What is known of people: their own and admins' settings for them, and the port for both."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -7,16 +7,16 @@ from typing import Protocol
 
 HOUR_S = 3600.0
 NO_LIMIT = -1
-"""In `Person.per_hour`: any number of jobs, whatever the role allows."""
+"""In `Person.per_hour`: any number of jobs, regardless of the role."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Person:
-    """One person; None where nothing was set. Moments are UNIX seconds.
+    """One person; None for what is not set. Moments are UNIX seconds.
 
     `image_model` to `style` are their own defaults, `ask_model_at` is when `ask_model` was set.
-    `lane`, `max_open` and `per_hour` override what their role gives them. `banned_until` is None
-    for a ban without end.
+    `lane`, `max_open` and `per_hour` override their role's. `banned_until` is None for a ban
+    without end.
     """
 
     user: str
@@ -39,7 +39,7 @@ class Person:
 
 
 LanguageTold = Callable[[str, str | None], None]
-"""Hears that a person chose a language, or (None) leaves it to their chats."""
+"""Called when a person chooses a language, or (None) leaves it to their chats."""
 
 
 class People(Protocol):
@@ -55,4 +55,4 @@ class People(Protocol):
         """Delete a person's own settings; what admins set for them stays."""
 
     def telling(self, hearer: LanguageTold) -> AbstractContextManager[None]:
-        """Tell somebody of each change of a language, once it is durable, until the block ends."""
+        """Notify a listener of each change of a language, once it is durable, until the block ends."""

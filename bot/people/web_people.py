@@ -1,4 +1,4 @@
-"""The people who may use the web chat, and the token each is known by; never by a name they type."""
+"""The people who may use the web chat, each known by a token, never by a name they type."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ from typing import Protocol
 
 _LEAST_KINDS = 6  # different characters; sixteen random ones of a hexadecimal token have ten
 
-_LEAST_LEFT = 8  # characters beside words everybody tries
+_LEAST_LEFT = 8  # characters beside words that every guesser tries
 
 _WORDS = re.compile(
     "pass(word|wort)?|geheim|secret|token|usher|admin|owner|change-?me|welcome|willkommen|letmein"
@@ -20,7 +20,7 @@ _WORDS = re.compile(
 
 
 def is_weak(token: str) -> bool:
-    """Return whether a token could be guessed though it is long: repeated, in a row, or words."""
+    """Return whether a long token could still be guessed: repeated, sequential, or words."""
     repeated = (token + token).find(token, 1) < len(token)
     steps = [abs(ord(after) - ord(before)) for before, after in pairwise(token)]
     in_a_row = sum(step <= 1 for step in steps) > len(steps) / 2
@@ -47,10 +47,10 @@ class WebPeople(Protocol):
     """Knows the people of the web chat. Answers from memory and may change at any time."""
 
     def by_token(self, token: str) -> WebPerson | None:
-        """Return whose token that is; takes no longer for a nearly right one."""
+        """Return the person with that token; takes no longer for a nearly right one."""
 
     def by_id(self, person: str) -> WebPerson | None:
-        """Return the person of that id, None if nobody is (or is no longer) known by it."""
+        """Return the person of that id, None if no one is (or is any longer) known by it."""
 
 
 class FixedPeople:
@@ -62,12 +62,12 @@ class FixedPeople:
                 raise ValueError(
                     f"the web chat's token of {person.id} is shorter than {LEAST_TOKEN} characters"
                 )
-        # Looked up by digest, so the time a lookup takes tells nothing about the token.
+        # Looked up by digest, so the time a lookup takes reveals nothing about the token.
         self._by_digest = {_digest(token): person for token, person in tokens.items()}
         self._by_id = {person.id: person for person in tokens.values()}
 
     def by_token(self, token: str) -> WebPerson | None:
-        """Return whose token that is."""
+        """Return the person with that token."""
         return self._by_digest.get(_digest(token))
 
     def by_id(self, person: str) -> WebPerson | None:
@@ -82,7 +82,7 @@ class Together:
         self._kinds = kinds
 
     def by_token(self, token: str) -> WebPerson | None:
-        """Return whose token that is."""
+        """Return the person with that token."""
         return next(filter(None, (kind.by_token(token) for kind in self._kinds)), None)
 
     def by_id(self, person: str) -> WebPerson | None:
@@ -91,7 +91,7 @@ class Together:
 
 
 class OnlyLocal:
-    """Everybody who reaches a loopback address without a token is one and the same person."""
+    """Every visitor of a loopback address without a token is one and the same person."""
 
     def by_token(self, token: str) -> WebPerson | None:  # noqa: ARG002 - the protocol's
         """Return the local person, whatever the token."""

@@ -11,33 +11,33 @@ from queueing.core.world import Reason
 class QueueAdmin(Protocol):
     """Pauses and lines. Every change is durable before it takes effect.
 
-    Every call raises `Refused` where it names what does not exist, and `StoreError`.
+    Every call raises `Refused` when it names something that does not exist, and `StoreError`.
     """
 
     async def pause(self, *, model: str | None = None, host: str | None = None) -> Paused:
         """Start and load nothing more of a model, on a host, or (with neither) at all.
 
-        What runs goes on to its end, what waits keeps its place. Returns all that is paused then.
-        Idempotent.
+        Running work continues to its end, waiting jobs keep their place. Returns everything that is
+        paused then. Idempotent.
         """
 
     async def resume(self, *, model: str | None = None, host: str | None = None) -> Paused:
-        """Lift the pause of a model or a host, or (with neither) every pause there is.
+        """Lift the pause of a model or a host, or (with neither) every pause.
 
         A model's own pause is lifted even while everything is paused; it stays stopped then.
         Returns what is still paused. Idempotent.
         """
 
     async def drain(self, host: str) -> None:
-        """Pause a host, wait until what runs there has ended, and unload every copy.
+        """Pause a host, wait until its running work has ended, and unload every copy.
 
-        Its memory is free then, as far as its servers say; `resume` takes it back. Raises
+        Its memory is free then, as far as its servers report; `resume` takes it back. Raises
         `Refused` when it was resumed meanwhile, `Unavailable` when a server does not answer or
         cannot unload; the host stays paused then.
         """
 
     async def clear(self, model: str) -> list[Job]:
-        """Cancel every job of a model that waits, and return them, oldest first."""
+        """Cancel every waiting job of a model, and return them, oldest first."""
 
     async def move_first(self, job_id: int) -> Job | None:
         """Give a waiting job the first place of its line; None when it does not wait.
@@ -47,9 +47,9 @@ class QueueAdmin(Protocol):
 
 
 class ModelPreloads(Protocol):
-    """What is kept in memory on an admin's wish. Every call raises `Refused`.
+    """What is kept in memory at an admin's request. Every call raises `Refused`.
 
-    The problem of an error is what the admin is told.
+    The problem of an error is what the admin is shown.
     """
 
     async def preload(self, model: str, host: str | None) -> str:
@@ -59,7 +59,7 @@ class ModelPreloads(Protocol):
         """
 
     async def waits_for(self, model: str, host: str | None) -> Reason | None:
-        """Return what would keep a preload from beginning now; None where nothing would.
+        """Return what would keep a preload from beginning now; None if nothing would.
 
         Raises `StoreError`.
         """

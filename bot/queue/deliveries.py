@@ -1,4 +1,4 @@
-"""Deliveries: which jobs people have not been told the end of."""
+"""Deliveries: the jobs whose end people have not seen yet."""
 
 from typing import Protocol
 
@@ -6,9 +6,9 @@ from queueing.core.jobs import Job
 
 
 class Deliveries(Protocol):
-    """Names what is to be told, until it is acknowledged. Every call raises `StoreError`.
+    """Lists what is to be delivered, until it is acknowledged. Every call raises `StoreError`.
 
-    Events are hints: what was missed of them, by a restart or a lost connection, is found here.
+    Events are hints: any that were missed, by a restart or a lost connection, are found here.
     """
 
     async def to_tell(self, after: int, limit: int) -> list[Job]:
@@ -21,8 +21,8 @@ class Deliveries(Protocol):
     async def unacknowledged(self, owner: str | None = None) -> list[Job]:
         """Return the jobs that are open, or ended and not yet acknowledged, oldest first.
 
-        `owner` leaves out those of others.
+        `owner` restricts it to that person's jobs.
         """
 
     async def acknowledge(self, job: Job) -> None:
-        """Note that the person has the job's end: it is told no more. Idempotent, durable."""
+        """Note that the person has the job's end: it is no longer listed. Idempotent, durable."""

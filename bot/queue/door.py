@@ -1,4 +1,4 @@
-"""The front door of the queue: its parts, for the few that need several of them."""
+"""The queue as a whole: its parts, for the few users that need several of them."""
 
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from bot.queue.submitting import JobSubmitter
 
 
 class QueueDoor(Protocol):
-    """All that the bot asks of the queue; what is awaited raises `QueueError`s only.
+    """Everything the bot asks of the queue; awaited calls raise `QueueError`s only.
 
     The queue in this process is one implementation, `queueing.service.jobqueue.JobQueue`. Its
     promises are in `tests/contracts/test_queue_door.py`.
@@ -29,15 +29,15 @@ class QueueDoor(Protocol):
 
     @property
     def deliveries(self) -> Deliveries:
-        """Knows what is to be told."""
+        """Lists what is to be delivered."""
 
     @property
     def models(self) -> ModelReader:
-        """Knows what can be asked for."""
+        """Knows what can be requested."""
 
     @property
     def status(self) -> QueueStatus:
-        """Says where everything stands."""
+        """Reports where everything stands."""
 
     @property
     def admin(self) -> QueueAdmin:
@@ -53,4 +53,4 @@ class QueueDoor(Protocol):
 
     @property
     def events(self) -> QueueEvents:
-        """Tells what happens."""
+        """Announces what happens."""

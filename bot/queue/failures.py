@@ -19,7 +19,7 @@ _CLASSES: Mapping[str, type[QueueError]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """An error: its class, its text for the log, what people are told, and its own values."""
+    """An error: its class, its text for the log, what people are shown, and its own values."""
 
     kind: str
     cause: str
@@ -28,7 +28,7 @@ class Failure:
 
 
 def failure_of(error: QueueError) -> Failure:
-    """Return an error as a value; of a class unknown here, as the nearest that is known."""
+    """Return an error as a value; an unknown class becomes the nearest known one."""
     kind = next(each.__name__ for each in type(error).__mro__ if each.__name__ in _CLASSES)
     known = inspect.signature(_CLASSES[kind].__init__).parameters
     values = {

@@ -1,4 +1,4 @@
-"""Reading jobs: what was accepted, from whom, with what, and what came of it."""
+"""Reading jobs: what was accepted, from whom, with what, and its outcome."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from queueing.core.requests import File, Output
 
 
 class JobReader(Protocol):
-    """Answers what is stored of jobs. Every call raises `StoreError` when the database fails."""
+    """Reads stored jobs. Every call raises `StoreError` when the database fails."""
 
     async def get(self, job_id: int) -> Job | None:
         """Return a job, or None."""
@@ -16,7 +16,7 @@ class JobReader(Protocol):
         """Return the job accepted under an idempotency key, or None."""
 
     async def open_jobs(self, owner: str | None = None) -> list[Job]:
-        """Return the open jobs of an owner, or of everybody, oldest first."""
+        """Return the open jobs of an owner, or of all owners, oldest first."""
 
     async def history(self, owner: str, *, limit: int, before: int | None = None) -> list[Job]:
         """Return an owner's jobs, open and ended, newest first.

@@ -1,4 +1,4 @@
-"""Status: where jobs, models, servers and hosts stand, in the terms people read."""
+"""Status: where jobs, models, servers and hosts stand, in people's terms."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Submitting: what a request goes through to become a job, to change, and to end early."""
+"""Submitting: how a request becomes a job, changes, and ends early."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -19,7 +19,7 @@ class JobSubmitter(Protocol):
         """
 
     async def cancel(self, job_id: int) -> Job | None:
-        """End a job on a person's wish and stop its work on the server; idempotent.
+        """End a job at a person's request and stop its work on the server; idempotent.
 
         Returns the job as it is afterwards (perhaps completed: it was faster), None if unknown.
         Raises `StoreError`.
@@ -33,9 +33,9 @@ class JobSubmitter(Protocol):
         files: Sequence[File] = (),
         reply_to: str | None = None,
     ) -> Job | None:
-        """Give a job that never started another request and let it start at once.
+        """Replace the request of a job that never started and let it start at once.
 
-        `files` join its inputs, `reply_to` replaces its own. It keeps its place; its delay ends.
-        Returns the job as it is then, None when it has started or ended already. Raises
+        `files` are added to its inputs, `reply_to` replaces its own. It keeps its place; its delay
+        ends. Returns the job as it is then, None when it has started or ended already. Raises
         `StoreError`.
         """

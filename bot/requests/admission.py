@@ -1,4 +1,4 @@
-"""The one way for a request to become a job: for a person, within what they may ask for.
+"""The one way for a request to become a job: for a person, within their limits.
 
 Knows neither chats nor HTTP: plain values come in, an accepted job or a refusal comes out.
 """
@@ -35,8 +35,8 @@ _SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is
 class NewQuestion:
     """A question for a text model, with all its pictures.
 
-    It goes on with the conversation of the job `earlier`, `replies` says that this was chosen and
-    not guessed. `system` is told to the model before everything else.
+    It continues the conversation of the job `earlier`; `replies` says that this was chosen and not
+    guessed. `system` is given to the model before everything else.
     """
 
     talk: Talk
@@ -56,7 +56,7 @@ class AdmissionService:
     defaults: Defaults = field(default_factory=Defaults)
 
     async def draw(self, asking: Asking, drawing: Drawing) -> Job | Refusal:
-        """Accept a wish for a picture."""
+        """Accept a request for a picture."""
         return await self._answered(asking.key, self._draw(asking, drawing))
 
     async def ask(self, asking: Asking, question: NewQuestion) -> Job | Refusal:
@@ -72,7 +72,7 @@ class AdmissionService:
         *,
         earlier: Job | None = None,
     ) -> Job | Refusal:
-        """Accept a request as it stands. `earlier` is the job that it repeats or goes on with."""
+        """Accept a request as it is. `earlier` is the job that it repeats or continues."""
         new = self._new(asking, model, request, files, earlier=earlier)
         return await self._answered(asking.key, self._submit(asking, new))
 
@@ -96,11 +96,11 @@ class AdmissionService:
         return await self._answered(new.key, steps)
 
     def usual_model(self, person: Person, capability: Capability) -> str:
-        """Return the model taken when a request names none. Raises `Declined` when none is able."""
+        """Return the model used when a request names none. Raises `Declined` when none is able."""
         return usual_model(self.queue.models.offer.catalog, self.defaults, person, capability)
 
     async def _answered(self, key: str | None, steps: Awaitable[Job]) -> Job | Refusal:
-        """Return what the steps come to; what was accepted before is never refused afterwards."""
+        """Return the result of the steps; a request accepted before is never refused afterwards."""
         try:
             return await steps
         except Declined as declined:
@@ -135,7 +135,7 @@ class AdmissionService:
         return await self.limits.submit(asking, replace(new, delay_s=delay_s))
 
     def _style(self, person: Person, named: str | None) -> Style:
-        """Return the style that is named, or else the person's own. Raises `Declined`."""
+        """Return the named style, otherwise the person's own. Raises `Declined`."""
         if named is None:
             return self.styles.get(person.style or "", Style())
         return self.styles[style_name(self.styles, named)]
@@ -186,7 +186,7 @@ class AdmissionService:
         return await self.limits.replace_request(asking, job, request, pictures)
 
     async def _said_before(self, job: Job | None) -> Talk:
-        """Return what was said up to a job's answer; one that was stopped has said nothing."""
+        """Return the conversation up to a job's answer; a stopped answer has said nothing."""
         if job is None or not isinstance(job.request, Chat):
             return Talk()
         output = await self.queue.jobs.output(job)

@@ -1,6 +1,6 @@
 """What a model reads of a conversation so far: the newest turns that fit; pure.
 
-Servers that tell their context cut once more, by their own count of tokens.
+Servers that report their context cut once more, by their own count of tokens.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from queueing.core.requests import Chat, ChatMessage, File
 
 CHARS_PER_TOKEN = 3.5
 ANSWER_SHARE = 0.25  # of the context, kept free for the answer
-USUAL_CHARS = 24_000  # where nobody knows how much the model keeps in mind
-IDLE_S = 1800.0  # how long a private chat goes on with its last exchange, unless it is set
+USUAL_CHARS = 24_000  # if the model's context is unknown
+IDLE_S = 1800.0  # how long a private chat continues its last exchange, by default
 PICTURES = 4  # the newest ones; each takes about a thousand tokens
 
 
@@ -33,17 +33,18 @@ def room_chars(model: ModelSpec | None) -> int:
 
 
 def remembered_by(earlier: Job | None, model: ModelSpec | None) -> str | None:
-    """Return the server that has read a conversation, if the model it goes on with read it there."""
+    """Return the server that has read a conversation, if its present model read it there."""
     if earlier is None or model is None or earlier.model != model.name:
         return None
     return earlier.backend or earlier.remembered_by if isinstance(earlier.request, Chat) else None
 
 
 def continued(earlier: Talk, asked: Talk, *, system: str, room: int, sees: bool) -> Talk:
-    """Return the whole to send: the system prompt, what fits of the earlier turns, the question.
+    """Return the whole to send: the system prompt, the earlier turns that fit, the question.
 
-    The oldest turns go first, in pairs of question and answer; the system prompt and the question
-    always stay. Pictures of earlier turns come along for a model that sees, the newest ones.
+    The oldest turns are dropped first, in pairs of question and answer; the system prompt and the
+    question always stay. Pictures of earlier turns are included for a vision model, the newest
+    ones.
     """
     room -= len(system) + sum(len(turn.told) for turn in asked.turns)
     kept: list[ChatMessage] = []

@@ -1,4 +1,4 @@
-"""From what a person wishes to see to the request for it: style, size, options; pure but for seeds."""
+"""Turns a person's drawing request into the job's: style, size, options; pure but for seeds."""
 
 import secrets
 from collections.abc import Collection, Mapping
@@ -12,12 +12,12 @@ from queueing.core.requests import File, TextToImage
 PROMPT_LIMIT = 4_000
 _ANY_SEED = -1  # as people type it in other programs
 _RANDOM_SEEDS = 2**32  # easy to type again, and whole in every JSON reader
-_FIELDS = {"size": "width"}  # of a request, where an option has another name
+_FIELDS = {"size": "width"}  # of a request, if an option has another name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrawingOptions:
-    """What was said of a picture beside its words; None where nothing was.
+    """The options given for a picture beside its words; None for those not given.
 
     A `seed` of -1 asks for a random one.
     """
@@ -33,7 +33,7 @@ class DrawingOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drawing:
-    """What a person wishes to see; model and style may be their usual ones.
+    """A person's request for a picture; model and style may be their usual ones.
 
     `files` is the picture to start from, if any, checked. `raw` leaves the words as they are.
     """
@@ -47,7 +47,7 @@ class Drawing:
 
 
 def new_seed() -> int:
-    """Return a seed nobody asked for."""
+    """Return a random seed."""
     return secrets.randbelow(_RANDOM_SEEDS)
 
 
@@ -61,7 +61,7 @@ def require_text(text: str | None, limit: int) -> str:
 
 
 def style_name(styles: Mapping[str, Style], wanted: str) -> str:
-    """Return a style's own name, whatever its case. Raises `Declined`."""
+    """Return a style's own name, ignoring case. Raises `Declined`."""
     found = next((name for name in styles if name.casefold() == wanted.casefold()), None)
     if found is None:
         raise Declined(UnknownStyle(name=wanted, known=tuple(styles)))
@@ -91,10 +91,10 @@ def changed(request: TextToImage, options: DrawingOptions) -> TextToImage:
 def drawn(
     drawing: Drawing, style: Style, usual_size: str | None, takes: Collection[str] | None
 ) -> TextToImage:
-    """Return the request for what is wished: options before the style's, those before the usual.
+    """Return the job's request: explicit options before the style's, those before the usual ones.
 
-    `takes` are the fields that the model honours, None for all; of what nobody asked for just now
-    only those are set.
+    `takes` are the fields that the model honours, None for all; options that were not given
+    explicitly are set only if it honours them.
     """
     usual = {"seed": new_seed(), **_sides(usual_size), **style.options, **_sides(style.size)}
     honoured = {n: v for n, v in usual.items() if takes is None or n in takes or n == "seed"}

@@ -1,4 +1,4 @@
-"""Prompt enhancement: when a picture may wait for it, what is asked, and what an answer becomes. Pure."""
+"""Prompt enhancement: when a picture may wait for it, its question and its result. Pure."""
 
 from bot.queue.models import ModelReader
 from queueing.core.jobs import Job, NewJob
@@ -6,11 +6,11 @@ from queueing.core.requests import Chat, ChatMessage, TextToImage
 
 DELAY_S = 10.0
 
-OWNER = "usher:enhancement"  # it counts against nobody's limits and stands in nobody's list
+OWNER = "usher:enhancement"  # it counts against no one's limits and appears in no one's list
 
 PROMPT_LIMIT = 2_000  # characters: longer answers are no prompt
 
-_TOKENS = 1_000  # thoughts included
+_TOKENS = 1_000  # reasoning included
 
 INSTRUCTIONS = (
     "You improve prompts for a text-to-image model. Rewrite the request you are given as one vivid "
@@ -24,11 +24,11 @@ INSTRUCTIONS = (
 async def delay_s(
     models: ModelReader, model: str, request: TextToImage, *, has_picture: bool
 ) -> float:
-    """Return how long a new picture may be held for its prompt, 0 when nobody improves it.
+    """Return how long a new picture may be delayed for its prompt, 0 for no enhancement.
 
-    Only where the text model is in memory or fits without evicting anything: a picture never
-    waits for a swap it did not ask for. A request to change a picture is about what the text
-    model cannot see, so it stays as it is.
+    Only if the text model is in memory or fits without evicting anything: a picture never waits for
+    a swap it did not ask for. A request to change a picture is about something the text model
+    cannot see, so it stays as it is.
     """
     spec = models.offer.catalog.find(model)
     if spec is None or spec.enhance is None or has_picture or request.original is not None:
@@ -38,7 +38,7 @@ async def delay_s(
 
 
 def question(job: Job, request: TextToImage, model: str) -> NewJob:
-    """Return the job that improves a picture's prompt; the same each time it is asked for."""
+    """Return the job that improves a picture's prompt; the same each time."""
     messages = (
         ChatMessage(role="system", text=INSTRUCTIONS),
         ChatMessage(role="user", text=request.prompt),

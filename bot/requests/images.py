@@ -1,6 +1,6 @@
-"""Pictures from strangers are checked before anything decodes them; results are made to fit.
+"""Checks untrusted pictures before anything decodes them; makes results fit.
 
-Pillow runs in threads: it releases the interpreter lock, so the event loop goes on meanwhile.
+Pillow runs in threads: it releases the interpreter lock, so the event loop continues meanwhile.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from bot.requests.refusals import (
 )
 from queueing.core.requests import File
 
-PICTURE_MB = 20  # what Telegram lets a bot download; the same everywhere
+PICTURE_MB = 20  # the most Telegram lets a bot download; the same everywhere
 MEGAPIXELS = 40
-UPSCALED_MEGAPIXELS = 16  # what a model makes of more fits neither the server's memory nor a chat
+UPSCALED_MEGAPIXELS = 16  # a model's larger results fit neither the server's memory nor a chat
 _QUALITIES = (92, 85, 75, 60)
 _SHRINK = 0.75
 _SMALLEST_SIDE = 64
-_UPLOAD_S = 20.0  # for a stranger's film; results wait for the same processes
+_UPLOAD_S = 20.0  # for a person's film; results wait for the same processes
 
-# The warning is an error only where warnings are; our own check is stricter.
+# The warning is an error only where warnings are errors; the check here is stricter.
 _BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 _encoders = asyncio.Semaphore(2)
@@ -52,9 +52,9 @@ async def checked(data: bytes) -> File:
 
 
 async def bare(data: bytes) -> bytes:
-    """Return a stranger's file as it may be kept: without anything beside pixels, film and sound.
+    """Return a person's file as it may be stored: pixels, film and sound without metadata.
 
-    What cannot be read becomes an empty file, since nobody knows what is in it; other kinds of
+    A file that cannot be read becomes an empty file, since its contents are unknown; other kinds of
     files stay as they are.
     """
     mime = mime_of(data)
@@ -69,7 +69,7 @@ async def bare(data: bytes) -> bytes:
 async def fitted(file: File, limit: int) -> File | None:
     """Return a picture in at most `limit` bytes: itself, or re-encoded; None when hopeless.
 
-    Steps down quality first, then size. Files that are no pictures come back unchanged or None.
+    Reduces quality first, then size. Files that are not pictures come back unchanged or None.
     """
     if len(file.data) <= limit:
         return file
@@ -125,7 +125,7 @@ def _fitted(file: File, limit: int) -> File | None:
         with Image.open(io.BytesIO(file.data), formats=SENT) as opened:
             picture = _flat(opened)
     except Exception:  # noqa: BLE001
-        return None  # a server's result may be as broken as a stranger's picture
+        return None  # a server's result may be as broken as a person's picture
     while min(picture.size) >= _SMALLEST_SIDE:
         for quality in _QUALITIES:
             out = io.BytesIO()
@@ -138,7 +138,7 @@ def _fitted(file: File, limit: int) -> File | None:
 
 
 def _flat(opened: Image.Image) -> Image.Image:
-    """JPEG knows no transparency: lay the picture on white."""
+    """Lay the picture on white: JPEG has no transparency."""
     if opened.mode not in {"RGBA", "LA", "PA", "P"}:
         return opened.convert("RGB")
     layered = opened.convert("RGBA")

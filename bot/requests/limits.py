@@ -30,11 +30,11 @@ _SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asking:
-    """One act of asking: by whom, with which rights, and where the answer belongs.
+    """One submission: by whom, with which rights, and where the answer belongs.
 
-    `unwanted` are words that requests may not hold there. `key` makes it idempotent: asked again
-    under the same key, it gets the job it made before. `reply_to` is stored with the job and means
-    something only to those who gave it.
+    `unwanted` are words that requests may not contain there. `key` makes it idempotent: submitted
+    again under the same key, it gets the job it made before. `reply_to` is stored with the job and
+    means something only to the caller.
     """
 
     person: Person
@@ -135,19 +135,19 @@ class RequestLimits:
         return LineFull(model=name, limit=limit, again_at=again_at)
 
     def _next_done_at(self, model: str) -> float | None:
-        """Return when a job of the model that came now would be done."""
+        """Return when a job of the model accepted now would be done."""
         status = next(each for each in self.queue.status.snapshot().models if each.name == model)
         return status.next_done_at
 
     async def _ends(self, owner: str) -> list[float]:
-        """Return when open jobs of a person should end, those of which that can be said."""
+        """Return when open jobs of a person should end, for those with an estimate."""
         standings = await self.queue.status.standings(await self.queue.jobs.open_jobs(owner))
         known = (each for each in standings.values() if not is_open_ended(each.reason))
         return [each.done_at for each in known if each.done_at is not None]
 
 
 def ban_of(person: Person, now: float) -> Banned | None:
-    """Return the ban that holds for a person at that moment, or None."""
+    """Return the ban that applies to a person at that moment, or None."""
     if not person.is_banned(now):
         return None
     return Banned(until=person.banned_until, reason=person.ban_reason)

@@ -23,7 +23,7 @@ class Defaults:
 def usual_model(
     catalog: Catalog, defaults: Defaults, person: Person, capability: Capability
 ) -> str:
-    """Return the person's own usual model, everybody's, or the first that is able.
+    """Return the person's own usual model, the general one, or the first that is able.
 
     Raises `Declined` when none is.
     """
@@ -37,7 +37,7 @@ def usual_model(
 
 
 def model_of_style(catalog: Catalog, style: Style, capability: Capability) -> str | None:
-    """Return the style's own model, where it can do what is asked."""
+    """Return the style's own model, if it has the capability."""
     spec = catalog.find(style.model) if style.model else None
     return spec.name if spec is not None and capability in spec.capabilities else None
 
@@ -45,7 +45,7 @@ def model_of_style(catalog: Catalog, style: Style, capability: Capability) -> st
 def model_of_conversation(
     catalog: Catalog, person: Person, earlier: Job | None, able: Capability, *, replies: bool
 ) -> str | None:
-    """Return the model a conversation goes on with, None where another is to be chosen.
+    """Return the model that continues a conversation, None if another is to be chosen.
 
     Without a reply to the earlier answer, a usual model chosen since then comes first.
     """

@@ -1,6 +1,6 @@
-"""Why a request is not accepted: one class a reason, with the numbers and names a sentence needs.
+"""Why a request is not accepted: one class per reason, with the numbers and names a sentence needs.
 
-A chat makes a sentence of a refusal, an HTTP API a status code; nothing here knows either.
+A chat turns a refusal into a sentence, an HTTP API into a status code; nothing here knows either.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Banned:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnwantedWord:
-    """The request holds a word that is not wanted where it was asked."""
+    """The request contains a word that is unwanted where it was submitted."""
 
     word: str
 
@@ -43,7 +43,7 @@ class FilesUsedUp:
 class TooManyOpen:
     """The person has as many open jobs as they may; `done_at` is when the first should end.
 
-    None where nobody knows.
+    None if that is unknown.
     """
 
     limit: int
@@ -64,14 +64,14 @@ class LineFull:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoModel:
-    """No model here can do what is asked."""
+    """No model here has the capability."""
 
     capability: Capability
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnknownStyle:
-    """No style has that name; `known` are those there are."""
+    """No style has that name; `known` are the existing ones."""
 
     name: str
     known: tuple[str, ...]
@@ -196,7 +196,7 @@ Refusal = (
 
 
 class Declined(Exception):
-    """Carries a refusal to where it is answered."""
+    """Carries a refusal to the place that answers it."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(str(refusal))

@@ -14,7 +14,7 @@ _ASPECT = re.compile(r"(\d{1,3}):(\d{1,3})")
 def size(text: str) -> tuple[int, int] | None:
     """Return (width, height) of "768x1024", or of "3:2" or "portrait" at one megapixel.
 
-    Sides of an aspect are multiples of 64. None where the text is nothing of that, or out of range.
+    Sides of an aspect are multiples of 64. None for any other text, or out of range.
     """
     text = SHAPES.get(text.strip().lower(), text)
     if exact := _SIZE.fullmatch(text.strip()):

@@ -1,4 +1,4 @@
-"""A still picture that stands for a result in a small square: what plays has a sign and its length."""
+"""A still picture for a small square: films and sounds get a play sign and their length."""
 
 import asyncio
 from io import BytesIO
@@ -20,7 +20,7 @@ async def still(name: str, mime: str, data: bytes) -> bytes:
         return await asyncio.to_thread(_of_picture, data)
     try:
         film = await films.looked_at(File(name=name, mime=mime, data=data))
-    except films.FilmError:  # no library for it, or it cannot be read: it plays perhaps
+    except films.FilmError:  # no library for it, or it cannot be read: it may still play
         return await asyncio.to_thread(_signed, b"", 0.0)
     return await asyncio.to_thread(_signed, film.still, film.looks.seconds)
 
@@ -34,7 +34,7 @@ def length(seconds: float) -> str:
 
 
 def _of_picture(data: bytes) -> bytes:
-    """Return a picture as it is, or of one that moves its first frame with a sign."""
+    """Return a picture as it is, or the first frame of an animated one with a play sign."""
     try:
         with Image.open(BytesIO(data), formats=(*SENT, "GIF")) as opened:
             if getattr(opened, "n_frames", 1) == 1 and opened.format != "GIF":
@@ -43,13 +43,13 @@ def _of_picture(data: bytes) -> bytes:
                 return _signed(b"", 0.0)
             first = BytesIO()
             opened.convert("RGB").save(first, "PNG")
-    except Exception:  # noqa: BLE001  readers of bytes raise anything, and owe a small square only
+    except Exception:  # noqa: BLE001  # readers raise anything for broken bytes, and only a small square is lost
         return data
     return _signed(first.getvalue(), 0.0)
 
 
 def _signed(still_: bytes, seconds: float) -> bytes:
-    """Return a square of a film's picture, if there is one, with the sign that it plays."""
+    """Return a square with a film's picture, if there is one, and a play sign."""
     square = Image.new("RGB", (SIDE, SIDE), _NIGHT)
     if still_:
         with Image.open(BytesIO(still_), formats=("PNG", "JPEG")) as opened:

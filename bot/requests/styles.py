@@ -8,10 +8,10 @@ PLACE = "{prompt}"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Style:
-    """What a style adds to a request for pictures; what the person says goes before it.
+    """What a style adds to a request for pictures; the person's explicit options override it.
 
-    `prompt` holds the person's words at `{prompt}`, or stands behind them. `options` are fields of
-    `TextToImage` by name; `model` is taken when the call names none.
+    `prompt` holds the person's words at `{prompt}`, or follows them. `options` are fields of
+    `TextToImage` by name; `model` is used when the call names none.
     """
 
     prompt: str = PLACE

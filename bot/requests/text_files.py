@@ -1,6 +1,6 @@
-"""Text files from strangers: told from other files by name and kind, read within bounds; pure.
+"""Untrusted text files: recognised by name and type, read within bounds; pure.
 
-What a file holds is only ever text: it is quoted before the question, as words a reply is about are.
+A file's contents are only ever text: quoted before the question, like the words a reply is about.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _ENDINGS = frozenset({
 
 
 def is_text_file(name: str, mime: str) -> bool:
-    """Return whether a file says that it is text; chats guess the kind of many as "bytes"."""
+    """Return whether a file claims to be text; chats label many merely as "bytes"."""
     kind = mime.partition(";")[0].strip().lower()
     if kind.startswith(("image/", "audio/", "video/")):
         return False

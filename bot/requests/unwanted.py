@@ -1,4 +1,4 @@
-"""Words that are not wanted in requests; pure."""
+"""Words that are unwanted in requests; pure."""
 
 import re
 import unicodedata
@@ -8,9 +8,9 @@ from queueing.core.requests import Chat, TextToImage
 
 
 def unwanted_word(words: Iterable[str], texts: Iterable[str | None]) -> str | None:
-    """Return the first of the words that stands in one of the texts, or None.
+    """Return the first of the words that appears in one of the texts, or None.
 
-    Whole words are compared, whatever their case or the width of their letters.
+    Whole words are compared, ignoring case and the width of letters.
     """
     said = " ".join(_plain(text) for text in texts if text)
     padded = f" {said} "
@@ -18,7 +18,7 @@ def unwanted_word(words: Iterable[str], texts: Iterable[str | None]) -> str | No
 
 
 def said_in(request: TextToImage | Chat) -> tuple[str | None, ...]:
-    """Return what a person said now; earlier turns of a conversation were looked at before."""
+    """Return a person's new words; earlier turns of a conversation were checked before."""
     match request:
         case TextToImage():
             return request.prompt, request.negative
@@ -27,7 +27,7 @@ def said_in(request: TextToImage | Chat) -> tuple[str | None, ...]:
 
 
 def _plain(text: str) -> str:
-    """Return a text's words, comparable and one blank apart; signs nobody sees part no word."""
+    """Return a text's words, normalised, one blank apart; invisible characters split no word."""
     seen = "".join(char for char in text if unicodedata.category(char) != "Cf")
     folded = unicodedata.normalize("NFKC", seen).casefold()
     return " ".join(re.findall(r"\w+", folded))

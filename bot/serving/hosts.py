@@ -27,7 +27,7 @@ def host_allowed(header: str, *, loopback: bool, names: Collection[str]) -> bool
 
 
 def _name_of(header: str) -> str | None:
-    """Return the name in a Host header; None for what is none, such as one with a person's name."""
+    """Return the name in a Host header; None for an invalid one, such as one with user information."""
     if not _HOST.fullmatch(header):
         return None
     try:

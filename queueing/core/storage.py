@@ -301,7 +301,7 @@ class ResultFiles(Protocol):
     """The files of all results, by job and number (counted from 1)."""
 
     async def head(self, job_id: int, number: int) -> ResultFile | None:
-        """Return what is known of a file, None where it is not kept (any more)."""
+        """Return a file's properties, None if it is not kept (any more)."""
 
     async def piece(self, job_id: int, number: int, start: int, length: int) -> bytes | None:
-        """Return up to `length` bytes from `start`; None where the file is not kept (any more)."""
+        """Return up to `length` bytes from `start`; None if the file is not kept (any more)."""

@@ -1,4 +1,4 @@
-"""The database of an installation and the store of jobs in it."""
+"""The database of an installation and its store of jobs."""
 
 from queueing.store.database import Connection, Database, MigrationSet, Value
 from queueing.store.jobs.job_store import JobStore

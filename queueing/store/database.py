@@ -1,4 +1,4 @@
-"""The port of a database engine: the little of one that the store and the bot use, and how it fails.
+"""The port of a database engine: the few calls that the store and the bot use, and how they fail.
 
 SQL is written in the dialect that SQLite and PostgreSQL share, with `?` for a value.
 """
@@ -18,24 +18,24 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Value = str | int | float | bytes | None
-"""What a parameter can be. Truth is stored as 0 or 1."""
+"""The types of a parameter. Booleans are stored as 0 or 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineStatements:
-    """The few statements that every engine has its own words for."""
+    """The few statements that differ between engines."""
 
     last_id: str
-    """The highest number that any job ever had, 0 before the first."""
+    """The highest number any job ever had, 0 before the first."""
 
     overflow: str
-    """(id, model, lane, owner) of the jobs in overflow, by id, without reading those that ended."""
+    """(id, model, lane, owner) of the overflow jobs, by id, without reading those that ended."""
 
     open_after: str
-    """Numbers of open jobs after a number, at most so many, by id; reads none that ended."""
+    """Numbers of open jobs after a number, limited, by id; reads none that ended."""
 
     places: str
-    """Ids and places in the line of a model and lane after a place, at most so many, in order.
+    """Ids and places in the line of a model and lane after a place, limited, in order.
 
     One row of two JSON arrays: thousands of rows would each wait for the other threads' turn.
     """
@@ -46,24 +46,24 @@ class Cursor(Protocol):
 
     @property
     def rowcount(self) -> int:
-        """How many rows a change has touched."""
+        """The number of rows a change has touched."""
 
     def fetchone(self) -> Any:
         """Return the next row, or None."""
 
     def fetchall(self) -> list[Any]:
-        """Return the rows that are left; none for a statement that returns no rows."""
+        """Return the remaining rows; none for a statement that returns no rows."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the rows that are left."""
+        """Yield the remaining rows."""
 
 
 class Connection(Protocol):
-    """A connection inside the transaction of whoever lends it; a borrower neither commits nor keeps it."""
+    """A connection inside its lender's transaction; a borrower neither commits nor keeps it."""
 
     @property
     def statements(self) -> EngineStatements:
-        """The statements in this engine's words."""
+        """The statements in this engine's dialect."""
 
     def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
         """Run a statement."""
@@ -74,19 +74,19 @@ class Connection(Protocol):
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
         """Return up to `length` bytes from `start` of the column `data` of the row with this key.
 
-        Large files need not be in memory to be sent. None where there is no such row.
+        Large files need not be in memory to be sent. None if there is no such row.
         """
 
 
-# ---------------------------------------------------------------- how it fails
+# ------------------------------------------------------------ how it fails
 
 
 class DiskFull(StoreError):
-    """There is no room for the change; it can succeed later."""
+    """There is no space for the change; it can succeed later."""
 
 
 class Damaged(StoreError):
-    """The database holds something that its engine never wrote; no later try can succeed."""
+    """The database contains something that its engine never wrote; no later try can succeed."""
 
 
 DISK_FULL = (
@@ -126,13 +126,13 @@ def _nothing_after(_connection: Connection) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ChangeKind(Generic[Item, Result]):
-    """A kind of change; all waiting items of one kind are handed over together.
+    """A kind of change; all waiting items of one kind are passed on together.
 
     `run` works inside the open transaction, in the connection's thread, and answers item by item
     with a result or an exception; an item answered with an exception must have written nothing.
-    `after` works in that thread once the transaction is committed, before anybody is answered,
-    and must not raise. `committed` is called in the event loop after the commit, before anybody is answered;
-    `undone` in the connection's thread after a rollback.
+    `after` runs in that thread once the transaction is committed, before any caller is answered,
+    and must not raise. `committed` is called in the event loop after the commit, before any caller
+    is answered; `undone` in the connection's thread after a rollback.
     """
 
     run: Callable[[Any, Sequence[Item]], Sequence[Result | Exception]]
@@ -145,16 +145,16 @@ class Database(Protocol):
     """The database of an installation, shared by the queue and the bot.
 
     All methods may be called concurrently and cancelled. Errors: `StoreError` when the database
-    fails, `DiskFull` and `Damaged` among them.
+    fails, including `DiskFull` and `Damaged`.
     """
 
     @property
     def id(self) -> UUID:
-        """Made once for each database."""
+        """Created once for each database."""
 
     @property
     def damage(self) -> str | None:
-        """What to do about damage that was met since the database was opened, None without any."""
+        """What to do about damage found since the database was opened, None without any."""
 
     def look_at_file(self) -> str | None:
         """Return `damage`, after a look at whether the database is still the one that was opened.
@@ -163,7 +163,7 @@ class Database(Protocol):
         """
 
     def is_short_of_disk(self) -> bool:
-        """Return whether the room left on the disk is kept for what was accepted before."""
+        """Return whether the remaining disk space is reserved for jobs accepted before."""
 
     async def write(self, change: Callable[[Connection], T]) -> T:
         """Run a change in the writer's next transaction; return once it is durable.
@@ -174,7 +174,7 @@ class Database(Protocol):
         """
 
     async def write_and_scrub(self, change: Callable[[Connection], T]) -> T:
-        """Run a change as `write` does; what it deleted is overwritten, as far as the engine can."""
+        """Run a change as `write` does; deleted data is overwritten as far as the engine can."""
 
     async def read(self, query: Callable[[Connection], T]) -> T:
         """Run a query that sees everything written before and cannot write."""
@@ -183,7 +183,7 @@ class Database(Protocol):
         """Return how much of the database is in use, in MB, rounded up."""
 
     def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
-        """Have a change of a known kind applied with the writer's next transaction."""
+        """Apply a change of a known kind with the writer's next transaction."""
 
     async def aclose(self) -> None:
-        """Finish what waits and close. Idempotent."""
+        """Finish waiting work and close. Idempotent."""

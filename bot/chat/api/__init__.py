@@ -1,1 +1,1 @@
-"""The vocabulary of chats: what platforms deliver, what they are given, and how they fail."""
+"""The vocabulary of chats: what platforms deliver and receive, and how they fail."""

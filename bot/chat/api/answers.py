@@ -12,7 +12,7 @@ from queueing.core.requests import Record
 
 
 class Task(Record):
-    """TaskHandler of a command that outlasts its call; safe to be done twice."""
+    """The part of a command that outlasts its call; safe to be done twice."""
 
     command: str
     language: str
@@ -29,7 +29,7 @@ class Placed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownAgain:
-    """A job that has ended, brought back in a fresh message; `origin` is the call's."""
+    """A job that has ended, shown again in a fresh message; `origin` is the call's."""
 
     job: Job
     origin: Origin
@@ -37,14 +37,14 @@ class ShownAgain:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:
-    """A plain answer. `private` shows it to the caller alone where the platform can."""
+    """A plain answer. `private` shows it to the caller alone if the platform can."""
 
     content: Content
     private: bool = True
 
 
 class TaskHandler(Protocol):
-    """Does what outlasts a call and returns what the first answer then becomes."""
+    """Does what outlasts a call and returns what the first answer becomes."""
 
     async def __call__(self, task: Task, /) -> Content:
         """Do the task; failures become content. After a crash it may be called again."""
@@ -52,7 +52,7 @@ class TaskHandler(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Working:
-    """An answer now, and another in its place when the task is done."""
+    """An answer now, replaced by another when the task is done."""
 
     content: Content
     task: Task
@@ -60,7 +60,7 @@ class Working:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """A form to fill in; where the platform shows none, `content` asks for a reply instead."""
+    """A form to fill in; if the platform has no forms, `content` asks for a reply instead."""
 
     form: Form
     content: Content
@@ -68,9 +68,10 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Removed:
-    """The bot's messages to delete; where one cannot be, it shows `instead`.
+    """The bot's messages to delete; one that cannot be deleted shows `instead`.
 
-    `said` confirms it to who typed the command; under a pressed button nothing need be said.
+    `said` confirms it to a caller who typed the command; under a pressed button no confirmation is
+    needed.
     """
 
     refs: Sequence[MessageRef]

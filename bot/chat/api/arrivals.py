@@ -1,8 +1,8 @@
-"""The order in which each person's calls arrived in each chat, so that they are accepted in it.
+"""The order in which each person's calls arrived in each chat, so that they are accepted in order.
 
-A call may need something first: a channel looked up, a file downloaded, the rest of an album. The
-calls behind it go on meanwhile, and wait only before they accept something. Nobody waits for
-another person, or for another chat.
+A call may need something first: a channel looked up, a file downloaded, the rest of an album. Calls
+behind it proceed meanwhile and wait only before they accept something. A call never waits for
+another person or another chat.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from typing import Self
 
 PATIENCE_S = 1.0
-"""How long a call that accepts nothing lets those before it go first."""
+"""How long a call that accepts nothing lets earlier calls go first."""
 
 _Line = dict["Arrival", None]
 
@@ -18,7 +18,7 @@ _Line = dict["Arrival", None]
 class Arrival:
     """One call's place behind the earlier calls of its person in its chat.
 
-    Whoever takes one settles it, however the call ends: it is a context manager that does.
+    Its owner must settle it, however the call ends; as a context manager it does so itself.
     """
 
     def __init__(self, lines: dict[Hashable, _Line], key: Hashable) -> None:
@@ -34,7 +34,7 @@ class Arrival:
             await first.settled.wait()
 
     async def turn_soon(self) -> None:
-        """Wait for the turn as `turn` does, but only a moment: what is slow may be passed."""
+        """Wait for the turn as `turn` does, but only a moment: slow calls may be passed."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await self.turn()
@@ -42,7 +42,7 @@ class Arrival:
             return
 
     def settle(self) -> None:
-        """Let the calls behind go on: this one is accepted, refused or given up. Idempotent."""
+        """Let later calls proceed: this one is accepted, refused or given up. Idempotent."""
         self._line.pop(self, None)
         self.settled.set()
         if not self._line and self._lines.get(self._key) is self._line:
@@ -56,7 +56,7 @@ class Arrival:
 
 
 class Arrivals:
-    """Everybody's calls that are not settled yet."""
+    """All calls that are not settled yet."""
 
     def __init__(self) -> None:
         self._lines: dict[Hashable, _Line] = {}

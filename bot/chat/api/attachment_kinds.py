@@ -1,6 +1,6 @@
-"""What kind of thing a person attached, told by its name and its kind alone; pure.
+"""The kind of an attachment, decided by its name and media type alone; pure.
 
-Chats guess the kind of many files as "bytes", so the ending of the name counts where they do.
+Chats label many files merely as "bytes", so the name's ending counts then.
 """
 
 from enum import StrEnum
@@ -10,7 +10,7 @@ from bot.requests.text_files import is_text_file
 
 
 class AttachmentKind(StrEnum):
-    """Everything chats let people attach; which command uses what stands in the command table."""
+    """Everything chats let people attach; the command table says which command uses what."""
 
     PICTURE = "picture"
     TEXT = "text"  # a file that is read as words
@@ -25,7 +25,7 @@ class AttachmentKind(StrEnum):
     POLL = "poll"
     PLACE = "place"
     CONTACT = "contact"
-    UNSEEN = "unseen"  # whatever is in a message that its service keeps from the bot
+    UNSEEN = "unseen"  # the contents of a message that the service withholds from the bot
     OTHER = "other"
 
 
@@ -50,7 +50,7 @@ _DOCUMENTS = frozenset({"application/pdf", "application/msword", "application/rt
 
 
 def kind_of(name: str, mime: str) -> AttachmentKind:
-    """Return what kind of file this is, as far as its name and its declared kind show."""
+    """Return what kind of file this is, as far as its name and declared type show."""
     said = mime.partition(";")[0].strip().lower()
     if said == "image/gif":
         return AttachmentKind.ANIMATION

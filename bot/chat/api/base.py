@@ -1,6 +1,6 @@
-"""What a chat platform is to the rest of the bot: calls come in, messages go out and are edited.
+"""What a chat platform is to the rest of the bot: calls arrive, messages are sent and edited.
 
-`bot.chat.api.content` is what goes out, `bot.chat.api.errors` what a platform may raise.
+`bot.chat.api.content` is what is sent, `bot.chat.api.errors` what a platform may raise.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from bot.chat.api.table import Command, Param
 class MessageRef:
     """Finds a message again after any restart.
 
-    `chat` is the platform's own notation of a chat (with its thread where there is one), opaque to
-    everybody else.
+    `chat` is the platform's own notation of a chat (with its thread if there is one), opaque to all
+    other code.
     """
 
     platform: str
@@ -47,7 +47,7 @@ PLAYED = frozenset(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatLimits:
-    """A platform's numbers. Lengths in UTF-16 units, sizes in bytes, times in seconds.
+    """A platform's limits. Lengths in UTF-16 units, sizes in bytes, times in seconds.
 
     `edit_every_s` is the least time between two edits of one message, `chat_every_s` between two
     requests of any kind in one chat, `group_per_minute` bounds requests a minute in a group (None:
@@ -55,12 +55,12 @@ class ChatLimits:
     at once, as long as there are no more of them in `burst` times `chat_every_s`. Messages older
     than `free_edit_s` are edited only for their final state (None: no such rule). `previews` says
     whether pictures may be shown while a job runs. An edit carries at most `files_per_edit` files.
-    `pings` says that people get no notification of an edit, so a short message follows after a
-    long wait. `free_answers` says that the first answer to a call without a message of its own
-    counts against none of these times. `plays` are the kinds of films and sounds played in place,
-    `moving_pictures` says whether pictures move there that are no GIFs; others are encoded again.
-    `upload_in` returns how many bytes a file may have in one chat at that moment, where that
-    differs from `upload`.
+    `pings` says that edits send no notification, so a short message follows after a long wait.
+    `free_answers` says that the first answer to a call without a message of its own counts against
+    none of these limits. `plays` are the kinds of films and sounds played in place,
+    `moving_pictures` says whether animated pictures other than GIFs play there; others are
+    re-encoded. `upload_in` returns how many bytes a file may have in one chat at that moment, if
+    that differs from `upload`.
     """
 
     text: int
@@ -82,7 +82,7 @@ class ChatLimits:
     upload_in: Callable[[str], int] | None = None
 
     def in_chat(self, chat: str) -> "ChatLimits":
-        """Return the numbers as they are in one chat now."""
+        """Return the limits as they are in one chat now."""
         return self if self.upload_in is None else replace(self, upload=self.upload_in(chat))
 
     free_answers: bool = False
@@ -93,11 +93,11 @@ class ChatLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attachment:
-    """What a person attached; `read` downloads it (raises `ChatError`), `size` is known first.
+    """A person's attachment; `read` downloads it (raises `ChatError`), `size` is known first.
 
-    Every platform hands on everything that came with a message, whatever kind it is: the dispatch
-    decides what is used. `replied` says that it hangs on the message that is replied to, or whose
-    menu was opened. `name` is "" where the chat knows none. `part` names it among the parts of an album.
+    Every platform passes on everything that came with a message, of any kind: the dispatch decides
+    what is used. `replied` says that it belongs to the message that is replied to, or whose menu
+    was opened. `name` is "" if the chat knows none. `part` names it among the parts of an album.
     """
 
     kind: AttachmentKind
@@ -113,9 +113,9 @@ class Attachment:
 class Album:
     """What is known of an album whose parts arrive one by one; see `Invocation.album`.
 
-    `asks` is False for parts that ask for nothing by themselves: they are a call only where the
-    album was one. `begun` says that earlier parts were handed on before; `partial`, that the
-    service keeps the other parts to itself.
+    `asks` is False for parts that ask for nothing by themselves: they are a call only if the album
+    was one. `begun` says that earlier parts were passed on before; `partial`, that the service
+    withholds the other parts.
     """
 
     asks: bool = True
@@ -126,15 +126,15 @@ class Album:
 Respond = Callable[[Content, bool], Awaitable[MessageRef | None]]
 """Answers one invocation: `respond(content, private)`.
 
-The first answer of a Discord interaction, a reply on Telegram, a bubble on the web page. `private`
-shows it to the caller alone where the platform can. Returns the message for later edits, None
-where it cannot be edited (private answers). Raises `ChatError`; then it may be called again, and
-where a platform recognises it, the same answer is shown once. A button press that is never answered is
-confirmed silently by the platform.
+This is the initial response of a Discord interaction, a reply on Telegram, a bubble on the web
+page. `private` shows it to the caller alone if the platform can. Returns the message for later
+edits, None if it cannot be edited (private answers). Raises `ChatError`; then it may be called
+again, and if a platform recognises it, the same answer is shown once. The platform silently
+confirms a button press that is never answered.
 """
 
 Alert = Callable[[Content], Awaitable[bool]]
-"""Shows a short word to the caller alone, on no chat's account; returns False where it cannot."""
+"""Shows a short text to the caller alone, outside any budget; returns False if it cannot."""
 
 ShowForm = Callable[[Form], Awaitable[None]]
 """Shows a form to the person who made the call."""
@@ -148,23 +148,24 @@ class Invocation:
     "<platform>:<id>". `options` are values the platform has already typed by the command's `Param`
     table; `text` is what remains to be parsed (all of it on text platforms). `replied_to` is the
     bot's message the caller replied to or whose button was pressed; `quoted` are the words of the
-    message they replied to or opened a menu on, whoever wrote it; `quoted_by` is the writer's name,
-    "" where it was the bot. `within` are ids of what the chat is part of, the widest first: its
-    server, category and channel; the person, in a direct message. What holds there holds in the
-    chat: who may call, and the operator's rules.
+    message they replied to or opened a menu on, by any author; `quoted_by` is the author's name, ""
+    for the bot. `within` are ids of what the chat is part of, the widest first: its server,
+    category and channel; the person, in a direct message. Rules for those hold in the chat: who may
+    call, and the operator's settings.
 
-    `rights` are what the platform says with this very call about the caller's standing where it was
-    made, by the names a configuration gives them: "discord-role:<id>", "telegram:group-admins@<id>".
+    `rights` are what the platform reports with this call about the caller's standing there, by the
+    names a configuration gives them: "discord-role:<id>", "telegram:group-admins@<id>".
 
-    `show_form` shows a form to the caller alone and is None where the platform has none, or where
-    this kind of call cannot open one. It raises `ChatError`. `form` tells that the values come from
-    one: a field that is missing from the options was emptied. `comes_again` says that the platform
-    delivers a call once more that `CommandHandler.call` has not returned from, after a restart at the latest.
+    `show_form` shows a form to the caller alone and is None if the platform has none, or if this
+    kind of call cannot open one. It raises `ChatError`. `form` says that the values come from one:
+    a field that is missing from the options was emptied. `comes_again` says that the platform
+    delivers a call once more that `CommandHandler.call` has not returned from, after a restart at
+    the latest.
 
     `album` is set for pictures that arrive one by one: `key` is then the album's, the same for
     parts that come late.
 
-    `arrival` is the call's place among those of its person in its chat, where the platform took it
+    `arrival` is the call's place among those of its person in its chat, if the platform took it
     beforehand; see `CommandHandler.arrived`.
     """
 
@@ -206,11 +207,12 @@ class CommandHandler(Protocol):
     commands: Sequence[Command]
 
     def arrived(self, user: str, chat: str) -> Arrival:
-        """Note that something of a person came in, before anything is awaited for it.
+        """Note that a call arrived from a person, before anything is awaited for it.
 
-        What a person asks in one chat is accepted in the order of these places. A platform that
-        calls the handler without awaiting anything beforehand need not take one: `call` does. `chat`
-        is any notation that is the same for all calls of the chat. The platform settles the place.
+        A person's calls in one chat are accepted in the order of these places. A platform that
+        calls the handler without awaiting anything beforehand need not take one: `call` does.
+        `chat` is any notation that is the same for all calls of the chat. The platform settles the
+        place.
         """
 
     async def call(self, invocation: Invocation) -> None:
@@ -222,14 +224,14 @@ class CommandHandler(Protocol):
         """
 
     async def language_of(self, user: str) -> str | None:
-        """Return the language a person chose; None where they did not, or it cannot be read."""
+        """Return the language a person chose; None if they chose none, or it cannot be read."""
 
     def telling_languages(
         self, hearer: Callable[[str, str | None], None]
     ) -> AbstractContextManager[None]:
-        """Call `hearer(user, language)` whenever a person chose one, until the block ends.
+        """Call `hearer(user, language)` whenever a person chooses one, until the block ends.
 
-        The language is None where they leave it to their chats again.
+        The language is None when they leave it to their chats again.
         """
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
@@ -237,7 +239,7 @@ class CommandHandler(Protocol):
 
 
 class ChatPlatform(Protocol):
-    """A chat service. `run` brings calls in; `send` and `edit` put messages out.
+    """A chat service. `run` receives calls; `send` and `edit` deliver messages.
 
     `connected` is set while `run` has a connection, and so while a delivery is worth a try; `send`
     and `edit` called at other times raise `ChatUnavailable`. Errors are `ChatError`s only.
@@ -251,7 +253,7 @@ class ChatPlatform(Protocol):
         """Receive until cancelled, reconnecting. Raises `ChatRefused` when that is impossible."""
 
     async def check(self) -> str:
-        """Log in, say as whom in one line, log out. Raises `ChatError`."""
+        """Log in, return a line that names the account, log out. Raises `ChatError`."""
 
     async def send(
         self,
@@ -261,7 +263,7 @@ class ChatPlatform(Protocol):
         reply_to: MessageRef | None = None,
         nonce: str | None = None,
     ) -> MessageRef:
-        """Post a message. Not idempotent; with `nonce`, as far as the platform can make it so."""
+        """Post a message. Not idempotent; with `nonce`, as far as the platform supports it."""
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
         """Make a message show this content and nothing else. Idempotent."""

@@ -1,4 +1,4 @@
-"""What the operator settles for single chats: a system prompt, unwanted words, hidden pictures.
+"""The operator's settings for single chats: a system prompt, unwanted words, hidden pictures.
 
 Decides, never stores; knows no platform.
 """
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 class ChatSettings:
     """The settings of a chat.
 
-    `system` is told to every text model before a conversation; requests that hold one of `words`
-    are refused; `spoiler` hides pictures until a reader asks for them.
+    `system` is given to every text model before a conversation; requests that contain one of
+    `words` are refused; `spoiler` hides pictures until a reader asks for them.
     """
 
     system: str = ""
@@ -24,9 +24,10 @@ class ChatSettings:
 class ChatSettingsTable:
     """Finds a chat's settings: those of the nearest place that has any.
 
-    A thread's own come before its channel's, then its category's, its server's, its platform's and
-    everybody's. Keys are "<platform>:<place>" in the platform's own notation, a platform's name, or
-    "*". A place's settings are taken as a whole, never mixed with those of a wider one.
+    A thread's own settings come before its channel's, then its category's, its server's, its
+    platform's and the general ones. Keys are "<platform>:<place>" in the platform's own notation, a
+    platform's name, or "*". A place's settings apply as a whole, never mixed with those of a wider
+    one.
     """
 
     by_key: Mapping[str, ChatSettings] = field(default_factory=dict)
@@ -41,6 +42,6 @@ def places_of(chat: str, within: Sequence[str]) -> tuple[str, ...]:
     """Return the ids by which a configuration may name a chat, the nearest first.
 
     They are its own, that of the chat of a topic ("<chat>/<topic>"), and those of what it is part
-    of; `within` has these with the widest first.
+    of; `within` lists these with the widest first.
     """
     return tuple(dict.fromkeys((chat, chat.partition("/")[0], *reversed(within))))

@@ -1,8 +1,8 @@
 """What a message shows, and the forms a person fills in.
 
-Texts travel as structure, not as markup: a plain `str` is shown literally whatever it holds, a
-`Moment` is a point in time the platform shows in its own way, `Markdown` is a model's answer. So
-no prompt and no answer can ever become a mention, a link or a tag by accident.
+Texts travel as structure, not as markup: a plain `str` is shown literally, a `Moment` is a point in
+time the platform shows in its own way, `Markdown` is a model's answer. So no prompt and no answer
+can ever become a mention, a link or a tag by accident.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from queueing.core.requests import File
 class Moment:
     """A point in time (UNIX seconds), shown in the reader's own time or as a live countdown.
 
-    `spread_s` is about how far off it may be, `clock` asks for the time of day alone, as within a
+    `spread_s` is about how far off it may be; `clock` requests the time of day alone, as within a
     sentence. `before` is the word a time of day needs and a countdown does not, such as "at ".
     """
 
@@ -33,10 +33,10 @@ class Markdown:
 
 @dataclass(frozen=True, slots=True)
 class Strong:
-    """Words that stand out, such as a model's name at the head of its line.
+    """Emphasised words, such as a model's name at the head of its line.
 
-    `job` is the past job a line is about that these words head: where a platform can, the button
-    that shows it stands beside the line, and so does its picture, where there is one to be seen.
+    `job` is the past job of a line headed by these words: if a platform can, the button that shows
+    it appears beside the line, and so does its picture, if there is one.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Strong:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What a person can type, such as "/help image"; where the platform can, a tap takes it over."""
+    """Text a person can type, such as "/help image"; if the platform can, a tap inserts it."""
 
     text: str
 
@@ -67,8 +67,8 @@ class Button:
     """A button that works after any restart: all it needs is the command and the job it carries.
 
     `number` says which of the job's pictures is meant, counted from 1; it comes back as the option
-    "number", the job's id as "id". `hint` says in words what a short label means, where a platform
-    can show or read that out.
+    "number", the job's id as "id". `hint` explains a short label in words, if a platform can show
+    or read that out.
     """
 
     command: str
@@ -114,8 +114,8 @@ class FormField:
 class Form:
     """Asks for a command's values: at most five fields, because Discord shows no more.
 
-    Sent off, it comes in as a call of `command` with these values and, where it is about a job,
-    the option "id". Like a button it works after any restart.
+    Submitted, it arrives as a call of `command` with these values and, if it is about a job, the
+    option "id". Like a button it works after any restart.
     """
 
     command: str

@@ -6,11 +6,11 @@ class ChatError(Exception):
 
 
 class MessageGone(ChatError):
-    """The message was deleted or cannot be edited any more: send a new one."""
+    """The message was deleted or can no longer be edited: send a new one."""
 
 
 class ChatGone(ChatError):
-    """The bot was kicked, blocked, or the chat is no more: retry rarely, then give up."""
+    """The bot was kicked or blocked, or the chat no longer exists: retry rarely, then give up."""
 
 
 class ChatMoved(ChatError):

@@ -1,4 +1,4 @@
-"""Small texts kept across restarts, such as the hash of a command tree that was sent."""
+"""Small texts kept across restarts, such as the hash of a registered command tree."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""Where a job came from: stored with it, and all that its messages need to know of its caller."""
+"""Where a job came from: stored with it; holds all that its messages need to know of its caller."""
 
 from bot.chat.api.base import Invocation, MessageRef
 from bot.chat.api.chat_settings import places_of
@@ -6,7 +6,7 @@ from queueing.core.requests import Record
 
 
 class NearModel(Record):
-    """The first word of a prompt, and the model whose name it nearly is."""
+    """The first word of a prompt, and the model whose name it resembles."""
 
     word: str
     meant: str
@@ -17,7 +17,7 @@ class Origin(Record):
 
     platform: str
     chat: str
-    within: tuple[str, ...] = ()  # what the chat is part of; jobs of older versions do not say
+    within: tuple[str, ...] = ()  # what the chat is part of; missing in jobs of older versions
     group: bool
     user: str
     user_name: str
@@ -25,11 +25,11 @@ class Origin(Record):
     key: str
     request: str | None = None  # the caller's own message, to reply to
     near: NearModel | None = None
-    parts: tuple[str, ...] = ()  # of the album it was asked with, those that belong to it
+    parts: tuple[str, ...] = ()  # the parts that belong to it of the album it was asked with
 
     @classmethod
     def of(cls, call: Invocation, language: str, near: NearModel | None = None) -> "Origin":
-        """Return the origin of what this call asks for."""
+        """Return the origin of a call's request."""
         return cls(
             platform=call.platform,
             chat=call.chat,
@@ -50,7 +50,7 @@ class Origin(Record):
         return places_of(self.chat, self.within)
 
     def request_ref(self) -> MessageRef | None:
-        """Return the caller's own message, where there is one."""
+        """Return the caller's own message, if there is one."""
         if self.request is None:
             return None
         return MessageRef(platform=self.platform, chat=self.chat, message=self.request)

@@ -1,4 +1,4 @@
-"""Links to the originals of results: what one says, and the port that knows which are good."""
+"""Links to the originals of results: their contents, and the port that validates them."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ticket:
-    """What a link says: a file of a job, counted from 1, until a moment, and the seal on it."""
+    """The contents of a link: a file of a job, counted from 1, an expiry, and the seal."""
 
     job_id: int
     number: int
@@ -16,17 +16,17 @@ class Ticket:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Original:
-    """A file that a link is good for."""
+    """A file that a link gives access to."""
 
     name: str
     size: int
 
 
 class Originals(Protocol):
-    """Knows which links are good."""
+    """Validates links."""
 
     async def find(self, ticket: Ticket) -> Original | None:
-        """Return the file, None where the link is not good or no longer."""
+        """Return the file, None if the link is invalid or has ended."""
 
     async def piece(self, ticket: Ticket, start: int, length: int) -> bytes | None:
-        """Return some bytes of the file; None as soon as the link is no longer good."""
+        """Return some bytes of the file; None as soon as the link is no longer valid."""

@@ -29,8 +29,8 @@ class ParamKind(StrEnum):
 class Param:
     """One parameter of a command.
 
-    Text platforms take positional parameters in their order and `--name value` for the rest.
-    `help` is a key into the texts; `able` is what a model must be able to do to be suggested.
+    Text platforms take positional parameters in their order and `--name value` for the rest. `help`
+    is a key into the texts; `able` is the capability a model needs to be suggested.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Param:
 
 
 class Topic(StrEnum):
-    """Under which heading `/help` lists a command; admin commands have one of their own."""
+    """The heading under which `/help` lists a command; admin commands have one of their own."""
 
     MAKE = "make"
     JOBS = "jobs"
@@ -54,16 +54,16 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """A command as all platforms see it; its handler stands beside it in `bot.chat.commands.registry`.
+    """A command as all platforms see it; `bot.chat.commands.registry` pairs it with its handler.
 
-    `help` is a key into the texts; `admin` commands are refused to others by our own check, and
-    hidden from their menus out of politeness only. `hidden` commands exist only as buttons and in
+    `help` is a key into the texts; `admin` commands are refused to others by the bot's own check,
+    and hidden from their menus only as a courtesy. `hidden` commands exist only as buttons and in
     context menus; `menu` is the text key of the command's entry in the menu of a message.
-    `opens_form` tells that without values it answers with a form, which Discord takes only as a
-    call's very first answer. `/help` lists commands by `topic`, and shows the `example` (a text key)
-    where a call cannot be understood. A command of `prose` leaves in its text what is no option of
-    its own: questions are full of words such as `--amend`. `takes` says how many attachments of
-    which kind it uses at most; a call with any other is refused in a sentence.
+    `opens_form` says that without values it answers with a form, which Discord takes only as a
+    call's initial response. `/help` lists commands by `topic`, and shows the `example` (a text key)
+    if a call cannot be understood. A command of `prose` leaves unknown options in its text:
+    questions are full of words such as `--amend`. `takes` says how many attachments of which kind
+    it uses at most; a call with any other is refused in a sentence.
     """
 
     name: str

@@ -57,12 +57,12 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 def about(subject: str, question: str) -> str:
-    """Return a question with what it is about quoted before it, if anything."""
+    """Return a question after a quotation of what it is about, if anything."""
     return f"{_quoted(subject[:QUESTION_LIMIT])}\n\n{question}" if subject else question
 
 
 def asked(question: str, files: tuple[File, ...], *, name: str | None = None) -> Talk:
-    """Return a question with all its pictures; `name` is who asks, where the model is to know."""
+    """Return a question with all its pictures; `name` is the speaker, if the model should know."""
     shown = tuple(range(len(files)))
     turn = ChatMessage(role="user", text=question, pictures=shown, name=name)
     return Talk(turns=(turn,), files=files)
@@ -71,7 +71,7 @@ def asked(question: str, files: tuple[File, ...], *, name: str | None = None) ->
 async def ask(
     context: Context, call: Call, named: str | None, talk: Talk, earlier: Job | None = None
 ) -> Placed:
-    """Accept a question that goes on with an earlier one. Raises `Declined`."""
+    """Accept a question that continues an earlier one. Raises `Declined`."""
     needs = Capability.VISION if talk.files else Capability.TEXT_TO_TEXT
     invocation = call.invocation
     question = NewQuestion(

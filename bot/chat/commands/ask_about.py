@@ -1,6 +1,6 @@
-"""The menu entry "Ask about this": a form for the question, or at once where there are files.
+"""The menu entry "Ask about this": a form for the question, or an answer if there are files.
 
-A form cannot take files along, so what hangs on the message is looked at without one.
+A form cannot carry files, so a message's attachments are examined without one.
 """
 
 from bot.chat.api.answers import Answer, Asked
@@ -45,7 +45,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def _at_once(context: Context, call: Call) -> Answer:
-    """Say what the message's files and words are about."""
+    """Answer at once what the message's files and words are about."""
     files = await pictures(call)
     said = await words(call, ask.QUESTION_LIMIT)
     about = "\n\n".join(each for each in (said, quoted_in(call)) if each)

@@ -1,4 +1,4 @@
-"""What a call brings along: pictures and text files, checked before anything is accepted."""
+"""A call's pictures and text files, checked before anything is accepted."""
 
 from collections.abc import Sequence
 

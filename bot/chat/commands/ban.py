@@ -1,4 +1,4 @@
-"""`/ban <person> [reason]`, for admins: a person may not use Usher, for a while or for good."""
+"""`/ban <person> [reason]`, for admins: bar a person from Usher, for a while or for good."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.content import Moment

@@ -31,7 +31,7 @@ async def handle(context: Context, call: Call) -> Answer:
     if ended is None or ended.state is not JobState.CANCELLED:
         raise CallRefused("refused.already_ended", job=job.id)
     if call.invocation.button:
-        return None  # the status message under the button says it
+        return None  # the status message above the button shows it
     return reply(call.say("cancel.done", job=job.id))
 
 
@@ -39,7 +39,7 @@ async def _all(context: Context, call: Call) -> Answer:
     mine = await context.queue.jobs.open_jobs(call.invocation.user)
     if not mine:
         raise CallRefused("refused.no_open_job")
-    # The youngest first: so none is started, or let into its line, only to be cancelled there.
+    # The newest first, so that none is started, or enters its line, only to be cancelled there.
     ended = [await context.queue.submitter.cancel(job.id) for job in reversed(mine)]
     count = sum(job is not None and job.state is JobState.CANCELLED for job in ended)
     return reply(call.say("cancel.all_done", count=count))

@@ -1,4 +1,4 @@
-"""`/clear <model>`, for admins: cancel every job that waits for a model; running ones go on."""
+"""`/clear <model>`, for admins: cancel every waiting job of a model; running ones continue."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.table import Command, Param, ParamKind

@@ -1,6 +1,6 @@
-"""What a command's handler is given, and what it may answer.
+"""What a command's handler receives, and what it may answer.
 
-A handler only decides and stores: it never sends. What it returns is sent by the presenter.
+A handler only decides and stores: it never sends. The presenter sends what it returns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,17 +72,17 @@ class Call:
     language: str
 
     def text(self, name: str) -> str | None:
-        """Return a text value, or None where it was not given."""
+        """Return a text value, or None if it was not given."""
         value = self.args.get(name)
         return None if value is None else str(value)
 
     def whole(self, name: str) -> int | None:
-        """Return a whole number, or None where it was not given."""
+        """Return a whole number, or None if it was not given."""
         value = self.args.get(name)
         return None if value is None else int(value)
 
     def decimal(self, name: str) -> float | None:
-        """Return a number, or None where it was not given."""
+        """Return a number, or None if it was not given."""
         value = self.args.get(name)
         return None if value is None else float(value)
 
@@ -97,7 +97,7 @@ class Call:
 
 
 class CallRefused(Exception):
-    """A call is refused with a text; `key` and `values` make it."""
+    """A call is refused with a text; `key` and `values` select it."""
 
     def __init__(self, key: str, **values: Value) -> None:
         super().__init__(key)
@@ -106,13 +106,13 @@ class CallRefused(Exception):
 
 
 def reply(body: Body, *, private: bool = True, buttons: Sequence[Button] = ()) -> Reply:
-    """Return an answer of words, with its buttons in one row."""
+    """Return a text answer, with its buttons in one row."""
     rows = (tuple(buttons),) if buttons else ()
     return Reply(content=Content(body=body, buttons=rows), private=private)
 
 
 def unknown_command(name: str, known: Sequence[str], language: str) -> CallRefused:
-    """Return the refusal of a command there is none of, with the one that was perhaps meant."""
+    """Return the refusal of an unknown command, with the one that was perhaps meant."""
     close = near(name, known)
     hint = word(language, "hint.help")
     if close:
@@ -128,7 +128,7 @@ def is_admin(context: Context, call: Call) -> bool:
 async def audited(
     context: Context, call: Call, action: str, subject: str, detail: str = ""
 ) -> None:
-    """Write down what an admin has just done, and by which right where that was not their own id."""
+    """Record an admin's act, and the right it was done by unless that was their own id."""
     actor, now = call.invocation.user, context.clock.now()
     right = context.access.admin_by(actor, call.invocation.rights)
     if right is not None and right != actor:

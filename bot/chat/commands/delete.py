@@ -1,6 +1,7 @@
 """`/delete <job>` and the button of that name: the job's messages leave the chat.
 
-Links to its files end with them. The result itself stays as long as retention keeps it; `/forget` really deletes.
+Links to its files end with them. The result itself stays as long as retention keeps it; `/forget`
+really deletes.
 """
 
 from bot.chat.api.answers import Answer, Removed

@@ -1,4 +1,4 @@
-"""`/describe [model]` with a picture: a model that sees says what is in it."""
+"""`/describe [model]` with a picture: a vision model describes it."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.attachment_kinds import AttachmentKind

@@ -21,7 +21,7 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     host = meant_host(context.catalog, call)
-    await context.queue.admin.pause(host=host)  # durable before anybody hears of it
+    await context.queue.admin.pause(host=host)  # durable before anyone is told
     await audited(context, call, "drain", host)
 
     task = Task(command=COMMAND.name, language=call.language, host=host)
@@ -29,7 +29,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def work(context: Context, task: Task) -> Content:
-    """Empty the host, unless it was resumed meanwhile, and say so."""
+    """Empty the host, unless it was resumed meanwhile, and report it."""
     host = task.host or ""
     try:
         if host not in context.queue.status.snapshot().paused.hosts:

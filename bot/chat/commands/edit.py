@@ -1,4 +1,4 @@
-"""`/edit <job>` and the button of that name: the request once more, with some of it changed.
+"""`/edit <job>` and the button of that name: the request once more, with changes.
 
 Without a new text it answers with a form that holds the old values.
 """
@@ -16,7 +16,7 @@ from bot.requests.images import dimensions
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat, ChatMessage, TextToImage
 
-FORM_TEXT_MOST = 4_000  # what a field of Discord's forms holds
+FORM_TEXT_MOST = 4_000  # the limit of a field in Discord's forms
 
 COMMAND = Command(
     name="edit",
@@ -60,7 +60,7 @@ def _drawn_anew(context: Context, call: Call, job: Job, request: TextToImage) ->
 
 
 def _emptied(request: TextToImage, fields: frozenset[str]) -> TextToImage:
-    """Return a request without what a person emptied in its form; no seed means a new one."""
+    """Return a request without the fields a person emptied in its form; no seed means a new one."""
     changes: dict[str, int | None] = dict.fromkeys(fields & {"negative", "steps"}, None)
     if "size" in fields:
         changes |= {"width": None, "height": None}
@@ -70,7 +70,7 @@ def _emptied(request: TextToImage, fields: frozenset[str]) -> TextToImage:
 
 
 async def _ask(context: Context, call: Call, job: Job) -> Asked:
-    """Ask for the changes: by a form, or by a reply where the platform has none."""
+    """Ask for the changes: by a form, or by a reply if the platform has none."""
     chat = isinstance(job.request, Chat)
     fields = _fields(context, call, job, await _drawn_size(context, job))
     if len(fields[0].value) > FORM_TEXT_MOST:
@@ -100,7 +100,7 @@ def _fields(
 ) -> tuple[FormField, ...]:
     """Return a field for the text and each option the model takes, with the old values.
 
-    `drawn` is the size of the picture where the request named none.
+    `drawn` is the size of the picture if the request named none.
     """
     request, language = job.request, call.language
     if isinstance(request, Chat):

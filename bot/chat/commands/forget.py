@@ -1,4 +1,4 @@
-"""`/forget me` and `/forget conversation`: really deletes what is stored of the caller."""
+"""`/forget me` and `/forget conversation`: really deletes the caller's stored data."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.origin import Origin
@@ -27,7 +27,7 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    """Forget; the chat's own log goes last: until then the messages of open jobs are edited."""
+    """Forget; the chat's own log goes last, because messages of open jobs need it until then."""
     if call.text("what") == "conversation":
         return await _forget_conversation(context, call)
     user, chat = call.invocation.user, call.invocation.chat
@@ -55,7 +55,7 @@ async def _forget_conversation(context: Context, call: Call) -> Answer:
 
 
 def _told(call: Call, key: str, count: int, log: ChatLog | None) -> Answer:
-    """Say what is gone, and what is not: the messages in chats that others keep."""
+    """Report what is deleted, and what is not: the messages in chats that others store."""
     body = call.say(key, count=count)
     return reply(body if log is not None else (*body, " ", *call.say("forget.chat_stays")))
 

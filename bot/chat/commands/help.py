@@ -1,4 +1,4 @@
-"""`/help`: every command in a line, made from the command table; `/help image`: that one's options.
+"""`/help`: every command in a line, from the command table; `/help image`: that command's options.
 
 Admins see the names of theirs as well, and `/help admin` lists those.
 """

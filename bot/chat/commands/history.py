@@ -58,7 +58,7 @@ def _asked(job: Job) -> str:
 
 
 def _buttons(call: Call, shown: list[Job], jobs: list[Job]) -> tuple[tuple[Button, ...], ...]:
-    """Return a button for each job that has something to show, and one for the next page."""
+    """Return a button for each job that has a result, and one for the next page."""
     label = word(call.language, "button.show")
     show = [
         Button(command="show", job_id=job.id, label=f"{label} {job.id}")

@@ -59,7 +59,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 def options_of(call: Call) -> DrawingOptions:
-    """Return what a call says of a picture beside its words."""
+    """Return a call's options for a picture."""
     return DrawingOptions(
         size=size(call.text("size") or ""),
         steps=call.whole("steps"),

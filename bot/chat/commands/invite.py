@@ -1,4 +1,4 @@
-"""`/invite [name]`, for admins: a link of their own to the web chat for a person."""
+"""`/invite [name]`, for admins: a personal link to the web chat for a person."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.table import Command, Param, ParamKind

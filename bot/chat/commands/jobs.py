@@ -1,4 +1,4 @@
-"""Finding the job a call is about, what it drew, and refusing strangers."""
+"""Finding the job a call is about and its pictures, and refusing people without a right to it."""
 
 from bot.chat.commands.context import Call, CallRefused, Context, is_admin
 from queueing.core.jobs import Job
@@ -10,8 +10,8 @@ _NAMED = 8
 async def own_job(context: Context, call: Call, job_id: int) -> Job:
     """Return a job the caller may touch. Raises `CallRefused`.
 
-    A stranger who types a number learns nothing of the job; one who presses the button under it
-    already sees it, and learns whose it is to press.
+    A caller who types another person's job number learns nothing about the job; one who presses the
+    button under it already sees it, and learns that only its owner may.
     """
     job = await context.queue.jobs.get(job_id)
     if job is None:
@@ -37,7 +37,7 @@ async def past_job(context: Context, call: Call) -> Job:
 
 
 async def pointed_job(context: Context, call: Call) -> Job:
-    """Return the job named in the call or replied to: what goes away is never guessed.
+    """Return the job named in the call or replied to: a job to remove is never guessed.
 
     Raises `CallRefused`.
     """
@@ -48,14 +48,14 @@ async def pointed_job(context: Context, call: Call) -> Job:
 
 
 async def replied_job(context: Context, call: Call) -> Job | None:
-    """Return the job whose message the call replies to, whoever's it is: they see it there."""
+    """Return the job whose message the call replies to, of any owner: they see it there."""
     ref = call.invocation.replied_to
     job_id = await context.records.job_of(ref) if ref is not None else None
     return await context.queue.jobs.get(job_id) if job_id is not None else None
 
 
 async def drawn_pictures(context: Context, job: Job) -> tuple[File, ...]:
-    """Return the pictures of a job's result; none where it has none, or has them no longer."""
+    """Return the pictures of a job's result; none if it has none, or no longer has them."""
     output = await context.queue.jobs.output(job)
     files = output.files if output is not None else ()
     return tuple(file for file in files if file.mime.startswith("image/"))

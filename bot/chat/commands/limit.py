@@ -1,4 +1,4 @@
-"""`/limit <person>`, for admins: a person's own limits and lane, in place of their role's."""
+"""`/limit <person>`, for admins: a person's own limits and lane, overriding their role's."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.table import Command, Param, ParamKind

@@ -1,4 +1,4 @@
-"""`/loras`: what each model's server has, where its workflow takes a LoRA."""
+"""`/loras`: what each model's server has, for models whose workflow takes a LoRA."""
 
 import asyncio
 
@@ -41,7 +41,7 @@ def _takes_lora(context: Context, model: str) -> bool:
 
 
 async def _names(context: Context, model: str) -> tuple[str, ...]:
-    """Return a model's LoRAs; none where its server is away."""
+    """Return a model's LoRAs; none if its server is away."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
             return await context.queue.models.loras(model)

@@ -1,7 +1,7 @@
-"""Noticing that the first word of a prompt may have been meant as a model's name.
+"""Detects that the first word of a prompt may have been meant as a model's name.
 
-Such a word stays in the prompt: it may be meant as it stands, and nobody is asked before their job
-has its place. The job's message says it once.
+Such a word stays in the prompt: it may be meant literally, and a job gets its place without a
+question. The job's message mentions it once.
 """
 
 from bot.chat.api.origin import NearModel
@@ -15,7 +15,7 @@ _LOOKED_AT = 20  # of the person's latest jobs
 
 
 async def near_model(context: Context, call: Call, needs: Capability) -> NearModel | None:
-    """Return the model that the first typed word nearly names, or None where nothing needs saying."""
+    """Return the model that the first typed word resembles, or None if nothing needs saying."""
     text = _prompt(context, call)
     word = text.split(maxsplit=1)[0] if text else ""
     able = Capability.TEXT_TO_TEXT if needs in _OF_TEXT else Capability.TEXT_TO_IMAGE
@@ -26,7 +26,7 @@ async def near_model(context: Context, call: Call, needs: Capability) -> NearMod
 
 
 def _prompt(context: Context, call: Call) -> str:
-    """Return the text that was typed where a model could have stood first; "" for other calls."""
+    """Return the text that was typed where a model could come first; "" for other calls."""
     if call.invocation.options or call.text("model") is not None:
         return ""
     command = next(each for each in context.commands if each.name == call.invocation.command)
@@ -37,7 +37,7 @@ def _prompt(context: Context, call: Call) -> str:
 
 
 async def _used_before(context: Context, user: str, word: str) -> bool:
-    """Return whether the person began a prompt so lately: then they know, or mean it."""
+    """Return whether the person recently began a prompt this way: then they know, or mean it."""
     jobs = await context.queue.jobs.history(user, limit=_LOOKED_AT)
     return any(_asked(job).casefold().startswith(word.casefold()) for job in jobs)
 

@@ -1,4 +1,4 @@
-"""`/new`: the next question begins a conversation, whatever was said before."""
+"""`/new`: the next question begins a new conversation."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.table import Command
@@ -8,7 +8,7 @@ COMMAND = Command(name="new", help="command.new")
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    """Begin afresh; among several people only replies go on with a conversation anyway."""
+    """Begin a new conversation; in groups only replies continue one anyway."""
     if call.invocation.group:
         return reply(call.say("new.in_groups"))
     await begin(context, call)
@@ -16,7 +16,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def begin(context: Context, call: Call) -> None:
-    """Begin the caller's conversation in this chat again."""
+    """Begin a new conversation of the caller in this chat."""
     await call.turn()
     at = call.invocation
     now = context.clock.now()

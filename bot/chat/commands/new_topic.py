@@ -1,4 +1,4 @@
-"""The button of that name under an answer that went on by itself: begin afresh."""
+"""The button of that name under an answer that continued by itself: begin a new conversation."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.table import Command, Param, ParamKind
@@ -15,7 +15,7 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    """Begin afresh, for the person whose answer it is."""
+    """Begin a new conversation for the person whose answer it is."""
     await own_job(context, call, call.whole("id") or 0)
     await begin(context, call)
     return reply(call.say("new.begun"))

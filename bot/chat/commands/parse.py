@@ -22,13 +22,14 @@ _QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(\S+)")
 _JOB = re.compile(r"#?([0-9]{1,15})")
 _PERSON = re.compile(r"<@!?\d+>|\d+|[a-z]+:\S+")
 
-# Controls would break other people's displays; the bidirectional overrides and isolates can turn
-# the words of our own messages around. Marks that languages need (U+200E, U+200F, joiners) stay.
+# Control characters would break other people's displays; bidirectional overrides and isolates can
+# reverse the bot's own words around them. Marks that languages need (U+200E, U+200F, joiners)
+# stay.
 _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class BadCall(Exception):
-    """A call that cannot be understood; `key` and `values` make the text for the person."""
+    """A call that cannot be understood; `key` and `values` select the text for the person."""
 
     def __init__(self, key: str, **values: str | float) -> None:
         super().__init__(key)
@@ -44,9 +45,9 @@ def clean(text: str) -> str:
 def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
     """Return the values in a typed call.
 
-    `--name value` may stand anywhere. The first word left is the model if it is one (or if the
-    command needs one), further positional parameters follow, and a TEXT parameter takes the rest
-    with its line breaks. Raises `BadCall`.
+    `--name value` may appear anywhere. The first remaining word is the model if it is one (or if
+    the command needs one), further positional parameters follow, and a TEXT parameter takes the
+    rest with its line breaks. Raises `BadCall`.
     """
     rest, raw = _take_options(command, clean(text))
     for param in command.params:
@@ -111,12 +112,12 @@ def _unknown_option(command: Command, name: str) -> BadCall:
 
 
 def _names_somebody(command: Command) -> bool:
-    """Return whether the command takes a person: who it cannot read is refused by its handler."""
+    """Return whether the command takes a person; its handler refuses one it cannot read."""
     return any(param.kind is ParamKind.PERSON for param in command.params)
 
 
 def _yields(command: Command, param: Param, first: str) -> bool:
-    """Return whether that word is no job but the beginning of a text that follows it."""
+    """Return whether that word is not a job but the beginning of the following text."""
     has_text = any(each.kind is ParamKind.TEXT and each.positional for each in command.params)
     return has_text and not param.required and not _JOB.fullmatch(first)
 

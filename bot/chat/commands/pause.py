@@ -1,4 +1,4 @@
-"""`/pause [model or host]`, for admins: start nothing more of it; without either, nothing at all."""
+"""`/pause [model or host]`, for admins: start nothing more there; without either, nothing at all."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.table import Command, Param, ParamKind

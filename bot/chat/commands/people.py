@@ -31,7 +31,7 @@ async def meant_person(context: Context, call: Call) -> str:
 
 
 def _check(context: Context, user: str) -> None:
-    """Refuse a user there cannot be: what is said of them would never hold. Raises `CallRefused`."""
+    """Refuse an impossible user id: anything set for it would never apply. Raises `CallRefused`."""
     platform = user.partition(":")[0]
     names = context.naming.get(platform)
     if names is None:

@@ -32,7 +32,7 @@ async def handle(context: Context, call: Call) -> Answer:
     try:
         reason = await context.queue.preloads.waits_for(model, host)
     except QueueError:
-        reason = None  # the outcome follows at once, and says what is wrong
+        reason = None  # the outcome follows at once and reports the error
     if reason is None:
         return await begun(context, call, COMMAND.name, call.say("preload.started", model=model))
     why = status.because(reason, call.language)
@@ -41,7 +41,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def begun(context: Context, call: Call, command: str, told: Body) -> Working:
-    """Note in the audit log what a call does with a model, and return it as begun."""
+    """Record in the audit log what a call does with a model, and return it as begun."""
     model, host = named(context.catalog, call)
     await audited(context, call, command, model, host or "")
 
@@ -50,7 +50,7 @@ async def begun(context: Context, call: Call, command: str, told: Body) -> Worki
 
 
 async def work(context: Context, task: Task) -> Content:
-    """Load the model and say where it is."""
+    """Load the model and report where it is."""
     model = task.model or ""
     try:
         backend = await context.queue.preloads.preload(model, task.host)

@@ -55,7 +55,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def _jobs(context: Context, call: Call, jobs: Sequence[Job], *, everybody: bool) -> Body:
-    """Return a line for each of the oldest jobs; with their owners where they are everybody's."""
+    """Return a line for each of the oldest jobs; with their owners in the list of all jobs."""
     if everybody:
         body = call.say("queue.all", count=len(jobs))
     else:

@@ -1,4 +1,4 @@
-"""The command table: a command exists when it stands here, on every platform at once."""
+"""The command table: a command listed here exists on every platform at once."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 

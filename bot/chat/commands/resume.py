@@ -1,4 +1,4 @@
-"""`/resume [model or host]`, for admins: lift its pause; without either, every pause there is."""
+"""`/resume [model or host]`, for admins: lift its pause; without either, every pause."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.table import Command

@@ -1,4 +1,4 @@
-"""`/settings`: what a person wants when a call does not say: models, size, style, language."""
+"""`/settings`: a person's defaults for what a call leaves open: models, size, style, language."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.content import Body
@@ -78,7 +78,7 @@ def _shown(context: Context, person: Person, language: str) -> Body:
 
 
 def _usual(context: Context, language: str, capability: Capability) -> str:
-    """Return the model that everybody gets who chose none."""
+    """Return the model of people who chose none."""
     try:
         name = context.admission.usual_model(Person(user=""), capability)
     except Declined:

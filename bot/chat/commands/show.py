@@ -19,7 +19,7 @@ async def handle(context: Context, call: Call) -> Answer:
     job = await past_job(context, call)
     if job.state.final:
         return ShownAgain(job=job, origin=Origin.of(call.invocation, call.language))
-    # Its own message goes on living where it is: here is only how it stands now.
+    # Its own message continues to be updated; this only shows how the job stands now.
     standing = (await context.queue.status.standings([job]))[job.id]
     content = status.open_message(standing, None, call.language, previews=False)
     return reply(content.body, buttons=content.buttons[0])

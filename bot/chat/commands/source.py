@@ -12,20 +12,20 @@ from queueing.core.requests import File, TextToImage
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """A picture, and the job that drew it where the bot did."""
+    """A picture, and the job that drew it if the bot did."""
 
     file: File
     job: Job | None = None
 
     @property
     def request(self) -> TextToImage:
-        """What the picture was drawn from; for somebody's own picture nothing is known."""
+        """The request the picture was drawn from; None for a person's own picture."""
         if self.job is not None and isinstance(self.job.request, TextToImage):
             return self.job.request
         return TextToImage(prompt="")
 
     def job_of(self, user: str) -> int | None:
-        """Return the job that drew it where that is this person's; others could not show it."""
+        """Return the job that drew it if it is this person's; another's could not be shown."""
         return self.job.id if self.job is not None and self.job.owner == user else None
 
 

@@ -1,4 +1,4 @@
-"""`/styles`: the named presets the operator has set up."""
+"""`/styles`: the named presets of the operator."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.content import Body, Strong

@@ -1,4 +1,4 @@
-"""What every command that asks for a job does: says who asks and where, and hands on what came of it."""
+"""What commands that submit a job share: they identify the caller and return the outcome."""
 
 from bot.chat.api.answers import Placed
 from bot.chat.api.origin import Origin
@@ -11,7 +11,7 @@ from queueing.core.requests import Capability, Chat, File, TextToImage
 
 
 async def asking(context: Context, call: Call, needs: Capability) -> Asking:
-    """Return who asks in this call and where, once all that they sent before is accepted."""
+    """Return who asks in this call and where, once everything they sent before is accepted."""
     await call.turn()
     invocation = call.invocation
     settings = context.chat_settings.of(invocation.platform, invocation.places)
@@ -26,7 +26,7 @@ async def asking(context: Context, call: Call, needs: Capability) -> Asking:
 
 
 async def repeated(context: Context, call: Call, job: Job, request: TextToImage | Chat) -> Placed:
-    """Ask once more with a job's files, for `request` in place of its own. Raises `Declined`."""
+    """Submit again with a job's files, for `request` in place of its own. Raises `Declined`."""
     files = await context.queue.jobs.inputs(job)
     needs = Capability.TEXT_TO_TEXT if isinstance(request, Chat) else Capability.TEXT_TO_IMAGE
     by = await asking(context, call, needs)
@@ -36,13 +36,13 @@ async def repeated(context: Context, call: Call, job: Job, request: TextToImage 
 async def draw(
     context: Context, call: Call, model: str, request: TextToImage, files: tuple[File, ...] = ()
 ) -> Placed:
-    """Ask for a picture as the request has it. Raises `Declined`."""
+    """Submit a picture as the request has it. Raises `Declined`."""
     by = await asking(context, call, Capability.TEXT_TO_IMAGE)
     return placed(await context.admission.submit(by, model, request, files))
 
 
 def placed(outcome: Job | Refusal) -> Placed:
-    """Return the answer to a call that asked for a job. Raises `Declined`."""
+    """Return the answer to a call that submitted a job. Raises `Declined`."""
     if not isinstance(outcome, Job):
         raise Declined(outcome)
     return Placed(job=outcome)

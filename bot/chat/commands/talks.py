@@ -1,7 +1,7 @@
-"""Which conversation a question goes on with, and what was said in it.
+"""Which conversation a question continues, and what was said in it.
 
-A reply chooses an answer, anybody's in the chat. Without one, a chat that somebody has alone with
-the bot goes on with their last exchange there, unless that is long ago or they began afresh.
+A reply chooses an answer, of anyone in the chat. Without one, a private chat with the bot continues
+the last exchange there, unless that is long ago or the person began a new conversation.
 """
 
 import re
@@ -18,7 +18,7 @@ _ROLES = frozenset({"system", "user", "assistant", "developer", "tool", "functio
 
 
 async def earlier_job(context: Context, call: Call) -> Job | None:
-    """Return the job whose exchange a question goes on with, None for the first of a conversation."""
+    """Return the job whose exchange a question continues, None for the first of a conversation."""
     await call.turn()
     invocation = call.invocation
     if invocation.replied_to is not None:
@@ -30,21 +30,22 @@ async def earlier_job(context: Context, call: Call) -> Job | None:
 
 
 def name_of(call: Call) -> str | None:
-    """Return the words that say to the model who asks; None where the person is alone with it."""
+    """Return the words that name the speaker to the model; None in a private chat."""
     return _told(call.invocation.user_name) if call.invocation.group else None
 
 
 def quoted_in(call: Call) -> str:
-    """Return the words replied to, in a group after the name of who said them."""
+    """Return the words replied to, in a group after their author's name."""
     invocation = call.invocation
     name = _told(invocation.quoted_by) if invocation.group and invocation.quoted else None
     return invocation.quoted if name is None else f"{name}: {invocation.quoted}"
 
 
 def _told(name: str) -> str | None:
-    """Return a name as a model reads it, None where nothing of it is left.
+    """Return a name as a model reads it, None if nothing readable is left.
 
-    Only letters, digits and some signs are: it can neither end the line nor pass for a role.
+    Only letters, digits and some punctuation are kept: it can neither end the line nor pass for a
+    role.
     """
     words = re.sub(r"[^\w .'\u2019-]|_", " ", name)
     told = " ".join(words.split())[:_NAME_MOST].strip()
@@ -52,7 +53,7 @@ def _told(name: str) -> str | None:
 
 
 async def _last(context: Context, call: Call) -> Job | None:
-    """Return the person's last exchange in this chat that is neither too old nor put behind them."""
+    """Return the person's last exchange in this chat, unless it is too old or was ended by `/new`."""
     invocation, now = call.invocation, context.clock.now()
     since = now - context.idle_s
     fresh = await context.records.afresh_since(

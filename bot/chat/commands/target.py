@@ -13,7 +13,7 @@ def meant_model(catalog: Catalog, call: Call) -> str:
 
 
 def meant_host(catalog: Catalog, call: Call) -> str:
-    """Return the name of the host a call names, whatever its case. Raises `CallRefused`."""
+    """Return the name of the host a call names, ignoring case. Raises `CallRefused`."""
     named = call.text("host") or ""
     for host in catalog.hosts:
         if host.casefold() == named.casefold():
@@ -27,9 +27,9 @@ def meant_host(catalog: Catalog, call: Call) -> str:
 
 
 def meant_target(catalog: Catalog, call: Call) -> tuple[str | None, str | None]:
-    """Return the model or the host a call names; (None, None) where it names nothing.
+    """Return the model or the host a call names; (None, None) if it names nothing.
 
-    A word that is no model is taken for a host. Both are refused: somebody would believe that
+    A word that is no model counts as a host. Naming both is refused, because it would seem that
     only the model on that host is meant. Raises `UnknownModel` or `CallRefused`.
     """
     host = call.text("host")
@@ -47,7 +47,7 @@ def meant_target(catalog: Catalog, call: Call) -> tuple[str | None, str | None]:
 
 
 def words(call: Call, model: str | None, host: str | None) -> str:
-    """Return what is paused or goes on, in the caller's language."""
+    """Return what is paused or resumed, in the caller's language."""
     return model or host or word(call.language, "pause.everything")
 
 

@@ -1,4 +1,4 @@
-"""`/uninvite <name>`, for admins: a person's link to the web chat ends, and their open jobs."""
+"""`/uninvite <name>`, for admins: a person's link to the web chat ends, and so do their open jobs."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.table import Command, Param, ParamKind

@@ -19,7 +19,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def work(context: Context, task: Task) -> Content:
-    """Unload the model and say where it was."""
+    """Unload the model and report where it was."""
     model = task.model or ""
     try:
         backends = await context.queue.preloads.unload(model, task.host)
@@ -39,7 +39,7 @@ async def work(context: Context, task: Task) -> Content:
 
 
 def _running(context: Context, model: str) -> set[str]:
-    """Return the backends on which the model has work: there it leaves when that has ended."""
+    """Return the backends on which the model has work, which it leaves when that has ended."""
     copies = (
         copy
         for each in context.queue.status.snapshot().models

@@ -1,4 +1,4 @@
-"""`/vary` and the buttons of that name: a new picture from an old one, close to it or further away."""
+"""`/vary` and the buttons of that name: a new picture from an old one, similar or further away."""
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.attachment_kinds import AttachmentKind
@@ -37,7 +37,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def vary(context: Context, call: Call, how: str) -> Answer:
-    """Draw from the picture a call is about; where no model can, from its words with a new seed."""
+    """Draw from the picture a call is about; if no model can, from its words with a new seed."""
     source = await meant_source(context, call)
     changes: dict[str, str | float | None] = {"seed": new_seed(), "count": 1, "upscale": False}
     changes["source"] = source.job_of(call.invocation.user)
@@ -51,14 +51,14 @@ async def vary(context: Context, call: Call, how: str) -> Answer:
     takes = context.queue.models.offer.options_of(model)
     if takes is None or "strength" in takes:
         changes["strength"] = STRENGTHS[how]
-    # The size follows the picture, which may not be the one that was asked for.
+    # The size follows the picture, which may not have the requested size.
     changes |= {"width": None, "height": None}
     request = source.request.model_copy(update=changes)
     return await draw(context, call, model, request, (source.file,))
 
 
 def _model(context: Context, call: Call, source: Source) -> str | None:
-    """Return the model that drew the picture, or else one that can start from it, if any can."""
+    """Return the model that drew the picture, otherwise one that can start from it, if any can."""
     catalog = context.catalog
     able = catalog.able(Capability.IMAGE_TO_IMAGE)
     if source.job is None or not able:

@@ -1,1 +1,1 @@
-"""Keeps messages true and delivers results, within what each chat takes."""
+"""Keeps messages true and delivers results, within what each chat accepts."""

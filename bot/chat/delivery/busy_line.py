@@ -21,7 +21,7 @@ def busy_line(
 ) -> Body:
     """Return a line to put before the message of a new job that will wait that long.
 
-    Nothing where no other model is free: when the job will be done stands there anyway.
+    Empty if no other model is free: the message shows the expected end anyway.
     """
     free = _free_instead(model, models, catalog)
     if not free:
@@ -34,7 +34,7 @@ def busy_line(
 
 
 def _free_instead(model: str, models: Sequence[ModelStatus], catalog: Catalog) -> list[str]:
-    """Return the models that stand idle in memory and can do all that this one can."""
+    """Return the models that stand idle in memory and can do everything this one can."""
     spec = catalog.find(model)
     if spec is None:
         return []

@@ -1,6 +1,6 @@
 """A channel is one chat: its messages, its budget, and whether it can be reached.
 
-Which message of a chat is served next, and when, is decided here; nothing here sends.
+It decides which message of a chat is served next, and when; nothing here sends.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ from queueing.core.ports import Clock
 
 _FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 3600.0
-_MOST = 1000  # channels, before those at rest are put away
+_MOST = 1000  # channels, before those at rest are dropped
 
 
 def pause_s(failures: int) -> float:
-    """Return how long to wait after so many failures in a row, in seconds."""
+    """Return how long to wait after that many failures in a row, in seconds."""
     return min(_FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30), LONGEST_PAUSE_S)
 
 
 def paused_until(since: float, tries: int) -> float:
-    """Return when a chat may be tried again that failed so often since that moment."""
+    """Return when to retry a chat that has failed that often since that moment."""
     return since + sum(pause_s(number) for number in range(1, tries + 1))
 
 
@@ -32,8 +32,8 @@ def paused_until(since: float, tries: int) -> float:
 class Channel:
     """The messages of one chat and their common budget.
 
-    A chat that cannot be reached is tried with one message at a time, at growing pauses. `line` is for
-    everybody who wants to send there, first come, first served.
+    A chat that cannot be reached is tried with one message at a time, at growing pauses. `line`
+    orders everything to be sent there, first come, first served.
     """
 
     rate_limit: RateLimit
@@ -77,12 +77,12 @@ class Channel:
         self.failures, self.paused_until = 0, 0.0
 
     def at_rest(self, now: float) -> bool:
-        """Return whether a new channel would be as good: nothing to say, nothing to wait out."""
+        """Return whether a new channel would be equivalent: nothing to say, nothing to wait for."""
         busy = self.messages or self.served or self.failures or self.line.locked()
         return not busy and self.rate_limit.at_rest(now)
 
     def retry_now(self) -> None:
-        """Note that somebody called from this chat: it is worth another try at once."""
+        """Note a call from this chat: another try at once is worth while."""
         self.paused_until = 0.0
         self.wake.set()
 
@@ -98,7 +98,7 @@ class Whole:
 
 @dataclass(eq=False, slots=True)
 class Taken:
-    """The turn of one request: whether it had to be waited for, and whether it was used."""
+    """The turn of one request: whether it had to wait, and whether it was used."""
 
     waited: bool
     used: bool = True
@@ -122,11 +122,11 @@ class Channels:
         return self._clock.now()
 
     def find(self, platform: str, chat: str) -> Channel | None:
-        """Return a chat's channel where there is one."""
+        """Return a chat's channel if there is one."""
         return self._channels.get((platform, chat))
 
     def at(self, platform: str, chat: str) -> Channel:
-        """Return a chat's channel, made at its first use."""
+        """Return a chat's channel, created on first use."""
         place = (platform, chat)
         if place not in self._channels:
             self._put_away()
@@ -145,7 +145,7 @@ class Channels:
         self._channels.pop((platform, chat), None)
 
     def _put_away(self) -> None:
-        """Forget the chats at rest once there are many: people come and go for months."""
+        """Drop the channels at rest once there are many: people come and go for months."""
         if len(self._channels) < self._most:
             return
         now = self._clock.now()
@@ -160,9 +160,9 @@ class Channels:
     ) -> AsyncIterator[Taken]:
         """Wait for the right to send one request to a chat, which is then sent in the block.
 
-        Turns are taken in the order they were asked for, by answers and updates alike. One that is
-        marked as not used is on nobody's account. With `burst` it follows others at once, as far as
-        the chat bears it; an `upload` is not waited for by the next turn. Turns do not nest.
+        Turns are taken in the order they were requested, by answers and updates alike. An unused
+        turn costs no budget. With `burst` it follows others at once, as far as the chat allows; the
+        next turn does not wait for an `upload`. Turns do not nest.
         """
         channel, whole = self.at(platform, chat), self._wholes[platform]
         waited = channel.line.locked()
@@ -182,9 +182,9 @@ class Channels:
     async def _begin(
         self, channel: Channel, whole: Whole, *, burst: bool, upload: bool
     ) -> tuple[float, bool]:
-        """Take a request's place in both budgets at the moment it is sent.
+        """Reserve a request's place in both budgets at the moment it is sent.
 
-        Returns that moment, and whether it was waited for.
+        Returns that moment, and whether it had to wait.
         """
 
         def earliest(now: float) -> float:
@@ -202,7 +202,7 @@ class Channels:
                     return now, waited
 
     async def _until(self, earliest: Callable[[float], float], answered: asyncio.Event) -> bool:
-        """Wait for the moment a budget allows a request; return whether it was still to come."""
+        """Wait for the moment a budget allows a request; return whether it was in the future."""
         waited = False
         while (at := earliest(now := self.now())) > now:
             answered.clear()

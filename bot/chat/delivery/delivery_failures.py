@@ -1,4 +1,4 @@
-"""What to do about a chat that refuses: wait, go slower, try it ever less often, give up after a day.
+"""How to react to a chat that refuses: wait, slow down, back off, give up after a day.
 
 Renders and sends nothing.
 """
@@ -17,12 +17,12 @@ from queueing.core.ports import Clock
 log = logging.getLogger(__name__)
 
 _AWAY_PAUSE_S = 300.0  # the longest between two tries while a platform is away, or after a restart
-_GONE_PAUSE_S = 3600.0  # and in a chat that shut us out
+_GONE_PAUSE_S = 3600.0  # and in a chat that expelled the bot
 _GIVE_UP_S = 24 * 3600.0
 
 
 class DeliveryFailures:
-    """Reacts to failures on messages and channels; `drop` lets go of a message that is given up."""
+    """Reacts to failures of messages and channels; `drop` removes a message that is given up."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class DeliveryFailures:
         if message.free(channel.rate_limit):
             message.delayed_until = (
                 now + slow.retry_after_s
-            )  # the answer to a call, on no chat's account
+            )  # the answer to a call uses no chat's budget
         elif not slow.old_message:
             channel.rate_limit.slow_down(now, slow.retry_after_s)
         elif message.job.state.final:
@@ -54,7 +54,7 @@ class DeliveryFailures:
             message.delayed_until = now + slow.retry_after_s
 
     async def leave_alone(self, channel: Channel, message: StatusMessage, error: ChatError) -> None:
-        """Try a chat that cannot be reached ever less often, with one message for all of its."""
+        """Back off exponentially; while a chat is unreachable, probe it with a single message."""
         now = self._clock.now()
         longest_s = _GONE_PAUSE_S if isinstance(error, ChatGone) else _AWAY_PAUSE_S
         pause = channel.unreachable(now, longest_s)
@@ -101,7 +101,7 @@ class DeliveryFailures:
     def remember(
         self, messages: Mapping[int, StatusMessage], unreachable: Mapping[int, Unreachable]
     ) -> None:
-        """Go on with an earlier run's pauses: a restart neither hammers a chat nor forgets it."""
+        """Resume an earlier run's pauses: a restart neither hammers a chat nor forgets it."""
         now = self._clock.now()
         for job_id, failed in unreachable.items():
             if (message := messages.get(job_id)) is not None:

@@ -1,7 +1,7 @@
 """Makes one job's status message true: what it should show now, and how it gets there.
 
-The end of a job is an edit of its message and may be repeated after any crash. What went wrong is
-raised as a `ChatError`; who waits how long for another try is not decided here.
+The end of a job is an edit of its message and may be repeated after any crash. Failures are raised
+as `ChatError`; when to retry is not decided here.
 """
 
 import logging
@@ -86,7 +86,7 @@ class Editor:
         return self._renderer.hidden(message.job, message.origin, last_page(content, limits))
 
     async def refresh(self, message: StatusMessage) -> bool:
-        """Make a message's message show its job as it is now; return whether all has been shown.
+        """Make a message show its job as it is now; return whether everything has been shown.
 
         Raises `ChatError`, `StoreError`.
         """
@@ -123,7 +123,7 @@ class Editor:
             )  # not again; the next state may do
 
     async def _drawn(self, message: StatusMessage) -> Content | None:
-        """Return what the message should show now; None where the job ended just now."""
+        """Return what the message should show now; None if the job ended just now."""
         asked_at = self._clock.now()
         standing = await self._inquiry.of(message.job)
         if standing is None or standing.job.state.final:
@@ -136,7 +136,7 @@ class Editor:
         return content
 
     def _busy(self, message: StatusMessage, standing: Standing) -> Body:
-        """Return what comes first in the answer to a request whose line is long."""
+        """Return the beginning of the answer to a request whose line is long."""
         wait_s = 0.0 if standing.done_at is None else standing.done_at - self._clock.now()
         if wait_s <= self._busy_after_s:
             return ()
@@ -151,9 +151,9 @@ class Editor:
         *,
         again: Callable[[], Awaitable[Content | None]] | None = None,
     ) -> None:
-        """Make the message's message show this; the first time, send it.
+        """Make the message show this; the first time, send it.
 
-        What had to wait for its turn is drawn `again`, so that nothing outdated is sent.
+        A content that had to wait for its turn is drawn `again`, so that nothing outdated is sent.
         """
         if content == message.shown and message.ref is not None:
             return
@@ -165,7 +165,7 @@ class Editor:
                 or (drawn == message.shown and message.ref is not None)
             ):
                 turn.used = False
-                return  # it ended, was forgotten, or became true again, while its turn came
+                return  # it ended, was forgotten, or became true again while waiting for its turn
             if message.ref is not None and not (message.telling or message.job.state.final):
                 self._channels.of(message).rate_limit.updated(self._clock.now())
             kind = message.kind
@@ -173,7 +173,7 @@ class Editor:
         if message.ref is None:
             await self._show(
                 message, drawn, again=again
-            )  # as a message, as no call can be answered
+            )  # as a message, because the call cannot be answered
             return
         if put != drawn:
             async with self._turn(message, drawn):
@@ -202,7 +202,7 @@ class Editor:
                 await self._records.note_message(message.job.id, ref, now)
             finally:
                 if message.forgotten:
-                    message.ref = ref  # the job is gone, and nothing can be noted of it
+                    message.ref = ref  # the job is gone, and nothing can be stored for it
             message.ref, message.sent_at = ref, now
         return first
 
@@ -215,9 +215,9 @@ class Editor:
         )
 
     async def _answer(self, message: StatusMessage, content: Content) -> MessageRef | None:
-        """Answer the call; None where that cannot be done, or not any more.
+        """Answer the call; None if that is impossible, or no longer possible.
 
-        What was surely not answered can still be: then the call is kept for the next try.
+        A call that surely was not answered is kept for the next try.
         """
         respond, message.respond = message.respond, None
         if respond is None:
@@ -252,7 +252,7 @@ class Editor:
         return True
 
     async def _show_end(self, message: StatusMessage) -> RenderedResult:
-        """Show the result, or as much of it as the chat takes."""
+        """Show the result, or as much of it as the chat accepts."""
         limits = self._platform(message).limits.in_chat(message.origin.chat)
         while True:
             rendered = await self._renderer.render(
@@ -276,14 +276,14 @@ class Editor:
                 if not rendered.content.files:
                     message.fallback = Fallback.WHOLE
                     raise
-                # Where we may write but send no pictures, the refusal looks the same.
+                # If the bot may write but not send pictures, the refusal looks the same.
                 message.fallback = Fallback.WORDS
             else:
                 return rendered
 
 
 def _beginning(message: StatusMessage, content: Content) -> Content:
-    """Return what a message begins with; a result then comes as an edit, which may be repeated."""
+    """Return what a message begins with; a result then follows as an edit, which may be repeated."""
     first = _announced(content) if message.job.state is JobState.COMPLETED else content
     return replace(first, files=())
 

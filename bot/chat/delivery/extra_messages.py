@@ -1,6 +1,6 @@
-"""Sends what an edit cannot carry: further parts of a result, pings, results brought back.
+"""Sends what an edit cannot carry: further parts of a result, pings, results shown again.
 
-Each part is noted before it is sent and never blindly sent twice.
+Each part is recorded before it is sent and never blindly sent twice.
 """
 
 import logging
@@ -31,7 +31,7 @@ class SendTurn(Protocol):
     def __call__(
         self, *, burst: bool = False, upload: bool = False
     ) -> AbstractAsyncContextManager[object]:
-        """Return the turn, in a `burst` as far as the chat bears it; an `upload` may take long."""
+        """Return the turn, in a `burst` as far as the chat allows; an `upload` may take long."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +44,7 @@ class Below:
 
 
 class AnswerCall(Protocol):
-    """Answers a call with a message; None where the message cannot be edited."""
+    """Answers a call with a message; None if the message cannot be edited."""
 
     async def __call__(self, content: Content) -> MessageRef | None:
         """Answer. Raises `ChatError`."""
@@ -59,7 +59,7 @@ class Post(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Again:
-    """How an ended job is brought back where somebody asked for it."""
+    """How an ended job is shown again in answer to a call."""
 
     respond: AnswerCall
     send: Post
@@ -86,7 +86,7 @@ class ExtraMessages:
     async def send_again(self, place: Again, rendered: RenderedResult, job: Job) -> None:
         """Answer a call with an ended job: fresh messages with its result and buttons.
 
-        Raises `ChatError`; what has been sent by then stays.
+        Raises `ChatError`; parts sent by then stay.
         """
         first = replace(rendered.content, files=())
         ref = await place.respond(first)
@@ -99,7 +99,7 @@ class ExtraMessages:
             await place.send(content, ref)
 
     async def ping(self, place: Below, job: Job, origin: Origin) -> None:
-        """Tell a person who waited long that the job has ended; a lost ping is not repeated."""
+        """Notify a person who waited long that the job has ended; a lost ping is not repeated."""
         waited = (job.finished_at or job.queued_at) - job.queued_at
         if waited < _PING_AFTER_S or job.state is JobState.CANCELLED:
             return
@@ -111,9 +111,9 @@ class ExtraMessages:
             log.info("job %s: no ping: %s", job.id, error)
 
     async def _send_once(self, place: Below, job: Job, part: str, content: Content) -> None:
-        """Send a part; one that is refused goes as bare words, or not at all where it has none.
+        """Send a part; a refused one goes as bare words, or not at all if it has none.
 
-        It belongs to what was just shown, so it follows at once where the chat bears it.
+        It belongs to what was just shown, so it follows at once if the chat allows.
         """
         async with place.turn(burst=True, upload=bool(content.files)):
             if not await self._records.begin_part(job.id, part, self._clock.now()):
@@ -129,7 +129,7 @@ class ExtraMessages:
     async def _attempt(
         self, place: Below, job: Job, part: str, content: Content, *, nonce: str = ""
     ) -> bool:
-        """Send a part and note what came of it; return whether it was refused."""
+        """Send a part and record the outcome; return whether it was refused."""
         try:
             sent = await place.platform.send(
                 place.ref.chat,

@@ -18,9 +18,9 @@ _CODECS = frozenset({"h264", "vp8", "vp9"})  # of films; others are a still pict
 
 
 async def fitted(file: File, limits: ChatLimits) -> File | None:
-    """Return a result as a chat takes it: itself, or encoded again; None when that is hopeless.
+    """Return a result as a chat accepts it: itself, or re-encoded; None when that is hopeless.
 
-    A film or a sound that cannot be encoded again goes as it is where it is small enough.
+    A film or sound that cannot be re-encoded goes as it is if it is small enough.
     """
     mime = mime_of(file.data)
     small = len(file.data) <= limits.upload
@@ -43,13 +43,13 @@ async def _plays(file: File) -> bool:
     try:
         return (await films.looked_at(file)).looks.picture in _CODECS
     except films.FilmError:
-        return True  # nothing better can be made of it
+        return True  # it cannot be improved
 
 
 async def _moves(file: File, limits: ChatLimits) -> bool:
-    """Return whether a picture moves and the chat cannot show that as it is."""
+    """Return whether a picture is animated and the chat cannot show that as it is."""
     if mime_of(file.data) == "image/gif" and len(file.data) <= limits.upload:
-        return False  # moves everywhere
+        return False  # plays everywhere
     return await asyncio.to_thread(_frames, file.data) > 1
 
 

@@ -1,6 +1,6 @@
 """Asks where jobs stand, for all messages that are drawn in one turn of the event loop together.
 
-Each question may cost a forecast. Where many requests come at once they are answered from one.
+Each question may cost a forecast, so many simultaneous questions are answered from one.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from queueing.core.standings import Standing
 
 
 class Inquiry:
-    """One for all messages; answers while `run` is at work."""
+    """One for all messages; answers while `run` is running."""
 
     def __init__(self, status: Standings) -> None:
         self._status = status
@@ -19,7 +19,7 @@ class Inquiry:
         self._wake = asyncio.Event()
 
     async def of(self, job: Job) -> Standing | None:
-        """Return where a job stands, None where it is unknown. Raises `StoreError`."""
+        """Return where a job stands, None if it is unknown. Raises `StoreError`."""
         if job.state is not JobState.PENDING:  # known without a forecast
             return (await self._status.standings([job])).get(job.id)
         answer: asyncio.Future[Standing | None] = asyncio.get_running_loop().create_future()
@@ -35,7 +35,7 @@ class Inquiry:
             asked, self._asked = self._asked, []
             try:
                 found = await self._status.standings([job for job, _ in asked])
-            except Exception as error:  # noqa: BLE001  it goes to those who asked
+            except Exception as error:  # noqa: BLE001  # it is raised for the callers
                 for _, answer in asked:
                     if not answer.done():
                         answer.set_exception(error)

@@ -1,7 +1,7 @@
-"""Signed links to the originals of results, for chats that are too small for them.
+"""Signed links to the originals of results, for chats whose limits are too small for them.
 
-No sign-in stands before a link: it names one file of one job and an end, and nobody makes one
-without the key that lies in this database.
+A link needs no sign-in: it names one file of one job and an expiry, and cannot be made without the
+key stored in this database.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ class LinkEnds(Protocol):
     """How often the links to a job's files were ended. Every end is durable when it returns."""
 
     async def end(self, job_id: int) -> None:
-        """Count one more end of a job's links; nothing where there is no such job."""
+        """Count one more end of a job's links; no effect if there is no such job."""
 
     async def of(self, job_id: int) -> int:
         """Return how often a job's links were ended."""
 
 
 async def key_of(notes: Notes) -> bytes:
-    """Return the key that seals links. It is made the first time; raises `StoreError`."""
+    """Return the key that seals links, created on first use; raises `StoreError`."""
     key = await notes.noted(_KEY)
     if key is None:
         key = secrets.token_hex(32)
@@ -41,10 +41,10 @@ async def key_of(notes: Notes) -> bytes:
 
 
 class Links:
-    """Makes links and finds what they are for. Implements `Originals`.
+    """Makes links and validates them. Implements `Originals`.
 
-    `page` is the page's address with a slash at its end, or None where links cannot be followed
-    from elsewhere: then none are made. They end `days` after their job. `key` is `key_of` the database.
+    `page` is the page's address with a slash at its end, or None if links cannot be followed from
+    elsewhere: then none are made. They end `days` after their job. `key` is `key_of` the database.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Links:
         self._days = days
 
     async def address(self, job: Job, number: int) -> str | None:
-        """Return the link to a file of a job, counted from 1; None where none can be made."""
+        """Return the link to a file of a job, counted from 1; None if none can be made."""
         if self._page is None:
             return None
         until = int((job.finished_at or job.queued_at) + self._days * _DAY_S)
@@ -75,7 +75,7 @@ class Links:
         return f"{self._page}originals/{job.id}/{number}/{until}/{seal}"
 
     async def end(self, job_id: int) -> None:
-        """End the links to a job's files that were made so far. Raises `StoreError`."""
+        """End the links to a job's files made so far. Raises `StoreError`."""
         await self._ends.end(job_id)
 
     async def ended(self, job_id: int) -> bool:
@@ -83,7 +83,7 @@ class Links:
         return await self._ends.of(job_id) > 0
 
     async def find(self, ticket: Ticket) -> Original | None:
-        """Return the file; None where the link is false, ended, or its job forgotten or banned."""
+        """Return the file; None if the link is false or ended, or its job is forgotten or banned."""
         now = self._clock.now()
         expected = self._seal(
             ticket.job_id, ticket.number, ticket.until, await self._ends.of(ticket.job_id)
@@ -97,7 +97,7 @@ class Links:
         return Original(name=head.name, size=head.size)
 
     async def piece(self, ticket: Ticket, start: int, length: int) -> bytes | None:
-        """Return some bytes of the file; None as soon as it may no longer be had."""
+        """Return some bytes of the file; None as soon as access to it has ended."""
         if await self.find(ticket) is None:
             return None
         return await self._files.piece(ticket.job_id, ticket.number, start, length)

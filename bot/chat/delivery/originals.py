@@ -9,14 +9,14 @@ from queueing.core.jobs import Job
 
 
 class OriginalHints:
-    """By a link where links can be made, else on the page where there is one."""
+    """By a link if links can be made, otherwise on the page if there is one."""
 
     def __init__(self, links: Links | None = None, *, on_page: bool = False) -> None:
         self._links = links
         self._on_page = on_page
 
     async def links(self, job: Job, files: int, language: str) -> Body:
-        """Return the links to the first files of a job's result, where links can be made."""
+        """Return the links to the first files of a job's result, if links can be made."""
         if self._links is None or await self._links.address(job, 1) is None:
             return ()
         return await self.told(job, range(1, files + 1), language)

@@ -1,4 +1,4 @@
-"""Repeats a request to a chat until it succeeds, within the chat's budget and while it is of use."""
+"""Repeats a request to a chat until it succeeds, within the chat's budget and while it is useful."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-PATIENCE_S = 60.0  # an answer that may only come later is of no use any more
+PATIENCE_S = 60.0  # a later answer is of no use
 _LONGEST_PAUSE_S = 300.0
 
 
@@ -22,9 +22,8 @@ _LONGEST_PAUSE_S = 300.0
 class Terms:
     """How a request is made.
 
-    `burst` and `upload` are passed to the channel; a `free` one is on no chat's account. Without
-    `repeat`, one that may have been carried out is not made again. `patience_s` is for how long it
-    is tried.
+    `burst` and `upload` are passed to the channel; a `free` one uses no budget. Without `repeat`, a
+    request that may have been carried out is not repeated. `patience_s` is how long it is tried.
     """
 
     burst: bool = False
@@ -44,7 +43,7 @@ class Patience:
     async def ask(
         self, platform: str, chat: str, request: Callable[[], Awaitable[T]], terms: Terms
     ) -> T:
-        """Make a request when it is its turn, and again while it fails for the moment only.
+        """Make a request when it is its turn, and retry while the failure is temporary.
 
         Raises `ChatError`: one that no repetition helps against, or the last when time is up.
         """
@@ -76,7 +75,7 @@ class Patience:
             return await request()
 
     async def _wait_out(self, platform: str, chat: str, slow: SlowDown, terms: Terms) -> None:
-        """Wait out a penalty; that of a chat holds back everybody's turn there."""
+        """Wait out a penalty; a chat's penalty holds back every turn there."""
         if not terms.free:
             self._channels.at(platform, chat).rate_limit.slow_down(
                 self._channels.now(), slow.retry_after_s

@@ -1,8 +1,8 @@
 """Keeps every job's status message true and sees that every result is shown.
 
-Events only mark messages; one task per chat with something to say lets the editor show the newest state
-when the chat's budget allows, so a stale text is never sent and nobody waits for a chat but the
-chat itself. All that is needed after a restart comes from the database.
+Events only mark messages; one task per chat with something to say lets the editor show the newest
+state when the chat's budget allows, so a stale text is never sent and a chat delays only itself.
+Everything needed after a restart comes from the database.
 """
 
 import asyncio
@@ -136,14 +136,14 @@ class Presenter:
                 self._stale_messages.moved(event)
 
     def remember_call(self, invocation: Invocation) -> None:
-        """Remember how a call is answered, should it become a job."""
+        """Remember how to answer a call, in case it becomes a job."""
         self._expected[invocation.key] = invocation
         channel = self._channels.find(invocation.platform, invocation.chat)
         if channel is not None:
             channel.retry_now()
 
     async def asked(self, platform: str, chat: str) -> None:
-        """Wait until a prompt on its way into that chat is noted, so that a reply finds it."""
+        """Wait until a prompt on its way into that chat is recorded, so that a reply finds it."""
         await self._replies.asked(platform, chat)
 
     def answer(self, invocation: Invocation, answer: Answer) -> None:
@@ -188,10 +188,10 @@ class Presenter:
             self._serve(message)
 
     async def _resume_some(self) -> bool:
-        """Make messages for some jobs of an earlier run; return whether more of them may wait.
+        """Create messages for some jobs of an earlier run; return whether more may wait.
 
-        A job far back in a long line gets its message when others have gone, or when something
-        happens to it: until then its message shows what it showed before.
+        A job far back in a long line gets its message when others have gone, or when an event
+        concerns it: until then its message shows what it showed before.
         """
         jobs = await self._deliveries.to_tell(self._resumed, MOST_RESUMED)
         for job in jobs:
@@ -201,7 +201,7 @@ class Presenter:
         return len(waiting) >= MOST_RESUMED
 
     async def _resume_more(self) -> None:
-        """Go on as messages are done with, until every job of an earlier run had one."""
+        """Continue as messages are finished, until every job of an earlier run had one."""
         more = True
         while more:
             if len(self._messages) > MOST_RESUMED // 2:
@@ -218,7 +218,8 @@ class Presenter:
     async def settle(self, timeout_s: float, *, owner: str = "") -> None:
         """Wait until every ended job's end is in its chat, at most that long.
 
-        Chats that are not connected are not waited for. `owner` narrows it to people whose id begins so.
+        Chats that are not connected are not waited for. `owner` restricts it to people whose id
+        begins with it.
         """
 
         def untold() -> bool:
@@ -250,7 +251,7 @@ class Presenter:
             if job.state is JobState.PENDING:
                 message.written = ""  # it begins again
             elif job.state.final:
-                message.delayed_until = 0.0  # what a passing state met says nothing of the end
+                message.delayed_until = 0.0  # a penalty in a passing state does not concern the end
         message.job, message.changed = job, True
         self._serve(message)
 
@@ -260,7 +261,7 @@ class Presenter:
         try:
             origin = Origin.model_validate_json(job.reply_to)
         except ValidationError:
-            return None  # a job nobody waits for in a chat, such as an enhancement
+            return None  # a job without a chat, such as an enhancement
         if origin.platform not in self._platforms:
             return None  # its platform is switched off: it stays unacknowledged
         message = StatusMessage(job=job, origin=origin)
@@ -305,7 +306,7 @@ class Presenter:
             channel.served = False
 
     async def _refresh(self, channel: Channel, message: StatusMessage) -> None:
-        """Show a message's newest state, and react to what the chat says of it."""
+        """Show a message's newest state, and react to the chat's error."""
         asked = message.take_marks()
         try:
             await self._editor.look_up(message)
@@ -324,8 +325,10 @@ class Presenter:
         except (ChatGone, ChatUnavailable) as error:
             message.mark(asked)
             await self._failures.leave_alone(channel, message, error)
-        except Exception as error:  # noqa: BLE001  it is logged there
-            if not message.dropped:  # else it was forgotten just now: nothing can be noted of it
+        except Exception as error:  # noqa: BLE001  # it is logged there
+            if (
+                not message.dropped
+            ):  # otherwise it was forgotten just now, and nothing can be recorded for it
                 message.mark(asked)
                 await self._failures.try_later(message, error)
         else:
@@ -342,7 +345,7 @@ class Presenter:
     # ------------------------------------------------------------ chats that move
 
     async def _follow(self, message: StatusMessage, new_chat: str) -> None:
-        """Go on in a chat's new place with all its messages."""
+        """Continue at a chat's new id with all its messages."""
         platform, old = message.origin.platform, message.origin.chat
         await self._records.move_chat(platform, old, new_chat)
         channel = self._channels.at(platform, old)
@@ -362,7 +365,7 @@ class Presenter:
     # ------------------------------------------------------------ forgetting
 
     def _forget(self, job_ids: Collection[int]) -> None:
-        """Let go of jobs that are being deleted; what becomes of their messages is owed then."""
+        """Drop the jobs that are being deleted; what their messages must become is then a debt."""
         for message in [
             message for message in self._messages.values() if message.job.id in job_ids
         ]:
@@ -370,7 +373,7 @@ class Presenter:
             self._drop(message)
 
     async def _resume_debts(self, tasks: asyncio.TaskGroup) -> None:
-        """Make messages true that owe something, those of an earlier run among them."""
+        """Settle the debts of messages, those of an earlier run included."""
         try:
             await self._owed.resume(tasks)
         except StoreError as error:

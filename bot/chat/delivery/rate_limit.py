@@ -1,7 +1,8 @@
-"""When the next request to a chat may go: spacing, a minute's budget, penalties. Decides, never sends.
+"""When the next request to a chat may go: spacing, budget, penalties. Decides, never sends.
 
-Numbers come from the platforms' `ChatLimits`; what they are worth and where they were found is in the
-documents of each platform. A final state needs less room than an update, so it always gets through.
+Numbers come from the platforms' `ChatLimits`; where they were found and how reliable they are is in
+each platform's documentation. A final state needs less budget than an update, so it always gets
+through.
 """
 
 import math
@@ -11,10 +12,10 @@ from bot.chat.api.base import ChatLimits
 
 _SECOND_S = 1.0
 _MINUTE_S = 60.0
-_FOR_UPDATES = 0.7  # of a group's minute; the rest is kept for news and for what is urgent
+_FOR_UPDATES = 0.7  # of a group's minute; the rest is reserved for news and for urgent requests
 _FOR_NEWS = 0.8
-_FOR_ALL = 0.9  # the last requests are left to what nobody here counts
-_CALM_S = 120.0  # after so long without a penalty, a chat is trusted again
+_FOR_ALL = 0.9  # the last requests are left to what is not counted here
+_CALM_S = 120.0  # after this long without a penalty, a chat is trusted again
 _SLOWEST = 8.0
 _OLD_MESSAGE_S = 300.0  # between updates of a message the platform no longer edits freely
 
@@ -22,8 +23,8 @@ HEAD = 11  # the first ten of a line, and the one about to join them
 _HEAD_PATIENCE_S = 3.0
 _FURTHER_S = 0.8  # for each open job
 _LONGEST_PATIENCE_S = 600.0
-_FREE_EVERY_S = 0.1  # a chat that takes requests so close together bears any number of edits
-_CROWD = 200  # open jobs from which on steps are shown less often
+_FREE_EVERY_S = 0.1  # a chat that accepts requests this close together takes any number of edits
+_CROWD = 200  # from this many open jobs on, steps are shown less often
 
 
 def patience_s(position: int | None, crowd: int) -> float:
@@ -46,9 +47,9 @@ def stretch(crowd: int) -> float:
 class Sent:
     """The requests of one budget: those on their way, and when the answers to others came.
 
-    A request counts as of its answer, for by then it has arrived, however long it was on its way
-    and whatever kept this process from sending it. An upload may take minutes, so others need not
-    wait for its answer: until that comes it counts as of its beginning.
+    A request counts as of its answer, because by then it has arrived, however long it was on its
+    way and whatever kept this process from sending it. An upload may take minutes, so others need
+    not wait for its answer: until that comes it counts as of its beginning.
     """
 
     def __init__(self) -> None:
@@ -65,7 +66,8 @@ class Sent:
     def end(self, now: float, *, upload_from: float | None, sent: bool = True) -> None:
         """Note that the answer to a request came, or that none will.
 
-        `upload_from` is when an upload began. One that was not `sent` after all takes no room.
+        `upload_from` is when an upload began. A request that was not `sent` after all uses no
+        budget.
         """
         if upload_from is None:
             self.under_way -= 1
@@ -75,14 +77,14 @@ class Sent:
             self.answered.append(now)
 
     def room_at(self, now: float, most: int, per_s: float) -> float:
-        """Return when at the soonest one more request keeps to `most` in any `per_s` seconds."""
+        """Return the earliest time for one more request within `most` in any `per_s` seconds."""
         free = most - self.under_way
         if free <= 0:
             return now + per_s
         return now if len(self.answered) < free else max(now, self.answered[-free] + per_s)
 
     def forget(self, before: float) -> None:
-        """Let go of what was answered by then; the last one always stays."""
+        """Drop what was answered by then; the last one always stays."""
         while len(self.answered) > 1 and self.answered[0] < before:
             self.answered.popleft()
 
@@ -122,7 +124,7 @@ class RateLimit:
 
     @property
     def free_answers(self) -> bool:
-        """Whether first answers to calls are on nobody's account."""
+        """Whether first answers to calls use no budget."""
         return self._limits.free_answers
 
     def earliest(
@@ -130,9 +132,9 @@ class RateLimit:
     ) -> float:
         """Return the first moment the budget allows a request.
 
-        Ends and first answers are urgent: a part of a group's minute is kept for them, and another
-        for what is to be shown `soon`; other updates are spread over the rest. What a person has
-        just asked for may come in a `burst`, as long as the platform bears it.
+        Ends and first answers are urgent: a part of a group's minute is reserved for them, and
+        another for what is to be shown `soon`; other updates are spread over the rest. What a
+        person has just asked for may come in a `burst`, as far as the platform allows.
         """
         gap_s, most = self._limits.chat_every_s * self._slow(now), self._limits.burst
         at = max(now, self._held_until, self._sent.room_at(now, most, most * gap_s))
@@ -168,14 +170,14 @@ class RateLimit:
     def turn_s(self, messages: int) -> float:
         """Return how often each of a chat's messages may be edited so that all get their turn.
 
-        Without it the foremost in line would use up a group's minute.
+        Without it, those first in line would use up a group's minute.
         """
         if self._per_minute is None:
             return 0.0
         return messages * _MINUTE_S / (self._per_minute * _FOR_UPDATES)
 
     def at_rest(self, now: float) -> bool:
-        """Return whether the whole budget is there, as in a chat never written to."""
+        """Return whether the whole budget is available, as in a chat never written to."""
         sent = self._sent
         quiet = not sent.answered or sent.answered[-1] < now - _MINUTE_S
         return quiet and not sent.under_way and self._held_until <= now and self._slow(now) == 1

@@ -1,4 +1,4 @@
-"""Sends the answers that are no jobs: replies, results brought back, forms, work that takes a while."""
+"""Sends the answers that are not jobs: replies, results shown again, forms, long-running work."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ class Replies:
         self._asking: dict[tuple[str, str], asyncio.Event] = {}
 
     async def asked(self, platform: str, chat: str) -> None:
-        """Wait until a prompt on its way into that chat is noted; a reply may be faster than that."""
+        """Wait until a prompt on its way into that chat is recorded; a reply may be faster."""
         noted = self._asking.get((platform, chat))
         if noted is None:
             return
@@ -55,7 +55,7 @@ class Replies:
             log.info("a prompt into %s:%s is not noted yet", platform, chat)
 
     async def give(self, call: Invocation, answer: Answer) -> None:
-        """Send a call's answer; what cannot be sent is logged, nothing is raised."""
+        """Send a call's answer; failures are logged, nothing is raised."""
         try:
             match answer:
                 case Reply(content=content, private=private):
@@ -105,7 +105,7 @@ class Replies:
     async def _send(
         self, call: Invocation, content: Content, reply_to: MessageRef | None = None
     ) -> MessageRef:
-        """Post a further message; what may be there already is not posted again."""
+        """Post a further message; one that may be there already is not posted again."""
         platform = self._platforms[call.platform]
         chat = call.chat if reply_to is None else reply_to.chat
         return await self._patience.ask(
@@ -121,7 +121,7 @@ class Replies:
         await self._patience.ask(ref.platform, ref.chat, lambda: platform.edit(ref, content), terms)
 
     async def _ask(self, call: Invocation, asked: Asked) -> None:
-        """Show a form; where there is none, ask for a reply and remember what it is meant for."""
+        """Show a form; if there is none, ask for a reply and record what it is meant for."""
         form = asked.form
         if call.show_form is not None and await self._show_form(call, call.show_form, form):
             return
@@ -141,7 +141,7 @@ class Replies:
                 del self._asking[place]
 
     async def _show_form(self, call: Invocation, show: ShowForm, form: Form) -> bool:
-        """Open a form; return whether it is open. A platform takes one for some seconds only."""
+        """Open a form; return whether it is open. A platform accepts one for some seconds only."""
         terms = Terms(free=True, patience_s=_FORM_PATIENCE_S)
         try:
             await self._patience.ask(call.platform, call.chat, lambda: show(form), terms)
@@ -160,7 +160,7 @@ class Replies:
             await self._respond(call, removed.said, private=True)
 
     async def _delete(self, ref: MessageRef, instead: Content) -> None:
-        """Delete a message; one that may not be deleted any more (Telegram's old ones) is emptied."""
+        """Delete a message; one that can no longer be deleted (Telegram's old ones) is emptied."""
         platform = self._platforms[ref.platform]
         try:
             await self._patience.ask(ref.platform, ref.chat, lambda: platform.delete(ref), Terms())
@@ -169,5 +169,5 @@ class Replies:
 
 
 def _neutral(call: Invocation) -> Content:
-    """Return what is said where a chat takes nothing else."""
+    """Return the text for a chat that accepts nothing else."""
     return Content(body=say(language_of(call.language), "refused.internal"))

@@ -1,4 +1,4 @@
-"""Packs a job's end into what a chat can show: pages, files that fit, words where nothing else goes.
+"""Renders a job's end for a chat: pages, files that fit, words if nothing else is accepted.
 
 Decides what is said and shown; sends nothing.
 """
@@ -29,7 +29,7 @@ _PAGES = 4  # longer answers come as a file as well
 
 
 class Fallback(IntEnum):
-    """How far down a result goes that a chat refuses."""
+    """How far a result that a chat refuses is cut down."""
 
     WHOLE = 0
     HALF = 1  # of the size a file may have, because the platform found it too large all the same
@@ -38,7 +38,7 @@ class Fallback(IntEnum):
     NOTE = 4  # one sentence of the bot
 
     def below(self, *, too_large: bool) -> "Fallback":
-        """Return the next try; smaller files help only where size was the fault."""
+        """Return the next try; smaller files help only if size was the fault."""
         return Fallback(
             min(self + 1 if too_large else max(self + 1, Fallback.WORDS), Fallback.NOTE)
         )
@@ -56,7 +56,7 @@ class RenderedResult:
 
 
 class ResultRenderer:
-    """Makes rendered results."""
+    """Renders results."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ResultRenderer:
         written: str = "",
         fallback: Fallback = Fallback.WHOLE,
     ) -> RenderedResult:
-        """Return what an ended job's owner is shown; `written` is as far as an answer had come."""
+        """Return what an ended job's owner is shown; `written` is the answer as far as it had come."""
         language = origin.language
         if fallback is Fallback.NOTE:
             return RenderedResult(content=Content(body=say(language, "result.refused", job=job.id)))
@@ -95,7 +95,7 @@ class ResultRenderer:
         )
 
     async def _links(self, job: Job, rendered: RenderedResult, language: str) -> Body:
-        """Return where the files are that a chat does not take at all; a long text has none."""
+        """Return where the files are that a chat does not accept at all; a long text has none."""
         files = sum(len(each.files) for each in (rendered.content, *rendered.rest))
         if not files or not isinstance(job.request, TextToImage):
             return ()
@@ -152,7 +152,7 @@ class ResultRenderer:
     async def _fit_files(
         self, job: Job, files: tuple[File, ...], limits: ChatLimits, language: str
     ) -> tuple[tuple[File, ...], Body]:
-        """Return the files as the chat takes them, and what the reader should know about that."""
+        """Return the files as the chat accepts them, and what the reader should know about that."""
         made = [await fitted(file, limits) for file in files]
         fitting = tuple(file for file in made if file is not None)
         changed = [
@@ -186,7 +186,7 @@ class ResultRenderer:
         return replace(content, body=body, files=(*content.files, whole)), []
 
     def hidden(self, job: Job, origin: Origin, content: Content) -> Content:
-        """Hide pictures where the chat's operator wants that."""
+        """Hide pictures if the chat's operator wants that."""
         if not content.files or not isinstance(job.request, TextToImage):
             return content
         settings = self._chat_settings.of(origin.platform, origin.places)
@@ -194,20 +194,20 @@ class ResultRenderer:
 
 
 def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) -> Body:
-    """Return the sentence about files that were left out, or else made smaller."""
+    """Return the sentence about files that were left out, or otherwise made smaller."""
     lost = made.count(None)
     if lost:
         key = "result.file_left_out" if lost == 1 else "result.files_left_out"
         return say(language, key, count=lost)
     pairs = zip(files, made, strict=True)
     changed = [small for file, small in pairs if small is not None and small is not file]
-    if not all(is_picture(mime_of(file.data)) for file in changed):  # some moving ones became films
+    if not all(is_picture(mime_of(file.data)) for file in changed):  # some animations became films
         return say(language, "result.film_fitted")
     return say(language, _smaller(len(changed), len(files)), count=len(changed), all=len(files))
 
 
 def _smaller(count: int, of: int) -> str:
-    """Return the text for so many pictures that were made smaller."""
+    """Return the text key for that many pictures that were made smaller."""
     if count == of:
         return "result.smaller" if of == 1 else "result.all_smaller"
     return "result.one_smaller" if count == 1 else "result.some_smaller"
@@ -252,6 +252,6 @@ def _length(body: Body) -> int:
 
 
 def _missing(job: Job, output: Output, language: str) -> str:
-    """Return why a server's files are not all there; earlier versions kept it as a text."""
+    """Return why a server's files are not all there; earlier versions stored it as a text."""
     code = output.missing or (output.text if isinstance(job.request, TextToImage) else "")
     return told(Problem.read(code), language) if code else ""

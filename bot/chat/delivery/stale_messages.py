@@ -1,7 +1,7 @@
-"""Finds out whose status message no longer shows where its job stands.
+"""Finds the status messages that no longer show where their jobs stand.
 
-While anybody waits it looks at the first of every line, whether or not the line moved: what holds
-it back, and until when, is decided by others. Whole lines are looked at when their reason turns and
+While jobs wait it looks at the first of every line, whether or not the line moved: what holds them
+back, and until when, is decided elsewhere. Whole lines are looked at when their reason changes and
 every few seconds, each message when a moment it names has passed. It never sends.
 """
 
@@ -24,15 +24,15 @@ log = logging.getLogger(__name__)
 _REST_S = 1.0
 _HEADS_S = 2.0
 _WHOLE_S = 8.0
-_WHOLE_EACH_S = 0.004  # for each message there is: long lines are read less often
-_NEAR = 2 * HEAD  # who may have become one of the first since the last look
+_WHOLE_EACH_S = 0.004  # per message: long lines are read less often
+_NEAR = 2 * HEAD  # may have become one of the first since the last look
 
 
 class StaleMessages:
     """Compares what open jobs' messages show with what is true.
 
-    `messages` are all there are, `draw` returns what a message should show, and `stale` hears of every
-    message that shows something else.
+    `messages` are all messages, `draw` returns what a message should show, and `stale` is called
+    for every message that shows something else.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class StaleMessages:
         for message in messages:
             standing = standings.get(message.job.id)
             if standing is None or standing.job.version < message.job.version:
-                continue  # it went on while the places were read: another event tells
+                continue  # it changed while the places were read: another event follows
             if standing.job.state is not message.job.state:
                 continue  # the same: its event is on its way
-            message.job = standing.job  # nothing else tells that it has left the overflow
+            message.job = standing.job  # no event reports that it has left the overflow
             message.stand(standing)
             if message.shown is not None and self._draw(message, standing) != message.shown:
                 message.moved = True
@@ -108,7 +108,7 @@ class StaleMessages:
 
 
 def _open(message: StatusMessage) -> bool:
-    """Whether anybody reads where its job stands, be it in the edit that is on its way."""
+    """Return whether its place is being shown, even in an edit that is on its way."""
     return not (message.muted or message.job.state.final)
 
 
@@ -117,9 +117,9 @@ def _watched(message: StatusMessage) -> bool:
 
 
 def _near(message: StatusMessage) -> bool:
-    """Whether it runs or is among the first of its line, as far as was seen."""
+    """Return whether it runs or is among the first of its line, as far as was seen."""
     if message.job.state is JobState.PROCESSING or not message.stood:
         return True
-    if message.position is None:  # its place is unknown just now, or it stands in an overflow
+    if message.position is None:  # its place is unknown just now, or it stands in the overflow
         return message.job.seq is not None
     return message.position <= _NEAR

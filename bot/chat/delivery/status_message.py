@@ -1,4 +1,4 @@
-"""A message is what the presenter knows of one job's status message, and when it is due.
+"""What the presenter knows of one job's status message, and when it is due.
 
 Nothing here sends.
 """
@@ -17,11 +17,13 @@ from queueing.core.standings import PASSES_S, Standing
 from queueing.core.world import Blocked, Reason
 
 Kind = tuple[Blocked, str | None, str | None] | None
-"""What a wait is put down to, on which host, to which other model; counts and moments tick on."""
+"""What a wait is attributed to, on which host, to which other model; counts and moments only tick
+on.
+"""
 
 _GOES_ON = frozenset({Blocked.IN_LINE, Blocked.STARTING})  # come and go with every job
 _OTHERS_TURN = frozenset({Blocked.ROOM_BUSY, Blocked.RESERVED, Blocked.GATED})
-_NEWS = frozenset(  # which a message shows at once, whatever it said before
+_NEWS = frozenset(  # shown at once, whatever the message said before
     {
         Blocked.LOADING,
         Blocked.OFFLINE,
@@ -34,7 +36,7 @@ _NEWS = frozenset(  # which a message shows at once, whatever it said before
 
 
 def kind_of(reason: Reason | None) -> Kind:
-    """Return what a reason says apart from numbers; None where others of the line are ahead."""
+    """Return what a reason says apart from numbers; None if others of the line are ahead."""
     if reason is None or reason.why in _GOES_ON:
         return None
     why = Blocked.ROOM_BUSY if reason.why in _OTHERS_TURN else reason.why
@@ -57,12 +59,12 @@ class StatusMessage:
 
     `changed` asks for an edit at once (a new state, a reason that has ended, a moment that has
     passed), `advanced` as often as its chat and the crowd allow (a step), `moved` when convenient
-    (a place in line). `expires` is when the first moment its message names has passed.
-    `drawn` is the last content that was made, after what it was made of; `asked_at` is when it was
-    asked what the edit being made should show.
-    `written` is as far as an answer has come; a stopped one stays to be read. `muted`: its message
-    was deleted, only its end makes a new one. `fallback` is how far a refused result was cut down.
-    `telling`: the edit being made was asked for at once. `dropped`: nothing more is to be shown.
+    (a place in line). `expires` is when the first moment its message names has passed. `drawn` is
+    the last content that was made, after what it was made from; `asked_at` is when the edit being
+    made read the job's standing. `written` is the answer as far as it has come; a stopped one stays
+    readable. `muted`: its message was deleted, only its end makes a new one. `fallback` is how far
+    a refused result was cut down. `telling`: the edit being made was asked for at once. `dropped`:
+    nothing more is to be shown.
     """
 
     job: Job
@@ -94,7 +96,7 @@ class StatusMessage:
     failures: int = 0
 
     def take_marks(self) -> tuple[bool, bool, bool]:
-        """Return what asks for an edit, and clear it: what comes from now on asks again."""
+        """Return what asks for an edit, and clear it: later changes ask again."""
         marks = (self.changed, self.advanced, self.moved)
         self.telling = self.changed
         self.changed = self.advanced = self.moved = False
@@ -113,7 +115,7 @@ class StatusMessage:
         return self.changed or ((self.advanced or self.moved) and not self.job.state.final)
 
     def free(self, rate_limit: RateLimit) -> bool:
-        """Tell whether the next request for this message is on nobody's account."""
+        """Return whether the next request for this message uses no budget."""
         answers = self.ref is None and self.respond is not None and rate_limit.free_answers
         return answers and self.origin.request is None  # a message is answered by a message
 
@@ -134,24 +136,24 @@ class StatusMessage:
         return max(at, self.edited_at + self._gap_s(rate_limit, age, turn_s, crowd))
 
     def _gap_s(self, rate_limit: RateLimit, age: float | None, turn_s: float, crowd: int) -> float:
-        """Return the time between two edits; an answer that is being written is read along."""
+        """Return the time between two edits; an answer that is being written is edited as it grows."""
         least_s = rate_limit.edit_gap_s(age)
         if not self.advanced:
             return max(rate_limit.news_gap_s(age), rate_limit.patience_s(self.position, crowd))
         return max(least_s if self.written else least_s * stretch(crowd), turn_s)
 
     def stand(self, standing: Standing) -> None:
-        """Take where the job stands now."""
+        """Record where the job stands now."""
         self.position, self.kind = standing.position, kind_of(standing.reason)
         self.stood = True
 
     def show(self, content: Content, kind: Kind, now: float) -> None:
-        """Note what the message shows from now on, and what kind of wait it speaks of."""
+        """Record what the message shows from now on, and which kind of wait it names."""
         self.shown, self.kind_shown = content, kind
         self.edited_at, self.expires = now, _expires(content, self.asked_at)
 
     def outdated(self, now: float) -> bool:
-        """Tell whether what is shown is no longer so, rather than only not quite up to date."""
+        """Return whether what is shown is no longer true, rather than only slightly out of date."""
         if self.expires <= now:
             return True
         turned = self.kind != self.kind_shown
@@ -159,7 +161,7 @@ class StatusMessage:
         return turned and (ended or (self.kind is not None and self.kind[0] in _NEWS))
 
     def advance(self, progress: Progress) -> None:
-        """Take a progress; the last preview stays until there is a newer one."""
+        """Record a progress; the last preview stays until there is a newer one."""
         if progress.preview is None and self.progress is not None:
             progress = replace(progress, preview=self.progress.preview)
         self.progress, self.advanced = progress, True

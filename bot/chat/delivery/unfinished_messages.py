@@ -1,6 +1,6 @@
-"""Makes messages true that owe something: a command's outcome, or that their job was deleted.
+"""Settles the debts of messages: a command's outcome, or that their job was deleted.
 
-What is owed is noted first, so a restart goes on with it; it is tried for a day.
+A debt is recorded first, so a restart resumes it; it is tried for a day.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from queueing.core.ports import Clock
 log = logging.getLogger(__name__)
 
 _GIVE_UP_S = 24 * 3600.0
-_RUNS_MOST = 2  # of a task: the one that may have ended the process must not end every next one
+_RUNS_MOST = 2  # of a task: one that may have ended the process must not end every next one
 
 
 class Owed:
@@ -51,7 +51,7 @@ class Owed:
         working: Working,
         respond: Callable[[Content], Awaitable[MessageRef | None]],
     ) -> None:
-        """Say that a command's work is under way, do it, and say what came of it."""
+        """Show that a command's work is under way, do it, and show its outcome."""
         now = self._clock.now()
         debt = await self._debts.begin(call.platform, call.chat, call.request, working.task, now)
         self._in_hand.add(debt.id)
@@ -64,7 +64,7 @@ class Owed:
         await self._settle(debt)
 
     async def _finish(self, debt: Debt) -> Debt:
-        """Do what is left of a task and note what came of it."""
+        """Do the rest of a task and record its outcome."""
         if debt.task is None or debt.outcome is not None:
             return debt
         if debt.runs >= _RUNS_MOST:
@@ -76,7 +76,7 @@ class Owed:
     # ------------------------------------------------------------ what an earlier run left
 
     async def resume(self, tasks: asyncio.TaskGroup) -> None:
-        """Go on with every debt that nobody has in hand; those of a chat one after the other."""
+        """Resume every debt that is not being settled; those of a chat one after the other."""
         by_chat: dict[tuple[str, str], list[Debt]] = {}
         for debt in await self._debts.all():
             if debt.id in self._in_hand or debt.platform not in self._platforms:
@@ -90,7 +90,7 @@ class Owed:
             tasks.create_task(self._settle_all(debts))
 
     async def deleted(self, ref: MessageRef, language: str) -> None:
-        """Let a message say that its job was deleted."""
+        """Make a message show that its job was deleted."""
         debt = await self._debts.deleted(ref, language, self._clock.now())
         self._in_hand.add(debt.id)
         await self._settle(debt)
@@ -102,7 +102,7 @@ class Owed:
     # ------------------------------------------------------------ delivering
 
     async def _settle(self, debt: Debt) -> None:
-        """Make a debt's message true and forget the debt. Raises nothing: what fails is logged."""
+        """Make a debt's message true and forget the debt. Raises nothing: failures are logged."""
         try:
             debt = await self._finish(debt)
             await self._platforms[debt.platform].connected.wait()
@@ -118,7 +118,7 @@ class Owed:
             self._in_hand.discard(debt.id)
 
     async def _deliver(self, debt: Debt) -> None:
-        """Show what is owed; what no repetition helps against is logged and given up."""
+        """Show what is owed; a failure that no repetition helps against is logged and given up."""
         try:
             await self._show(debt)
         except ChatMoved as moved:
@@ -127,7 +127,7 @@ class Owed:
             log.warning("%s:%s: given up: %s", debt.platform, debt.chat, error)
 
     async def _show(self, debt: Debt) -> None:
-        """Edit the message; where that cannot be, send the outcome beneath. Raises `ChatError`."""
+        """Edit the message; if that is impossible, send the outcome beneath. Raises `ChatError`."""
         chats, ref = self._platforms[debt.platform], debt.ref
         outcome = debt.outcome
         content = status.forgotten(debt.language) if outcome is None else Content(body=outcome)

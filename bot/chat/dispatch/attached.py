@@ -1,7 +1,8 @@
 """The one place that decides which attachments a call uses, before anything is accepted.
 
-What a command has no use for is named in a sentence with what to do instead: an answer from the
-words alone would pass it over. A command uses what its line in the table says, and nothing else.
+An attachment that a command cannot use is named in a sentence with what to do instead, because an
+answer from the words alone would ignore it. A command uses what its row in the table says, and
+nothing else.
 """
 
 from collections.abc import Sequence
@@ -19,8 +20,8 @@ _NAMES_SHOWN = 5
 def used(command: Command, invocation: Invocation, language: str) -> tuple[Attachment, ...]:
     """Return the attachments the command uses. Raises `BadCall` when it cannot use every one.
 
-    What hangs on a message that is replied to counts for commands that take attachments at all; a
-    single picture to start from is the person's own where they attached one.
+    Attachments of a message that is replied to count for commands that take attachments at all; a
+    single picture to start from is the person's own if they attached one.
     """
     files = _looked_at(command, invocation)
     unused = [file for file in files if file.kind not in command.takes]

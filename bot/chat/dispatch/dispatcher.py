@@ -1,7 +1,7 @@
-"""The one way in: finds a call's command, checks it, lets the handler act, hands on the answer.
+"""The one way in: finds a call's command, checks it, runs its handler, passes on the answer.
 
-Whatever a person does wrong becomes one sentence for them; whatever we do wrong is logged with
-its cause and becomes a neutral sentence. A call never takes the platform down.
+A person's mistakes become one sentence for them; the bot's own faults are logged with their cause
+and become a neutral sentence. A call never takes the platform down.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 _SUGGESTED = 25
 _OF_FORM = "problem."
 
-# Where it is not the form of the call that is wrong, an example of one would only be noise.
+# If the form of the call is not the problem, an example would only be noise.
 _SAYS_ENOUGH = frozenset(
     {
         "problem.not_whole",
@@ -72,17 +72,17 @@ class Dispatcher:
         self._closed = False
 
     def close(self) -> None:
-        """Carry out nothing more: an orderly stop has nearly ended."""
+        """Carry out no further calls: an orderly stop has nearly ended."""
         self._closed = True
 
     def arrived(self, user: str, chat: str) -> Arrival:
-        """Return the place of something that came in, behind what its person sent there earlier."""
+        """Return an arrival's place, behind what its person sent there earlier."""
         return self._arrivals.take(user, chat)
 
     async def call(self, invocation: Invocation) -> None:
         """Carry out a call; what it accepts is durable when this returns."""
         with invocation.arrival or self.arrived(invocation.user, invocation.chat) as arrival:
-            if not invocation.button:  # a button is about what is there already
+            if not invocation.button:  # a button is about an existing job
                 await arrival.turn_soon()
             await self._carry_out(replace(invocation, arrival=arrival))
 
@@ -108,7 +108,7 @@ class Dispatcher:
         except StoreError as error:
             if self._closed:
                 await _left_to_next_process(invocation)
-            log.error("call %s of %s: %s", invocation.key, invocation.user, error)  # noqa: TRY400  not a bug
+            log.error("call %s of %s: %s", invocation.key, invocation.user, error)  # noqa: TRY400  # not a bug
             answer = _words(language, "refused.not_accepting")
         except Exception:
             log.exception("call %s of %s failed", invocation.key, invocation.user)
@@ -116,7 +116,7 @@ class Dispatcher:
         self._presenter.answer(invocation, answer)
 
     async def language_of(self, user: str) -> str | None:
-        """Return the language a person chose; None where they did not, or it cannot be read."""
+        """Return the language a person chose; None if they chose none, or it cannot be read."""
         try:
             return (await self._context.people.get(user)).language
         except StoreError as error:
@@ -124,11 +124,11 @@ class Dispatcher:
             return None
 
     def telling_languages(self, hearer: LanguageTold) -> AbstractContextManager[None]:
-        """Call `hearer(user, language)` whenever a person chose one, until the block ends."""
+        """Call `hearer(user, language)` whenever a person chooses one, until the block ends."""
         return self._context.people.telling(hearer)
 
     async def _completed(self, invocation: Invocation) -> Invocation:
-        """Return the call a reply to one of our prompts completes; any other as it is."""
+        """Return the call that a reply to one of the bot's prompts completes; any other as it is."""
         asked = invocation.replied_to
         if invocation.command != "ask" or asked is None or invocation.options:
             return invocation
@@ -197,7 +197,7 @@ class Dispatcher:
         return parse(command, invocation.text, lambda first: catalog.find(first) is not None)
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
-        """Return up to 25 values for a parameter from memory, those beginning as typed first."""
+        """Return up to 25 values for a parameter from memory, those with the typed prefix first."""
         values = self._values(param, user)
         start = typed.casefold()
         fitting = [value for value in values if start in value.casefold()]

@@ -1,4 +1,4 @@
-"""Parts of an album that arrive after the others: they join what still waits, or are answered with a sentence."""
+"""Parts of an album that arrive late: they join a waiting job, or are answered with a sentence."""
 
 from dataclasses import replace
 
@@ -14,12 +14,12 @@ from queueing.core.requests import Capability
 
 
 async def asked_with_album(context: Context, invocation: Invocation) -> Job | None:
-    """Return the job that the album of a call has made already."""
+    """Return the job that the album of a call has already made."""
     return None if invocation.album is None else await context.queue.jobs.find(invocation.key)
 
 
 def refuse_incomplete(invocation: Invocation) -> None:
-    """Refuse what is no whole album, and belongs to none that was asked. Raises `CallRefused`."""
+    """Refuse a partial album that belongs to none that was asked. Raises `CallRefused`."""
     album = invocation.album
     if album is not None and album.begun:
         raise CallRefused("album.late")

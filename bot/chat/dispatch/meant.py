@@ -1,4 +1,4 @@
-"""What is meant by a line that names no command, on every platform alike."""
+"""The call meant by a line that names no command, the same on every platform."""
 
 import re
 from collections.abc import Collection

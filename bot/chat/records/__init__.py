@@ -1,1 +1,1 @@
-"""What the bot remembers of messages, in the database of the queue."""
+"""What the bot remembers of messages, in the queue's database."""

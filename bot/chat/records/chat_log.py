@@ -1,7 +1,7 @@
-"""The messages of the web chat: what one is, the log that keeps them, and one kept in memory.
+"""The messages of the web chat: their records, the log that stores them, and one in memory.
 
-Discord and Telegram keep their messages themselves; the page has only this log. It never knows
-who is connected and never pushes: a page asks for what is newer than the number it has seen.
+Discord and Telegram store their messages themselves; the page has only this log. It never knows who
+is connected and never pushes: a page asks for what is newer than the number it has seen.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from pydantic import Field
 
 from queueing.core.requests import File, Record
 
-# ---------------------------------------------------------------- what a message shows
+# ------------------------------------------------------------ what a message shows
 
 
 class TextPart(Record):
@@ -25,7 +25,7 @@ class TextPart(Record):
 
 
 class MomentPart(Record):
-    """A point in time in UNIX seconds; the page counts it down, unless the `clock` alone is asked for.
+    """A point in time in UNIX seconds; the page counts it down, unless `clock` is set.
 
     `spread` is about how many seconds off it may be, `before` the word before a time of day.
     """
@@ -45,7 +45,7 @@ class MarkdownPart(Record):
 
 
 class StrongPart(Record):
-    """Words that stand out; `job` and `pictured` as of `Strong`."""
+    """Emphasised words; `job` and `pictured` as in `Strong`."""
 
     kind: Literal["strong"] = "strong"
     text: str
@@ -54,7 +54,7 @@ class StrongPart(Record):
 
 
 class TypedPart(Record):
-    """What a person can type; a click takes it over."""
+    """Text a person can type; a click inserts it."""
 
     kind: Literal["typed"] = "typed"
     text: str
@@ -96,7 +96,7 @@ class ShownButton(Record):
 
 
 class ShownMessage(Record):
-    """What a message shows, as the page gets it and as a database may keep it (JSON).
+    """What a message shows, as the page receives it and as a database may store it (JSON).
 
     `quiet` marks an answer other platforms would show to the caller alone; `reply_to` is the
     message it answers; `spoiler` hides the pictures until the reader asks for them.
@@ -113,7 +113,7 @@ class ShownMessage(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileHead:
-    """What is known of a file without reading its bytes."""
+    """The properties of a file, without reading its bytes."""
 
     name: str
     mime: str
@@ -126,7 +126,7 @@ class Entry:
 
     `number` grows with every change of any message in the log; `place` is the number the message
     was put with and orders a chat. `at` is when it was put, in UNIX seconds. `shown` is None once
-    the message was deleted: pages that still show it must hear of that too.
+    the message was deleted: pages that still show it must learn of that too.
     """
 
     chat: str
@@ -140,8 +140,8 @@ class Entry:
 def file_id(chat: str, message: str, file: File) -> str:
     """Return the id a file of that message is fetched by.
 
-    Derived from the content, so that an edit that repeats a file keeps its address and pages do
-    not fetch it again; nobody can guess it who does not hold the file.
+    Derived from the content, so that an edit that repeats a file keeps its address and pages do not
+    fetch it again; only a holder of the file could guess it.
     """
     head = f"{chat}\0{message}\0{file.name}\0{file.mime}\0"
     return hashlib.sha256(head.encode("utf-8", "replace") + file.data).hexdigest()[:40]
@@ -151,15 +151,15 @@ def file_id(chat: str, message: str, file: File) -> str:
 
 
 class ChatLog(Protocol):
-    """Keeps every chat's messages and their files.
+    """Stores every chat's messages and their files.
 
-    When a method returns, its change is as durable as the log is. Changes get their numbers in
-    the order in which they become visible to `since`: a reader that has seen a number has seen
-    all smaller ones.
+    When a method returns, its change is as durable as the log is. Changes get their numbers in the
+    order in which they become visible to `since`: a reader that has seen a number has seen all
+    smaller ones.
     """
 
     id: str
-    """Names this log. A page that knows the numbers of another one starts over."""
+    """Names this log. A page that knows the numbers of another log starts over."""
 
     async def put(
         self, chat: str, message: str, at: float, shown: ShownMessage, files: Sequence[File]
@@ -178,13 +178,13 @@ class ChatLog(Protocol):
         """
 
     async def delete(self, chat: str, message: str) -> None:
-        """Delete a message and its files; fine if it is not there. Idempotent."""
+        """Delete a message and its files; a missing message is no error. Idempotent."""
 
     async def forget(self, chat: str, messages: Sequence[str]) -> None:
-        """Delete these messages and their files for good; pages hear of it. Idempotent."""
+        """Delete these messages and their files for good; pages learn of it. Idempotent."""
 
     async def clear(self, chat: str) -> None:
-        """Delete all of a chat's messages and files for good; pages hear of it. Idempotent."""
+        """Delete all of a chat's messages and files for good; pages learn of it. Idempotent."""
 
     async def get(self, chat: str, message: str) -> Entry | None:
         """Return a message, None if it was deleted or never there."""
@@ -196,13 +196,13 @@ class ChatLog(Protocol):
         """
 
     async def before(self, chat: str, place: int, limit: int) -> Sequence[Entry]:
-        """Return the `limit` messages that stand last before `place`, in their order."""
+        """Return the last `limit` messages before `place`, in their order."""
 
     async def file(self, chat: str, file: str) -> File | None:
         """Return a file of that chat by its id, None if there is none."""
 
     async def file_head(self, chat: str, file: str) -> FileHead | None:
-        """Return what a file is, None if there is none; costs the same however large it is."""
+        """Return a file's properties, None if there is none; costs the same for any size."""
 
     async def file_piece(self, chat: str, file: str, start: int, length: int) -> bytes | None:
         """Return some bytes of a file, fewer at its end; None if there is none."""
@@ -289,7 +289,7 @@ class MemoryLog:
         return self._chats.get(chat, _Chat()).files.get(file)
 
     async def file_head(self, chat: str, file: str) -> FileHead | None:
-        """Return what a file is."""
+        """Return a file's properties."""
         kept = await self.file(chat, file)
         if kept is None:
             return None

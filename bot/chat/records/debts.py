@@ -1,4 +1,4 @@
-"""Notes of messages that do not show yet what they must come to show, so that no restart forgets them."""
+"""Debts of messages that do not show yet what they must, so that no restart loses them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Debts(Protocol):
         """Note a task that is about to begin."""
 
     async def deleted(self, ref: MessageRef, language: str, now: float) -> Debt:
-        """Note that the job of a message was deleted; of a job deleted from the database it is noted there."""
+        """Note that a message's job was deleted; the database itself does so for deleted rows."""
 
     async def shown(self, debt: Debt, ref: MessageRef) -> Debt:
         """Note the message that shows that the task is under way."""
@@ -47,10 +47,10 @@ class Debts(Protocol):
         """Count that the task is begun."""
 
     async def done(self, debt: Debt, outcome: Body) -> Debt:
-        """Note what came of the task."""
+        """Note the task's outcome."""
 
     async def moved(self, debt: Debt, chat: str) -> Debt:
-        """Follow a chat to its new notation, where its messages have other names."""
+        """Follow a chat to its new notation, where its messages have other ids."""
 
     async def settle(self, debt: Debt) -> None:
         """Forget a debt: its message is true, or was given up."""

@@ -42,16 +42,16 @@ class MessageRecords(Protocol):
     """Which message shows which job."""
 
     async def note_message(self, job_id: int, ref: MessageRef, now: float) -> None:
-        """Remember a job's status message, in place of an earlier one."""
+        """Remember a job's status message, replacing an earlier one."""
 
     async def message(self, job_id: int) -> SentMessage | None:
-        """Return a job's status message, or None where none was sent."""
+        """Return a job's status message, or None if none was sent."""
 
     async def job_of(self, ref: MessageRef) -> int | None:
-        """Return the job whose status message, or whose further part, this is; or None."""
+        """Return the job whose status message or further part this is, or None."""
 
     async def parts(self, job_id: int) -> tuple[MessageRef, ...]:
-        """Return all messages of a job that are known: its status message and further parts."""
+        """Return all known messages of a job: its status message and further parts."""
 
     async def move_chat(self, platform: str, old: str, new: str) -> None:
         """Follow a chat to its new notation. Idempotent."""
@@ -66,21 +66,21 @@ class SentParts(Protocol):
     async def end_part(
         self, job_id: int, part: str, now: float, *, message: str | None, unclear: bool = False
     ) -> None:
-        """Note that a part was sent (or that nobody knows)."""
+        """Note that a part was sent (or that it is unknown whether it was)."""
 
     async def drop_part(self, job_id: int, part: str) -> None:
         """Forget a part that certainly was not sent, so that it may be tried again."""
 
     async def unclear_parts(self, job_id: int) -> frozenset[str]:
-        """Return the parts of which nobody knows whether they were sent.
+        """Return the parts of which it is unknown whether they were sent.
 
-        Those that a crash interrupted are among them, so ask only when nothing is being sent.
+        Those that a crash interrupted are among them, so call it only when nothing is being sent.
         """
 
     async def note_again(self, job_id: int, ref: MessageRef, now: float) -> None:
         """Remember a further message that shows a job, so that replies to it are understood.
 
-        Only one in the job's own chat can be: numbers of messages mean nothing elsewhere. Of a job
+        Only messages in the job's own chat qualify: message ids mean nothing elsewhere. For a job
         without a status message, it becomes that.
         """
 
@@ -116,22 +116,22 @@ class FreshStarts(Protocol):
     async def begin_afresh(
         self, platform: str, chat: str, user: str, now: float, *, idle_s: float
     ) -> None:
-        """Begin a person's conversation in a chat again; beginnings older than `idle_s` are dropped."""
+        """Begin a person's new conversation in a chat; beginnings older than `idle_s` are dropped."""
 
     async def afresh_since(self, platform: str, chat: str, user: str) -> float:
         """Return since when a person's conversation in a chat is a new one, in UNIX seconds.
 
-        0.0 where none was begun again.
+        0.0 if no new one was begun.
         """
 
     async def forget(self, user: str) -> None:
-        """Delete what is noted of a person."""
+        """Delete what is stored about a person."""
 
 
 class Records(
     MessageRecords, SentParts, UnreachableChats, ReplyPrompts, FreshStarts, Notes, Protocol
 ):
-    """All of it, for those who hand the parts on."""
+    """All of it, for code that passes the parts on."""
 
     @property
     def debts(self) -> Debts:

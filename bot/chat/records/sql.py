@@ -1,6 +1,6 @@
 """The SQL of what the bot remembers of messages, by name, in the dialect that SQLite and PostgreSQL share."""
 
-# ruff: noqa: S608 - every name put into these texts is our own; values are always parameters
+# ruff: noqa: S608 - every name put into these texts is a constant; values are always parameters
 
 # ---------------------------------------------------------------- which message shows which job
 

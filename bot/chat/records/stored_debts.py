@@ -1,4 +1,4 @@
-"""`Debts`: notes of messages that do not show yet what they must, in the database of the jobs."""
+"""`Debts` of messages in the jobs' database."""
 
 from collections.abc import Sequence
 
@@ -47,11 +47,11 @@ class StoredDebts:
         return await self._update(debt, sql.DEBT_BEGUN, ())
 
     async def done(self, debt: Debt, outcome: Body) -> Debt:
-        """Note what came of the task."""
+        """Note the task's outcome."""
         return await self._update(debt, sql.DEBT_DONE, (_BODY.dump_json(outcome).decode(),))
 
     async def moved(self, debt: Debt, chat: str) -> Debt:
-        """Follow a chat to its new notation, where its messages have other names."""
+        """Follow a chat to its new notation, where its messages have other ids."""
         return await self._update(debt, sql.DEBT_MOVED, (chat,))
 
     async def _update(self, debt: Debt, statement: str, values: Sequence[str]) -> Debt:

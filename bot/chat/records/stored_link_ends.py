@@ -1,11 +1,11 @@
-"""`LinkEnds`: how often the links to a job's files were ended, in the database of the jobs."""
+"""`LinkEnds`: how often the links to a job's files were ended, in the jobs' database."""
 
 from bot.chat.records import sql
 from queueing.store import Connection, Database
 
 
 class StoredLinkEnds:
-    """`LinkEnds` in the database of the jobs."""
+    """`LinkEnds` in the jobs' database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

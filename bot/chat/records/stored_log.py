@@ -13,7 +13,7 @@ from queueing.core.requests import File
 from queueing.store import Connection, Database
 
 _MB = 1024 * 1024
-_AT_ONCE = 20  # with pictures, megabytes that are overwritten while others wait to write
+_AT_ONCE = 20  # with pictures, megabytes are overwritten while other writers wait
 
 
 class StoredLog:
@@ -99,9 +99,9 @@ class StoredLog:
         return gone
 
     async def shrink(self, keep_mb: int) -> int:
-        """Take files off the oldest messages until the rest fits, and overwrite them.
+        """Remove the files of the oldest messages until the rest fits, and overwrite them.
 
-        The words stay. Returns what the files that are left take, in MB, rounded up.
+        The words stay. Returns the size of the remaining files in MB, rounded up.
         """
         most, dropped = keep_mb * _MB, 0
         while some := await self._database.write(partial(_drop_some_files, most=most)):
@@ -143,7 +143,7 @@ class StoredLog:
         return await self._database.read(query)
 
     async def file_head(self, chat: str, file: str) -> FileHead | None:
-        """Return what a file is."""
+        """Return a file's properties."""
 
         def query(connection: Connection) -> FileHead | None:
             row = connection.execute(sql.FILE_HEAD, (chat, file)).fetchone()
@@ -175,7 +175,7 @@ def _entry(connection: Connection, chat: str, message: str) -> Entry | None:
 
 
 def _expire_some(connection: Connection, before: float) -> int:
-    """Delete some old messages; of the last change a mark stays, for numbers are never reused."""
+    """Delete some old messages; the last change leaves a mark, because numbers are never reused."""
     found = connection.execute(sql.OLD_LAST_ENTRY, (before,)).fetchall()
     for chat, message in found:
         _remove(connection, chat, message)
@@ -184,7 +184,7 @@ def _expire_some(connection: Connection, before: float) -> int:
 
 
 def _drop_some_files(connection: Connection, most: int) -> int:
-    """Take the files off some of the oldest messages beyond a size; return of how many."""
+    """Remove the files of some of the oldest messages beyond a size; return of how many."""
     rows = connection.execute(sql.FILES_NEWEST_FIRST)
     sizes = accumulate(rows, lambda sum_, row: (row[0], row[1], sum_[2] + row[2]))
     beyond = dict.fromkeys((chat, message) for chat, message, size in sizes if size > most)

@@ -1,4 +1,4 @@
-"""`Records`: what the bot remembers of messages, in the same database as the jobs, by the same writer."""
+"""`Records`: what the bot remembers of messages, in the jobs' database, through the same writer."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -13,14 +13,14 @@ MIGRATIONS = MigrationSet(name="bot", directory=files("bot") / "migrations")
 
 
 class StoredRecords:
-    """`Records` in the database of the jobs."""
+    """`Records` in the jobs' database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.debts = StoredDebts(database)
 
     async def note_message(self, job_id: int, ref: MessageRef, now: float) -> None:
-        """Remember a job's status message, in place of an earlier one."""
+        """Remember a job's status message, replacing an earlier one."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.PUT_MESSAGE, (job_id, ref.platform, ref.chat, ref.message, now))
@@ -30,7 +30,7 @@ class StoredRecords:
     async def note_again(self, job_id: int, ref: MessageRef, now: float) -> None:
         """Remember a further message that shows a job, so that replies to it are understood.
 
-        Only one in the job's own chat can be: numbers of messages mean nothing elsewhere.
+        Only messages in the job's own chat qualify: message ids mean nothing elsewhere.
         """
         sent = await self.message(job_id)
         if sent is None:
@@ -41,7 +41,7 @@ class StoredRecords:
                 await self.end_part(job_id, part, now, message=ref.message)
 
     async def message(self, job_id: int) -> SentMessage | None:
-        """Return a job's status message, or None where none was sent."""
+        """Return a job's status message, or None if none was sent."""
 
         def query(connection: Connection) -> SentMessage | None:
             row = connection.execute(sql.MESSAGE, (job_id,)).fetchone()
@@ -53,7 +53,7 @@ class StoredRecords:
         return await self._database.read(query)
 
     async def job_of(self, ref: MessageRef) -> int | None:
-        """Return the job whose status message, or whose further part, this is; or None."""
+        """Return the job whose status message or further part this is, or None."""
 
         def query(connection: Connection) -> int | None:
             row = connection.execute(
@@ -64,7 +64,7 @@ class StoredRecords:
         return await self._database.read(query)
 
     async def parts(self, job_id: int) -> tuple[MessageRef, ...]:
-        """Return all messages of a job that are known: its status message and further parts."""
+        """Return all known messages of a job: its status message and further parts."""
 
         def query(connection: Connection) -> tuple[MessageRef, ...]:
             rows = connection.execute(sql.PARTS, (job_id, job_id))
@@ -112,7 +112,7 @@ class StoredRecords:
     async def end_part(
         self, job_id: int, part: str, now: float, *, message: str | None, unclear: bool = False
     ) -> None:
-        """Note that a part was sent (or that nobody knows)."""
+        """Note that a part was sent (or that it is unknown whether it was)."""
 
         def change(connection: Connection) -> None:
             connection.execute(
@@ -131,9 +131,9 @@ class StoredRecords:
         await self._database.write(change)
 
     async def unclear_parts(self, job_id: int) -> frozenset[str]:
-        """Return the parts of which nobody knows whether they were sent.
+        """Return the parts of which it is unknown whether they were sent.
 
-        Those that a crash interrupted are among them, so ask only when nothing is being sent.
+        Those that a crash interrupted are among them, so call it only when nothing is being sent.
         """
 
         def query(connection: Connection) -> frozenset[str]:
@@ -173,7 +173,7 @@ class StoredRecords:
     async def begin_afresh(
         self, platform: str, chat: str, user: str, now: float, *, idle_s: float
     ) -> None:
-        """Begin a person's conversation in a chat again; older beginnings no longer matter."""
+        """Begin a new conversation of a person in a chat; older beginnings no longer matter."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.EXPIRE_STARTS, (now - idle_s,))
@@ -191,13 +191,13 @@ class StoredRecords:
         return await self._database.read(query)
 
     async def forget(self, user: str) -> None:
-        """Delete what is noted of a person."""
+        """Delete what is stored about a person."""
         await self._database.write(
             lambda connection: connection.execute(sql.DELETE_STARTS_OF, (user,))
         )
 
     async def note(self, name: str, value: str) -> None:
-        """Keep a small fact across restarts."""
+        """Store a small fact across restarts."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.PUT_NOTE, (name, value))
@@ -205,7 +205,7 @@ class StoredRecords:
         await self._database.write(change)
 
     async def noted(self, name: str) -> str | None:
-        """Return a fact kept earlier, or None."""
+        """Return a stored fact, or None."""
 
         def query(connection: Connection) -> str | None:
             row = connection.execute(sql.NOTE, (name,)).fetchone()

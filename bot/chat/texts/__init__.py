@@ -1,7 +1,7 @@
 """Every text a person sees, one catalogue per language, and the one function that fills them in.
 
-`say` is pure. Values may be parts of a body; they stay whole between the words, so each
-platform shows them in its own way, and no value is ever read as a template.
+`say` is pure. Values may be parts of a body; they stay whole between the words, so each platform
+shows them in its own way, and no value is ever read as a template.
 """
 
 import re
@@ -44,7 +44,7 @@ CATALOGUES: Mapping[str, Mapping[str, str]] = {
     },
 }
 DEFAULT_LANGUAGE = "en"
-_BAR = 5  # signs
+_BAR = 5  # characters
 
 _SLOT = re.compile(r"\{(\w+)(?::([^}]*))?\}")
 
@@ -54,7 +54,7 @@ Value = str | int | float | Moment | Markdown | Strong | Typed | Bar
 
 
 def language_of(locale: str | None) -> str:
-    """Return the catalogue that serves a locale such as "de-DE"; English where none does."""
+    """Return the catalogue for a locale such as "de-DE"; English if there is none."""
     language = (locale or "").replace("_", "-").split("-")[0].lower()
     return language if language in CATALOGUES else DEFAULT_LANGUAGE
 
@@ -62,8 +62,8 @@ def language_of(locale: str | None) -> str:
 def say(language: str, key: str, **values: Value) -> Body:
     """Return the text of that key with its values filled in.
 
-    `{moment:at }` puts "at " before a moment where a time of day is shown, not a countdown.
-    Raises `KeyError` for an unknown key or a missing value: both are bugs that tests find.
+    `{moment:at }` puts "at " before a moment shown as a time of day, not before a countdown. Raises
+    `KeyError` for an unknown key or a missing value: both are bugs that tests find.
     """
     template = CATALOGUES[language][key]
     parts: list[Part] = []
@@ -108,7 +108,7 @@ def give_or_take(spread_s: float) -> str:
 
 
 def bar_text(share: float) -> str:
-    """Return a bar of signs; it begins with the first step and is full only at the end."""
+    """Return a bar of characters; it begins with the first step and is full only at the end."""
     full = max(0, min(_BAR, int(share * _BAR) + (0 < share < 1 / _BAR)))
     return "▰" * full + "▱" * (_BAR - full)
 

@@ -1,4 +1,4 @@
-"""The English sentences about attachments that nobody can use: what they are, what to do instead."""
+"""The English sentences about unusable attachments: what they are, what to do instead."""
 
 from collections.abc import Mapping
 

@@ -14,7 +14,7 @@ from queueing.core.requests import Capability, Chat, TextToImage
 
 Rows = tuple[tuple[Button, ...], ...]
 
-_NUMBERED = 4  # pictures with buttons of their own: what one row of every platform holds
+_NUMBERED = 4  # pictures with buttons of their own: the capacity of a row on every platform
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,13 +35,13 @@ def abilities_of(job: Job, catalog: Catalog) -> Abilities:
 
 
 def while_open(job: Job, language: str, *, writing: bool = False) -> Rows:
-    """Return the button that ends a job; of an answer that is being written, it stops it."""
+    """Return the button that ends a job; an answer that is being written is stopped by it."""
     label = word(language, "button.stop" if writing else "button.cancel")
     return ((Button(command="cancel", job_id=job.id, label=label, danger=True),),)
 
 
 def after_end(job: Job, language: str) -> Rows:
-    """Return the buttons of a job that gave nothing: it failed or was cancelled."""
+    """Return the buttons of a job without a result: it failed or was cancelled."""
     return ((_button("again", job, language, "button.retry"), _edit(job, language)),)
 
 
@@ -68,7 +68,7 @@ def of_result(job: Job, language: str, abilities: Abilities, *, pictures: int) -
 
 
 def _went_on(request: Chat, job: Job) -> bool:
-    """Return whether an answer belongs to a conversation that goes on without replies."""
+    """Return whether an answer belongs to a conversation that continues without replies."""
     several = sum(turn.role == "user" for turn in request.messages) > 1
     return several and not Origin.model_validate_json(job.reply_to).group
 

@@ -39,7 +39,7 @@ TEXTS: Mapping[str, str] = {
     "unable.text-to-text": "kann keine Texte schreiben",
     "unable.vision": "kann keine Bilder sehen",
     "unable.upscale": "kann keine Bilder hochskalieren",
-    # ---- what somebody gets who chose nothing
+    # ---- defaults of people who chose none
     "settings.usual_model": "{model} (Standard)",
     "settings.usual_size": "Standard des Modells",
     "settings.usual_style": "keiner",

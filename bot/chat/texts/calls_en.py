@@ -39,7 +39,7 @@ TEXTS: Mapping[str, str] = {
     "unable.text-to-text": "can't write text",
     "unable.vision": "can't see pictures",
     "unable.upscale": "can't upscale pictures",
-    # ---- what somebody gets who chose nothing
+    # ---- defaults of people who chose none
     "settings.usual_model": "{model} (default)",
     "settings.usual_size": "the model's default",
     "settings.usual_style": "none",

@@ -208,7 +208,7 @@ TEXTS: Mapping[str, str] = {
     "param.guest": "der Name der Person; ohne Namen: Liste der Eingeladenen",
     "param.invited": "der Name der Person",
     "param.rows": "wie viele Einträge",
-    # ---- the operator's hands
+    # ---- admins' actions
     "queue.all": "Alle offenen Aufträge ({count}):",
     "pause.everything": "alles",
     "pause.done": "⏸️ Angehalten: {what}. Laufende Aufträge werden fertig, wartende behalten ihren Platz; mit /resume geht es weiter.",

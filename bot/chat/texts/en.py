@@ -208,7 +208,7 @@ TEXTS: Mapping[str, str] = {
     "param.guest": "the person's name; without it, lists who is invited",
     "param.invited": "the person's name",
     "param.rows": "how many entries",
-    # ---- the operator's hands
+    # ---- admins' actions
     "queue.all": "All open jobs ({count}):",
     "pause.everything": "everything",
     "pause.done": "⏸️ Paused: {what}. Running jobs finish, waiting jobs keep their place; /resume continues.",

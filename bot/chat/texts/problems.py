@@ -5,7 +5,7 @@ from queueing.core.problems import Problem, What
 
 
 def told(problem: Problem, language: str) -> str:
-    """Return one sentence or two for the person who asked, or for the admin who did."""
+    """Return one sentence or two for the person, or the admin, who asked."""
     values: dict[str, str | float] = dict(problem.values)
     if (field := values.get("field")) is not None:
         values["field"] = word(language, f"field.{field}")

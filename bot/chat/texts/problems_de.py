@@ -1,4 +1,4 @@
-"""German: why a request failed, or an admin's wish could not be granted."""
+"""German: why a request failed, or an admin's request could not be carried out."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""English: why a request failed, or an admin's wish could not be granted."""
+"""English: why a request failed, or an admin's request could not be carried out."""
 
 from collections.abc import Mapping
 

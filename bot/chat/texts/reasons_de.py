@@ -4,7 +4,7 @@ from queueing.core.reasons import Words
 from queueing.core.world import Blocked, Reason
 
 
-def words(reason: Reason) -> Words:  # noqa: PLR0911  one return for each reason
+def words(reason: Reason) -> Words:  # noqa: PLR0911  # one return for each reason
     """Return the reason as one sentence without a full stop, for the person who waits."""
     model, other = reason.model, reason.other or "etwas anderes"
     on = "" if reason.host is None else f" auf {reason.host}"
@@ -42,7 +42,7 @@ def _others_first(reason: Reason, other: str, on: str) -> Words:
     return (f"{said}; du bist an der Reihe: etwa ", reason.turn_at)
 
 
-def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: PLR0911  as above
+def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: PLR0911  # as above
     match reason.why:
         case Blocked.OFFLINE if reason.host is None:
             return (f"kein Rechner hat {model}",)

@@ -52,7 +52,7 @@ class Told(NamedTuple):
 
 
 def sentence(refusal: Refusal, told: Told) -> Sentence:
-    """Return what a person is told, the same for reasons they cannot do anything about."""
+    """Return what a person is told, the same for reasons they cannot change."""
     return _SENTENCES.get(type(refusal), _not_accepting)(refusal, told)
 
 
@@ -159,7 +159,7 @@ def _files_too_long(refusal: FilesTooLong, _: Told) -> Sentence:
 
 
 def _unknown_model(refusal: UnknownModel, told: Told) -> Sentence:
-    """Name what was perhaps meant, or else what would do."""
+    """Name the model that was perhaps meant, otherwise those with the capability."""
     if refusal.nearest:
         hint = word(told.language, "hint.did_you_mean", names=", ".join(refusal.nearest))
     else:

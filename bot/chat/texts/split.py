@@ -1,12 +1,12 @@
-"""Cuts long Markdown into pages that stand alone; pure.
+"""Cuts long Markdown into pages that are readable on their own; pure.
 
-Lengths are UTF-16 units, as the chats count. A page never ends within a surrogate pair, and a
-code fence that a cut would tear is closed on one page and opened again on the next.
+Lengths are UTF-16 units, as the chats count. A page never ends within a surrogate pair, and a code
+fence that a cut would tear is closed on one page and opened again on the next.
 """
 
 import re
 
-# "++" and "*+" give nothing back: what is no fence is passed over once.
+# "++" and "*+" are possessive: text without a fence is passed over once.
 _FENCE = re.compile(r"^(```++|~~~++)([^\n`]*+)$", re.MULTILINE)
 _CLOSING_ROOM = 24  # for the fence closed at the end and opened at the beginning of a page
 
@@ -19,7 +19,7 @@ def utf16_length(text: str) -> int:
 def pages(text: str, limit: int) -> list[str]:
     """Return the text in pages of at most `limit` units each; at least one, perhaps empty.
 
-    Cuts after a blank line, else after a line, else after a word, else anywhere.
+    Cuts after a blank line, otherwise after a line, a word, or anywhere.
     """
     limit = max(limit, 2 * _CLOSING_ROOM)
     made: list[str] = []

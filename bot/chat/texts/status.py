@@ -26,7 +26,7 @@ _SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {
     "de": reasons_de.words,
 }
 
-# These reasons only repeat what the first words of the message say.
+# These reasons only repeat the first words of the message.
 _SAID_ALREADY = frozenset({Blocked.IN_LINE, Blocked.STARTING})
 
 
@@ -57,7 +57,7 @@ def waiting(standing: Standing, language: str) -> Body:
 def _about(moment: float, standing: Standing) -> Moment:
     """Return a moment with how far off it may be.
 
-    In a few steps only: every change of the words is an edit of the message.
+    In a few steps only, because every change of the words is an edit of the message.
     """
     spread_s = standing.done_spread_s or 0.0
     if spread_s <= _SURE_S:
@@ -80,7 +80,7 @@ def because(reason: Reason, language: str) -> Body:
 
 
 def near_model(near: NearModel | None, language: str) -> Body:
-    """Return the hint that a prompt's first word is nearly a model's name, on a line of its own."""
+    """Return the hint that a prompt's first word resembles a model's name, on a line of its own."""
     if near is None:
         return ()
     return ("\n", *say(language, "hint.near_model", word=near.word, model=near.meant))
@@ -133,7 +133,7 @@ def open_message(
 
 
 def failed(job: Job, language: str) -> Content:
-    """Return the status message of a job that could not be done."""
+    """Return the status message of a failed job."""
     reason = (
         told(Problem.read(job.error), language) if job.error else word(language, "failed.unknown")
     )
@@ -144,7 +144,7 @@ def failed(job: Job, language: str) -> Content:
 
 
 def cancelled(job: Job, language: str, written: str = "") -> Content:
-    """Return the status message of a job somebody ended; what it had `written` stays to be read."""
+    """Return the status message of a cancelled job; what it had `written` stays readable."""
     body = say(language, "status.stopped" if written else "status.cancelled")
     if written:
         body = (Markdown(written), "\n\n", *body)
@@ -170,8 +170,8 @@ def result(
     """Return the message of a job that is done: its pictures with their facts, or its answer.
 
     `files` are those that fit the chat, `size` is the first picture's in pixels; `note` says what
-    does not fit. `abilities` tell which buttons can be served. A `hint` is for pictures only: an
-    answer's is over by then.
+    does not fit. `abilities` decide which buttons are shown. A `hint` is for pictures only: an
+    answer's has served its purpose by then.
     """
     if isinstance(job.request, TextToImage):
         body: Body = (*_prompt(job.request, language), *_facts(job, language, size), *hint)
@@ -185,9 +185,9 @@ def result(
 
 
 def _prompt(request: TextToImage, language: str) -> Body:
-    """Return what was asked for, and beneath it what a text model made of it."""
+    """Return the original prompt, and beneath it the text model's version."""
     if not request.prompt:
-        return ()  # a variation of somebody's own picture
+        return ()  # a variation of a person's own picture
     if request.original is None:
         return (shortened(request.prompt), "\n")
     better = say(language, "result.improved", prompt=shortened(request.prompt))
@@ -195,7 +195,7 @@ def _prompt(request: TextToImage, language: str) -> Body:
 
 
 def ping(job: Job, language: str, user_id: str) -> Content:
-    """Return the short word that follows a long wait, because edits notify nobody."""
+    """Return the short text that follows a long wait, because edits send no notification."""
     kind = "chat" if isinstance(job.request, Chat) else "image"
     key = "ping.failed" if job.state is JobState.FAILED else f"ping.{kind}"
     return Content(body=say(language, key, model=job.model), mention=user_id)

@@ -1,1 +1,3 @@
-"""Jobs and all that belongs to them: what each change means, in SQL that every engine understands."""
+"""Jobs and everything that belongs to them: what each change means, in SQL that every engine
+understands.
+"""

@@ -24,7 +24,7 @@ from queueing.store.jobs.rows import Row, accepted, file_rows, job_from, job_row
 
 
 class Submission(NamedTuple):
-    """A job to be accepted, its request already as JSON; a tuple, for there are many."""
+    """A job to be accepted, its request already as JSON; a tuple, because there are many."""
 
     new: NewJob
     request: str
@@ -33,7 +33,7 @@ class Submission(NamedTuple):
 
 
 class Amendment(NamedTuple):
-    """A job's new request, further inputs, and what replaces its `reply_to`, if anything."""
+    """A job's new request, further inputs, and the replacement for its `reply_to`, if any."""
 
     job_id: int
     request: TextToImage | Chat
@@ -53,9 +53,9 @@ class Change(NamedTuple):
 
 
 class AdmissionCounters:
-    """What the writer knows by heart so that no acceptance has to count rows.
+    """Counts kept by the writer so that no acceptance has to count rows.
 
-    Forgotten after a rollback and read again from the rows with the next change. `moves` are the
+    Dropped after a rollback and read again from the rows with the next change. `moves` are the
     changes of place since they were last taken; they are true once the transaction is committed.
     """
 
@@ -78,7 +78,7 @@ class AdmissionCounters:
         self._charges.forget()
 
     def know(self, connection: Connection) -> None:
-        """Count the rows, unless the counters hold already."""
+        """Count the rows, unless the counters are valid already."""
         if self._known:
             return
         self._last_id = connection.execute(connection.statements.last_id).fetchone()[0]
@@ -152,7 +152,7 @@ class AdmissionCounters:
     # ------------------------------------------------------------ moving forward
 
     def move_first(self, connection: Connection, job_ids: Sequence[int]) -> list[Job | None]:
-        """Give waiting jobs a place before all others of their lines, one after the other."""
+        """Move waiting jobs before all others of their lines, one after the other."""
         self.know(connection)
         return [self._move_first(connection, job_id) for job_id in job_ids]
 
@@ -178,7 +178,7 @@ class AdmissionCounters:
     # ------------------------------------------------------------ another request
 
     def amend(self, connection: Connection, amendments: Sequence[Amendment]) -> list[Job | None]:
-        """Give jobs that never started another request and end their holds."""
+        """Replace the requests of jobs that never started and end their delays."""
         self.know(connection)
         return [self._amend(connection, amendment) for amendment in amendments]
 
@@ -194,7 +194,7 @@ class AdmissionCounters:
             (there,) = connection.execute(queries.COUNT_INPUTS, (job.id,)).fetchone()
             rows = file_rows(job.id, amendment.files, after=there)
             connection.executemany(queries.INSERT_INPUT, rows)
-        if job.seq is not None:  # to its own place: so the line is known to be read again
+        if job.seq is not None:  # to its own place, so that the line is read again
             self.moves.append(Move(job.id, job.owner, (job.model, job.lane), job.seq))
         changed = replace(job, request=amendment.request, reply_to=reply_to)
         return replace(changed, not_before=0.0, version=job.version + 1)
@@ -261,18 +261,19 @@ class AdmissionCounters:
 def _must_stand_back(unended: int, placed: int, max_in_line: int | None) -> bool:
     if max_in_line is None:
         return False
-    # Behind one's own overflow even when a limit was raised: nobody overtakes himself.
+    # Behind the owner's own overflow even if a limit was raised, so that they do not pass
+    # themselves.
     return placed >= max(1, max_in_line) or unended > placed
 
 
 PLACES_AT_ONCE = 20_000
-_BEFORE_ALL = -(1 << 62)  # whoever is moved first gets a place below all others
+_BEFORE_ALL = -(1 << 62)  # a job moved first gets a place below all others
 
 
 def load_places(connection: Connection) -> PositionIndex:
-    """Return the places of all waiting jobs as the rows have them.
+    """Return the places of all waiting jobs from the rows.
 
-    Thousands come as one row: each row of its own would wait for the other threads' turn.
+    Thousands arrive as one row: separate rows would each wait for the other threads' turn.
     """
     places = PositionIndex()
     for model, lane in _lines(connection):
@@ -299,7 +300,7 @@ def _lines(connection: Connection) -> Iterator[LineKey]:
 
 
 def _known(connection: Connection, keys: Sequence[str]) -> dict[str, Job]:
-    """Find the jobs that keys made before, many keys by one statement."""
+    """Find the jobs that keys made before, many keys in one statement."""
     known = {}
     most = queries.KEYS_AT_ONCE[-1]
     for at in range(0, len(keys), most):
@@ -323,7 +324,9 @@ _altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.it
 
 
 def _write_change(connection: Connection, change: Change) -> bool:
-    """Write a change unless its job is no longer what its caller knows; return whether it was."""
+    """Write a change unless its job is no longer what its caller knows; return whether it was
+    written.
+    """
     before = change.before
     altered = _altered[change.event](change.after)
     cursor = connection.execute(

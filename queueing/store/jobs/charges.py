@@ -1,7 +1,7 @@
-"""Hourly quotas: what people were accepted for within the last hour.
+"""Hourly quotas: the jobs accepted for each person within the last hour.
 
-A row for each job of a person, written with it and deleted with its failure; nothing else deletes
-one before its hour is over.
+One row for each job of a person, written with the job and deleted with its failure; nothing else
+deletes one before its hour is over.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -22,8 +22,8 @@ _Charge = tuple[float, int]  # moment and job
 class Charges:
     """Counts against quotas inside the writer's transaction.
 
-    Knows the hour by heart once somebody's quota is asked for: a table in the order of its jobs
-    is cheap to write, and has no index to find a person by.
+    Caches the hour once a quota is checked: a table in the order of its jobs is cheap to write, and
+    has no index to find a person by.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Charges:
         self._hour = None
 
     def charge(self, job: Job) -> None:
-        """Count a job that is being accepted; one made for another job is nobody's."""
+        """Count a job that is being accepted; a job made for another job is not counted."""
         if job.parent is None:
             self._new.append((job.id, job.owner, job.queued_at))
             if self._hour is not None:
@@ -50,7 +50,7 @@ class Charges:
             self._new.clear()
 
     def give_back(self, connection: Connection, jobs: Iterable[Job]) -> None:
-        """Count these jobs no longer."""
+        """Stop counting these jobs."""
         for job in jobs:
             row = connection.execute(queries.CHARGED_AT, (job.id,)).fetchone()
             if row is None:
@@ -64,7 +64,7 @@ class Charges:
     def refusal(
         self, connection: Connection, owner: str, per_hour: int, now: float
     ) -> LimitReached | None:
-        """Return the refusal of one more job, None while some of the hour's are left."""
+        """Return the refusal of one more job, None while the hour's quota is not used up."""
         if per_hour <= 0:
             return LimitReached("hour", per_hour, free_at=now + HOUR_S)
         if self._hour is None:
@@ -89,4 +89,4 @@ class Charges:
             return
         connection.execute(queries.PRUNE_CHARGES, (now - HOUR_S,))
         self._pruned_at = now
-        self._hour = None  # read again when it is asked for: so it does not grow for ever
+        self._hour = None  # read again when needed, so that it does not grow for ever

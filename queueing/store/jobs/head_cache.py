@@ -1,4 +1,4 @@
-"""HeadCache: the first startable jobs of every line, read again only where something changed."""
+"""HeadCache: the first startable jobs of every line, read again only if something changed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from queueing.store.jobs import queries
 from queueing.store.jobs.position_index import LineKey, PositionIndex
 from queueing.store.jobs.rows import job_from
 
-# Nobody holds a job longer: a later moment was written by a clock that has been set back since.
+# No job is delayed longer: a later moment was written by a clock that has been set back since.
 _LONGEST_DELAY_S = 3600.0
 
 
@@ -25,7 +25,7 @@ class _Seen:
 
 
 class HeadCache:
-    """Remembers lines between looks; the router looks after every event, few lines change."""
+    """Remembers lines between looks; the router looks after every event, but few lines change."""
 
     def __init__(self) -> None:
         self._seen: dict[LineKey, _Seen] = {}
@@ -88,7 +88,7 @@ def _read_line(
     now: float,
     per_line: int,
 ) -> Line | None:
-    """Walk from the front until enough startable jobs are found, past those held or pausing."""
+    """Walk from the front until enough startable jobs are found, past delayed or pausing ones."""
     heads: list[Job] = []
     first_queued_at: float | None = None
     next_start_at: float | None = None

@@ -59,7 +59,7 @@ class StoredJobs:
         return await self._database.read(query)
 
     async def to_tell(self, after: int, limit: int) -> list[Job]:
-        """Return so many waiting jobs after a number, and before the first all others to report."""
+        """Return up to `limit` waiting jobs after a number, preceded by all others to report at 0."""
 
         def query(connection: Connection) -> list[Job]:
             others = (queries.UNDELIVERED, queries.PROCESSING) if after == 0 else ()

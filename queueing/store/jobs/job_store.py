@@ -29,7 +29,9 @@ from queueing.store.jobs.retention import StoredUpkeep
 from queueing.store.jobs.rows import changed
 from queueing.store.jobs.runtime_state import StoredState
 
-_LOOKS = 3  # a line may change while it is read; under a flood, one look behind is good enough
+_LOOKS = (
+    3  # a line may change while it is read; under a flood, being one look behind is good enough
+)
 
 
 class JobStore(StoredJobs, StoredState, StoredUpkeep):
@@ -56,7 +58,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         )
 
     async def prepare(self) -> None:
-        """Read the places of all waiting jobs now, so that the first to ask need not wait for it."""
+        """Read the places of all waiting jobs now, so that the first caller need not wait for it."""
         await self._load()
 
     # ------------------------------------------------------------ changes
@@ -64,7 +66,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
     async def add(self, new: NewJob, now: float, *, limits: Admission) -> Job:
         """Accept a job: place, limits and idempotency key in one transaction.
 
-        Nothing is accepted into a file that is known to be damaged: it would go with the file.
+        Nothing is accepted into a file known to be damaged: it would be lost with the file.
         """
         if self._database.damage is not None:
             raise NotAccepting(self._database.damage)
@@ -113,7 +115,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         return await self._submit(self._changing, change)
 
     async def move_first(self, job_id: int) -> Job | None:
-        """Give a waiting job a place before all others of its line."""
+        """Move a waiting job to the first place of its line."""
         if self._places is None:
             await self._load()
         return await self._submit(self._moving, job_id)
@@ -126,7 +128,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         files: Sequence[File] = (),
         reply_to: str | None = None,
     ) -> Job | None:
-        """Give a job that never started another request, and let it start at once."""
+        """Replace the request of a job that never started, and let it start at once."""
         if self._places is None:
             await self._load()
         return await self._submit(
@@ -138,8 +140,8 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
     async def lines(self, now: float, *, per_line: int) -> list[Line]:
         """Return every line that has waiting jobs; reads only lines that changed.
 
-        What changes while a line is read is read again, so that no job is shown as waiting that
-        has started before the call; the compare-and-set of `apply` guards the rest.
+        A line that changes while it is read is read again, so that no job is shown as waiting that
+        started before the call; the compare-and-set of `apply` guards the rest.
         """
         places = self._places or await self._load()
         for _ in range(_LOOKS):
@@ -160,7 +162,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
     async def turns(
         self, job_ids: Sequence[int], *, begun: Collection[int]
     ) -> Mapping[int, StartOrder]:
-        """Return where waiting jobs stand that have a place, from memory."""
+        """Return where waiting jobs with a place stand, from memory."""
         places = self._places or await self._load()
         return turns(places, self._heads, job_ids, begun)
 

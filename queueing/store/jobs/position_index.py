@@ -1,4 +1,4 @@
-"""PositionIndex: who stands where in the lines, in memory; follows what was committed, decides nothing.
+"""PositionIndex: the order of the lines, in memory; follows what was committed, decides nothing.
 
 A position is arithmetic on the dense sequence of a line, so it costs the same at any depth.
 """
@@ -29,7 +29,7 @@ class WaitingLine:
 
     From `head` on, every place that is not in `holes` is taken; of the places before `head`, only
     those in `returned` are (jobs that came back after a failed attempt, or were moved forward).
-    Both lists are sorted and stay short: they hold the exceptions, not the waiting jobs.
+    Both lists are sorted and stay short: they contain the exceptions, not the waiting jobs.
     """
 
     __slots__ = ("end", "head", "holes", "key", "number", "returned", "revision", "waiting")
@@ -42,7 +42,9 @@ class WaitingLine:
         self.holes: list[int] = []
         self.returned: list[int] = []
         self.waiting = 0
-        self.revision = 0  # grows with every change: tells what read the line whether to read again
+        self.revision = (
+            0  # grows with every change, so that a reader knows whether to read the line again
+        )
 
     def enter(self, seq: int) -> None:
         """Take a place."""
@@ -60,7 +62,7 @@ class WaitingLine:
         self.revision += 1
 
     def enter_all(self, seqs: Sequence[int]) -> None:
-        """Take places beyond the last one, in their order, at once."""
+        """Take places beyond the last one, in their order, all at once."""
         if not self.waiting:
             self.head = self.end = seqs[0]
             self.holes.clear()
@@ -71,7 +73,7 @@ class WaitingLine:
         self.revision += 1
 
     def leave(self, seq: int) -> None:
-        """Give a taken place up."""
+        """Release a taken place."""
         if seq < self.head:
             self.returned.pop(bisect_left(self.returned, seq))
         elif seq > self.head:
@@ -114,11 +116,11 @@ class PositionIndex:
         return (line for line in self._lines.values() if line.waiting)
 
     def lines_of(self, model: str) -> Sequence[WaitingLine]:
-        """Return the lines of a model, empty ones among them."""
+        """Return the lines of a model, including empty ones."""
         return self._of_model.get(model, ())
 
     def find(self, job_id: int) -> tuple[LineKey, int] | None:
-        """Return the line a job stands in and its position there, None where it has no place."""
+        """Return a job's line and its position there, None if it has no place."""
         place = self._place_of.get(job_id)
         if place is None:
             return None
@@ -127,7 +129,7 @@ class PositionIndex:
         return line.key, line.position(seq)
 
     def move(self, move: Move) -> None:
-        """Take a job from where it stood, if anywhere, and put it where it stands now."""
+        """Move a job from its old place, if any, to its new one."""
         place = self._place_of.pop(move.job_id, None)
         if place is not None:
             seq, number = divmod(place, _MAX_LINES)
@@ -154,11 +156,11 @@ class PositionIndex:
         )
 
     def stands_back(self, job_id: int) -> bool:
-        """Tell whether a job waits in its owner's overflow."""
+        """Return whether a job waits in its owner's overflow."""
         return job_id in self._overflow_of
 
     def position(self, job_id: int) -> int | None:
-        """Return 1 + the number of jobs ahead, None when the job waits no longer."""
+        """Return 1 + the number of jobs ahead, None when the job no longer waits."""
         found = self.find(job_id)
         if found is not None:
             return found[1]

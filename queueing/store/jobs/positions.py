@@ -11,7 +11,7 @@ from queueing.store.jobs.position_index import LineKey, PositionIndex
 def turns(
     places: PositionIndex, heads: HeadCache, job_ids: Sequence[int], begun: Collection[int]
 ) -> Mapping[int, StartOrder]:
-    """Return where each of the jobs stands that has a place."""
+    """Return where each of the jobs with a place stands."""
     models: dict[str, tuple[Mapping[str, int], Mapping[LineKey, list[int]]]] = {}
     found = {}
     for job_id in job_ids:

@@ -1,6 +1,6 @@
 """The SQL of the store, by name; columns of a job always come in the order of `JOB_COLUMNS`."""
 
-# ruff: noqa: S608 - every name put into these texts is our own; values are always parameters
+# ruff: noqa: S608 - every name put into these texts is a constant; values are always parameters
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ INSERT_JOB = (
     "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key, parent,"
     f" reply_to, request, remembered_by) VALUES {_ROW}"
 )
-JOBS_AT_ONCE = 20  # rows in one statement: a third cheaper than one by one, more gain little
+JOBS_AT_ONCE = 20  # rows per statement: a third cheaper than one by one; more rows gain little
 INSERT_JOBS = INSERT_JOB + f", {_ROW}" * (JOBS_AT_ONCE - 1)
 INSERT_INPUT = "INSERT INTO inputs (job_id, number, name, mime, data) VALUES (?, ?, ?, ?, ?)"
 
@@ -88,7 +88,7 @@ LAST_PROCESSING = (
     "SELECT model, lane, max(seq) FROM jobs WHERE state = 'processing' GROUP BY model, lane"
 )
 OWNERS = "SELECT owner, count(*), count(seq) FROM jobs WHERE finished_at IS NULL GROUP BY owner"
-NEXT_LINE = (  # one seek for each line; DISTINCT would walk past every job that waits
+NEXT_LINE = (  # one seek for each line; DISTINCT would walk past every waiting job
     "SELECT model, lane FROM jobs WHERE state = 'pending' AND (model, lane, seq) > (?, ?, ?)"
     " ORDER BY model, lane, seq LIMIT 1"
 )
@@ -106,7 +106,7 @@ PROCESSING = f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'processing' ORDER B
 
 
 def waiting_among(ids: str) -> str:
-    """Return the text of a query for those of some jobs that wait, whose ids another one finds."""
+    """Return a query for the waiting ones of some jobs, whose ids another query finds."""
     return f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'pending' AND id IN ({ids}) ORDER BY id"
 
 

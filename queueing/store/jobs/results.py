@@ -6,13 +6,13 @@ from queueing.store.jobs import queries
 
 
 class StoredFiles:
-    """`ResultFiles` in the database of the jobs."""
+    """`ResultFiles` in the jobs' database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def head(self, job_id: int, number: int) -> ResultFile | None:
-        """Return what is known of a file, None where it is not kept (any more)."""
+        """Return a file's properties, None if it is not kept (any more)."""
 
         def query(connection: Connection) -> ResultFile | None:
             row = connection.execute(queries.RESULT_HEAD, (job_id, number)).fetchone()
@@ -21,7 +21,7 @@ class StoredFiles:
         return await self._database.read(query)
 
     async def piece(self, job_id: int, number: int, start: int, length: int) -> bytes | None:
-        """Return up to `length` bytes from `start`; None where the file is not kept (any more)."""
+        """Return up to `length` bytes from `start`; None if the file is not kept (any more)."""
         if number < 1:
             return None
         key = {"job_id": job_id, "number": number}

@@ -1,4 +1,4 @@
-"""Deleting what nobody needs any more, a little at a time so that no job waits long for it."""
+"""Deletes data past its retention, a little at a time so that no job waits long for it."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -19,7 +19,7 @@ class StoredUpkeep:
     async def purge(self, before: float, *, keep_mb: int | None = None) -> int:
         """Delete acknowledged ended jobs older than `before`, then bytes beyond `keep_mb`.
 
-        What is deleted is overwritten. Returns how many jobs were deleted.
+        Deleted data is overwritten. Returns how many jobs were deleted.
         """
         deleted = dropped = 0
         while some := await self._database.write(
@@ -34,7 +34,7 @@ class StoredUpkeep:
         return deleted
 
     async def erase(self, job_ids: Sequence[int]) -> int:
-        """Delete ended jobs and whatever belongs to them, and overwrite their bytes."""
+        """Delete ended jobs and everything that belongs to them, and overwrite their bytes."""
         erased = 0
         for some in _portions(job_ids):
             erased += await self._database.write(partial(_erase, job_ids=some))
@@ -50,7 +50,7 @@ def _purge_some(connection: Connection, before: float) -> int:
 def _drop_some_bytes(connection: Connection, keep_mb: int) -> int:
     """Delete files and texts of some acknowledged jobs beyond a size; return of how many jobs.
 
-    What has not been delivered, or may still run, keeps its bytes whatever the size.
+    A job that has not been delivered, or may still run, keeps its bytes at any size.
     """
     kept = dropped = 0
     for job_id, size in connection.execute(queries.BYTES_NEWEST_FIRST).fetchall():
@@ -71,12 +71,14 @@ def _erase(connection: Connection, job_ids: Sequence[int]) -> int:
     only where it was named itself.
     """
     erased = sum(connection.execute(queries.ERASE, (job_id,)).rowcount for job_id in job_ids)
-    filled = islice(cycle(job_ids), queries.DELETED_AT_ONCE)  # the statement has room for so many
+    filled = islice(
+        cycle(job_ids), queries.DELETED_AT_ONCE
+    )  # the statement has a fixed number of slots
     connection.execute(queries.ERASE_MADE_FOR, tuple(filled))
     return erased
 
 
 def _portions(job_ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Split jobs into what one transaction deletes."""
+    """Split jobs into portions that one transaction deletes."""
     size = queries.DELETED_AT_ONCE
     return (job_ids[at : at + size] for at in range(0, len(job_ids), size))

@@ -1,4 +1,4 @@
-"""Jobs as rows and back, and what an event makes of a job. Pure."""
+"""Jobs as rows and back, and the effect of an event on a job. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +42,7 @@ def job_from(row: Row) -> Job:
 
 
 def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
-    """Return the job an acceptance makes."""
+    """Return the job that an acceptance creates."""
     return make_job(
         id=job_id,
         model=new.model,
@@ -69,7 +69,7 @@ def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
 
 
 def job_row(job: Job, key: str, request: str) -> Row:
-    """Return the values of a new job in the order of `INSERT_JOB`; its request comes as JSON."""
+    """Return the values of a new job in the order of `INSERT_JOB`; its request is given as JSON."""
     return (
         job.id,
         job.model,
@@ -96,7 +96,7 @@ def changed(
     error: str | None,
     suspect: bool,
 ) -> Job:
-    """Return the job after an event; whether the event is legal is checked where it is stored."""
+    """Return the job after an event; the store checks whether the event is legal."""
     state = TRANSITIONS[event][1]
     started_at = job.started_at
     if event is JobEvent.START:
@@ -133,7 +133,7 @@ _ATTEMPTS = {JobEvent.START: 1, JobEvent.RELEASE: -1}
 
 
 def file_rows(job_id: int, files: Sequence[File], *, after: int = 0) -> list[Row]:
-    """Return a row for each file, numbered from 1, or `after` those that are there."""
+    """Return a row for each file, numbered from 1, or continuing after `after` existing ones."""
     return [(job_id, n, file.name, file.mime, file.data) for n, file in enumerate(files, after + 1)]
 
 
@@ -165,5 +165,5 @@ def output_from(rows: Sequence[Row]) -> Output | None:
 
 
 def jobs_of(connection: Connection, query: str, parameters: Row = ()) -> list[Job]:
-    """Return the jobs a query of `JOB_COLUMNS` finds."""
+    """Return the jobs found by a query of `JOB_COLUMNS`."""
     return [job_from(row) for row in connection.execute(query, parameters)]

@@ -32,15 +32,15 @@ class StoredState:
         await self._database.write(partial(_learn, learned=learned))
 
     async def sizes(self) -> Mapping[str, int]:
-        """Return the memory models were seen to take, in MB."""
+        """Return the measured memory of models, in MB."""
         return await self._database.read(_sizes)
 
     async def note_sizes(self, sizes: Mapping[str, int]) -> None:
-        """Replace the memory these models were seen to take, in MB."""
+        """Replace the measured memory of these models, in MB."""
         await self._database.write(partial(_note_sizes, sizes=sizes))
 
     async def residency(self) -> list[tuple[str, str, bool]]:
-        """Return (model, backend, pinned) of the copies noted last."""
+        """Return the (model, backend, pinned) of the copies stored last."""
         return await self._database.read(_residency)
 
     async def note_residency(self, copies: Sequence[tuple[str, str, str, str, bool]]) -> None:
@@ -97,17 +97,17 @@ def _learn(connection: Connection, learned: Sequence[Learned]) -> None:
 
 
 def _sizes(connection: Connection) -> Mapping[str, int]:
-    """Return the memory models were seen to take, in MB."""
+    """Return the measured memory of models, in MB."""
     return dict(connection.execute(queries.SIZES).fetchall())
 
 
 def _note_sizes(connection: Connection, sizes: Mapping[str, int]) -> None:
-    """Replace the memory these models were seen to take, in MB; others keep theirs."""
+    """Replace the measured memory of these models, in MB; others keep theirs."""
     connection.executemany(queries.NOTE_SIZE, sizes.items())
 
 
 def _residency(connection: Connection) -> list[tuple[str, str, bool]]:
-    """Return (model, backend, pinned) of the copies noted last."""
+    """Return the (model, backend, pinned) of the copies stored last."""
     rows = connection.execute(queries.RESIDENCY)
     return [(model, backend, bool(pinned)) for model, backend, pinned in rows]
 

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 
 from queueing.store.database import EngineStatements, Value
 
-_OPEN = "FROM jobs INDEXED BY jobs_open WHERE finished_at IS NULL"  # else all that ended are read
+_OPEN = (
+    "FROM jobs INDEXED BY jobs_open WHERE finished_at IS NULL"  # otherwise all that ended are read
+)
 STATEMENTS = EngineStatements(
     last_id="SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0)",
     overflow=(
@@ -20,18 +22,18 @@ STATEMENTS = EngineStatements(
 
 
 class SqliteConnection(sqlite3.Connection):
-    """`Connection` on SQLite: statements run by the engine's own methods, nothing in between."""
+    """`Connection` on SQLite: statements run through the engine's own methods, nothing in between."""
 
     @property
     def statements(self) -> EngineStatements:
-        """Return SQLite's words."""
+        """The statements in SQLite's dialect."""
         return STATEMENTS
 
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
-        """Return some bytes of the column `data` of a row, None where there is no such row."""
+        """Return some bytes of the column `data` of a row, None if there is no such row."""
         where = " AND ".join(f"{column} = ?" for column in key)
         row = self.execute(
-            f"SELECT rowid FROM {table} WHERE {where}",  # noqa: S608  our own words
+            f"SELECT rowid FROM {table} WHERE {where}",  # noqa: S608  # table and column names are constants
             tuple(key.values()),
         ).fetchone()
         if row is None:

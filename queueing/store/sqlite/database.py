@@ -31,10 +31,10 @@ QUEUE_MIGRATIONS = MigrationSet(
 )
 WRITER_PRAGMAS = (
     "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged jobs in half of the power cuts tried
+    "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged jobs in half of the simulated power cuts
     "PRAGMA temp_store = MEMORY",
     "PRAGMA foreign_keys = ON",
-    "PRAGMA secure_delete = ON",  # what is deleted is overwritten: people may ask to be forgotten
+    "PRAGMA secure_delete = ON",  # deleted data is overwritten: people may ask to be forgotten
     "PRAGMA cache_size = -65536",
     "PRAGMA journal_size_limit = 67108864",
 )
@@ -44,8 +44,8 @@ _READER = (
     "PRAGMA temp_store = MEMORY",
 )
 _LOOK_S = 1.0
-_STEPS = 10_000  # of SQLite's machine, between two looks at the clock
-_SMALL_TABLES = (  # the youngest first: the one of the jobs is the oldest and by far the longest
+_STEPS = 10_000  # of SQLite's virtual machine, between two looks at the clock
+_SMALL_TABLES = (  # the newest first: the table of jobs is the oldest and by far the longest
     "SELECT name FROM sqlite_schema"
     " WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND sql NOT LIKE '% data % BLOB %'"
     " ORDER BY rowid DESC"
@@ -84,7 +84,7 @@ def _each(
 
 
 def _empty_log(connection: Connection) -> None:
-    """Write the log's pages into the file and cut it: older versions of pages stand in it."""
+    """Write the log's pages into the file and truncate it: it contains older versions of pages."""
     try:
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     except sqlite3.Error as error:
@@ -95,7 +95,7 @@ def _empty_log(connection: Connection) -> None:
 
 
 class _Damage:
-    """Remembers the first damage that any of the connections met, and tells the operator once."""
+    """Remembers the first damage that any connection found, and reports it to the operator once."""
 
     def __init__(self) -> None:
         self.met: str | None = None
@@ -105,7 +105,7 @@ class _Damage:
             self.note(str(failure))
 
     def note(self, what: str) -> None:
-        """Remember it, unless there was something before."""
+        """Remember it, unless there is an earlier one."""
         if self.met is None:
             self.met = what
             log.error("%s; until then nothing new is accepted", what)
@@ -119,7 +119,7 @@ _QUERIES: ChangeKind[Callable[[SqliteConnection], Any], Any] = ChangeKind(run=_e
 
 
 class SqliteDatabase:
-    """`Database` on a file that is open and ours alone; get one from `open_database`.
+    """`Database` on a file that is open and owned by this process; get one from `open_database`.
 
     `path` is None in memory. All methods may be called concurrently and cancelled.
     """
@@ -146,9 +146,9 @@ class SqliteDatabase:
 
     @property
     def damage(self) -> str | None:
-        """What to do about damage that was met in the file since it was opened, None when none was.
+        """What to do about damage found in the file since it was opened, None without any.
 
-        What is written into a damaged file goes with it when the operator restores a backup.
+        Data written into a damaged file is lost when the operator restores a backup.
         """
         return self._damage.met
 
@@ -163,7 +163,7 @@ class SqliteDatabase:
         return self.damage
 
     def is_short_of_disk(self) -> bool:
-        """Return whether the room left on the disk is kept for what was accepted before."""
+        """Return whether the remaining disk space is reserved for jobs accepted before."""
         return self._file is not None and is_short(self._file)
 
     async def write(self, change: Callable[[SqliteConnection], T]) -> T:
@@ -179,8 +179,8 @@ class SqliteDatabase:
     async def write_and_scrub(self, change: Callable[[SqliteConnection], T]) -> T:
         """Run a change as `write` does; what it deleted is then in neither file any more.
 
-        Deleted bytes are always overwritten in the database; the log beside it keeps older
-        versions of pages until it is emptied, which this does. Where somebody reads the whole
+        Deleted bytes are always overwritten in the database; the log beside it keeps older versions
+        of pages until it is emptied, which this does. If another process is reading the whole
         database just then (a backup), that happens with the next such call or an orderly stop.
         """
         result: T = await self._writer.submit(_LAST_CHANGES, change)
@@ -200,20 +200,20 @@ class SqliteDatabase:
 
         In memory there is only the writer's connection, and the query waits its turn there.
 
-        Raises `StoreError` when the database fails, else what the query raises.
+        Raises `StoreError` when the database fails, otherwise what the query raises.
         """
         result: T = await self._reader.submit(_QUERIES, query)
         return result
 
     def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
-        """Have a change of a known kind applied with the writer's next transaction."""
+        """Apply a change of a known kind with the writer's next transaction."""
         return self._writer.submit(kind, item)
 
     async def aclose(self) -> None:
-        """Finish what waits, close, and let others have the file. Idempotent.
+        """Finish waiting work, close, and release the file. Idempotent.
 
-        A cancellation is raised once all is closed: since Python 3.13 a task group that fails while
-        it is cancelled cancels its task once more, in the middle of what is closed then.
+        A cancellation is raised once everything is closed: since Python 3.13 a task group that
+        fails while it is cancelled cancels its task once more, in the middle of the closing.
         """
         closing = asyncio.ensure_future(self._close())
         try:
@@ -238,12 +238,12 @@ async def open_database(
     inline: bool = False,
     most_mb: int | None = None,
 ) -> SqliteDatabase:
-    """Open or make the database and bring it to this version's schema.
+    """Open or create the database and migrate it to this version's schema.
 
     `sqlite:///relative/path`, `sqlite:////absolute/path`, or `sqlite://` for one in memory.
     `migrations` are further sets beside the queue's own. `inline` does everything in the calling
-    thread. Beyond `most_mb` the file does not grow: it is then as full as a disk, until something
-    is deleted. Raises `StoreError` saying what to do when the file cannot be used.
+    thread. Beyond `most_mb` the file does not grow: it then counts as a full disk, until something
+    is deleted. Raises `StoreError` with what to do when the file cannot be used.
     """
     path = _path(url)
     try:
@@ -260,7 +260,7 @@ async def open_database(
 async def _opened(
     path: Path | None, sets: Sequence[MigrationSet], opened: AsyncExitStack, *, inline: bool
 ) -> SqliteDatabase:
-    """Open a database; what has been opened of it when something fails, `opened` closes."""
+    """Open a database; if something fails, `opened` closes what has been opened."""
     ownership, damage = None, _Damage()
     if path is not None:
         ownership = own(path)
@@ -305,9 +305,9 @@ def _path(url: str) -> Path | None:
 
 
 def _refuse_damage(connection: SqliteConnection) -> None:
-    """Look at every table and its indexes but those of files: these could take minutes to read.
+    """Check every table and its indexes except those of files, which could take minutes to read.
 
-    Nobody waits long for it, either, where there are a million rows.
+    The check is short even with a million rows.
     """
     until = time.monotonic() + _LOOK_S
     connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)

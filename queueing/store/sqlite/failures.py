@@ -1,4 +1,4 @@
-"""Turns SQLite's errors into texts that tell the operator what to do."""
+"""Turns SQLite's errors into texts that explain what the operator can do."""
 
 import sqlite3
 

@@ -1,4 +1,4 @@
-"""Ownership: one process at a time writes a database, to a place it may write and can trust."""
+"""Ownership: one process at a time writes a database, in a place it may write and can trust."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ except ImportError:  # Windows
 log = logging.getLogger(__name__)
 
 _TAKEN = "another Usher runs on this database: stop it first, or name another file"
-_PATIENCE_S = 0.5  # somebody may be asking just now whether the lock is held
+_PATIENCE_S = 0.5  # another process may be testing the lock just now
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 
 
@@ -27,9 +27,9 @@ LOST = (
 
 
 class Ownership:
-    """What makes this process the one that writes a database, until it is closed or we die.
+    """Makes this process the only writer of a database, until it is closed or the process dies.
 
-    `file` is the database's own, open and locked: a lock file that is deleted protects nothing.
+    `file` is the database's own, open and locked: a deleted lock file protects nothing.
     """
 
     def __init__(self, path: Path, lock: sqlite3.Connection, file: int) -> None:
@@ -38,7 +38,7 @@ class Ownership:
         self._file: int | None = file
 
     def lost(self) -> str | None:
-        """Return what to do about the file not being the one that was opened, None where it is."""
+        """Return what to do about the file not being the one that was opened, None if it is."""
         if self._file is None:
             return None
         ours = os.fstat(self._file)
@@ -49,7 +49,7 @@ class Ownership:
         return None if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino) else LOST
 
     def close(self) -> None:
-        """Let others have the database. Idempotent; only once no connection has it open."""
+        """Release the database. Idempotent; only once no connection has it open."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -57,13 +57,13 @@ class Ownership:
 
 
 def own(path: Path) -> Ownership:
-    """Become the one process that writes here, until that is closed or we die.
+    """Become the only process that writes here, until it is closed or the process dies.
 
-    The lock is SQLite's own on an empty file beside the database: the same on every system, gone
-    with the process, and no obstacle to those who only read the database. Links lead to the file
-    they name, so each way to it meets the same lock; where the system can, the file itself is
-    locked as well. New files can be read by nobody else; what other accounts may do with an older
-    one is taken from them. Raises `StoreError` saying what to do.
+    The lock is SQLite's own on an empty file beside the database: the same on every system,
+    released with the process, and no obstacle to readers of the database. Links lead to the file
+    they name, so each way to it meets the same lock; if the system can, the file itself is locked
+    as well. New files are readable only by their owner; other accounts' access to an older one is
+    removed. Raises `StoreError` with what to do.
     """
     path = path.resolve()
     folder = path.parent
@@ -93,7 +93,9 @@ def own(path: Path) -> Ownership:
 
 
 def _hide(path: Path) -> None:
-    """Take from strangers what an earlier version let them read; a group's right is its operator's."""
+    """Remove the read access an earlier version gave to other accounts; a group's access is the
+    operator's choice.
+    """
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm", f"{path.name}.lock"):
         file = path.with_name(name)
         with suppress(FileNotFoundError):
@@ -109,7 +111,7 @@ def _hide(path: Path) -> None:
 
 
 def is_owned(path: Path) -> bool | None:
-    """Return whether a process has the database now, None where none ever had."""
+    """Return whether a process owns the database now, None if none ever did."""
     lock = _lock_of(path.resolve())
     if not lock.exists():
         return None
@@ -126,7 +128,7 @@ def _lock_of(path: Path) -> Path:
 
 
 def _locked(path: Path) -> sqlite3.Connection:
-    """Return the lock beside a database, ours now."""
+    """Return the lock beside a database, now held by this process."""
     file = _lock_of(path)
     with suppress(OSError):  # SQLite says why, below
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
@@ -142,19 +144,19 @@ def _locked(path: Path) -> sqlite3.Connection:
 
 
 def _lock_file(file: int) -> None:
-    """Lock the file itself, in the way that meets none of SQLite's locks."""
+    """Lock the file itself, in a way that does not meet any of SQLite's locks."""
     if fcntl is None:
         return
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise StoreError(_TAKEN) from error
-    except OSError as error:  # a file system without such locks: the lock beside it holds
+    except OSError as error:  # a file system without such locks: the lock beside it suffices
         log.debug("the database's file cannot be locked: %s", error)
 
 
 def _warn_of_network(folder: Path) -> bool:
-    """Warn where SQLite's locks and WAL are known not to hold; return whether they are.
+    """Warn if SQLite's locks and WAL are known not to work there; return whether they do.
 
     Known on Linux only.
     """

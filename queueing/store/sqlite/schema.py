@@ -1,7 +1,7 @@
 """Brings a database to the schema this version knows; forward only.
 
-Each set of migrations counts its own version in `meta`, so the bot's tables live beside the
-queue's without either knowing the other's numbers.
+Each set of migrations counts its own version in `meta`, so the bot's tables live beside the queue's
+without either knowing the other's numbers.
 """
 
 import sqlite3
@@ -18,7 +18,7 @@ _NOTE_VERSION = (
 
 
 def migrate(connection: sqlite3.Connection, sets: Sequence[MigrationSet]) -> UUID:
-    """Apply what is missing, inside the caller's transaction; return the database's id.
+    """Apply the missing migrations, inside the caller's transaction; return the database's id.
 
     Raises `StoreError` for a newer schema, `sqlite3.Error` when the file cannot be used.
     """

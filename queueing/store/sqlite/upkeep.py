@@ -1,6 +1,6 @@
-"""What an operator does to a database from outside: copy it, look for damage.
+"""Operator's tools for a database: copying it and looking for damage.
 
-Works beside a running bot, of which it is only one more reader; never changes the database.
+They work beside a running bot, as one more reader, and never change the database.
 """
 
 import shutil
@@ -22,9 +22,10 @@ _READER = (
 
 
 def backup(database: Path, target: Path) -> None:
-    """Write a consistent copy as of now; replaces `target` only when the copy is whole.
+    """Write a consistent copy of the present state; replaces `target` only when the copy is
+    complete.
 
-    The copy may be read by whoever may read the database. Raises `StoreError`.
+    The copy's access rights are those of the database. Raises `StoreError`.
     """
     if target.exists() and target.samefile(database):
         raise StoreError(f"{target} is the database itself: name another file")
@@ -34,7 +35,7 @@ def backup(database: Path, target: Path) -> None:
     try:
         with _reading(database) as source:
             partial.unlink(missing_ok=True)
-            partial.touch(mode=0o600)  # while it is written, nobody else's
+            partial.touch(mode=0o600)  # readable by its owner only while it is written
             with closing(sqlite3.connect(partial)) as copy:
                 source.backup(copy)
         shutil.copymode(database, partial)
@@ -46,9 +47,9 @@ def backup(database: Path, target: Path) -> None:
 
 
 def rehearse_migration(database: Path, migrations: Sequence[MigrationSet]) -> None:
-    """Bring the schema forward as the bot does at its start, and take it back.
+    """Apply the migrations as the bot does at its start, and roll them back.
 
-    Raises `StoreError` saying what to do where the file cannot be used.
+    Raises `StoreError` with what to do if the file cannot be used.
     """
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
@@ -60,7 +61,7 @@ def rehearse_migration(database: Path, migrations: Sequence[MigrationSet]) -> No
 
 
 def damage(database: Path) -> list[str]:
-    """Read everything and return what is damaged, nothing when all is well. Raises `StoreError`."""
+    """Read everything and return the damage, nothing when all is well. Raises `StoreError`."""
     with _reading(database) as connection:
         rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
         orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
@@ -69,10 +70,10 @@ def damage(database: Path) -> list[str]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database that must exist, as a reader."""
+    """Open an existing database as a reader."""
     if not path.is_file():
         raise StoreError(f"{path}: there is no such file")
-    # Not mode=ro: after a crash the log beside the file must be brought in before it can be read.
+    # Not mode=ro: after a crash the log beside the file must be recovered before it can be read.
     address = f"{path.absolute().as_uri()}?mode=rw"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:

@@ -1,6 +1,6 @@
-"""Runs changes many at a time on one connection: whatever waits becomes one transaction.
+"""Runs changes many at a time on one connection: everything that waits becomes one transaction.
 
-Owns the only road to a connection, so nobody can leave a transaction open. Knows no tables.
+Owns the only access to a connection, so no caller can leave a transaction open. Knows no tables.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ Outcomes = dict[AnyKind, Sequence[Any]]
 def run_batch(connection: SqliteConnection, begin: str, batch: Batch) -> Outcomes:
     """Apply a batch in one transaction, or each item in its own when that fails.
 
-    So an item that cannot be written costs its neighbours some time and nothing else. Where no
-    transaction can even begin, because another program holds the file, that is nobody's fault and
-    not tried again for each: every try waits as long as the engine is told to.
+    So an item that cannot be written only delays its neighbours. If no transaction can even begin,
+    because another program holds the file, it is not tried again for each item: every try waits as
+    long as the engine is told to.
     """
     try:
         connection.execute(begin)
@@ -61,10 +61,10 @@ def _transaction(connection: SqliteConnection, batch: Batch) -> Outcomes:
 
 
 class Worker:
-    """One connection, its thread and the task that feeds it; make it with `open`.
+    """One connection, its thread and the task that feeds it; create it with `open`.
 
-    `inline` works in the calling thread when the event loop next turns: the same batches without
-    a thread, for event loops that nothing outside may wake.
+    `inline` works in the calling thread when the event loop next turns: the same batches without a
+    thread, for event loops that no thread may wake.
     """
 
     def __init__(self, begin: str, failed: Callable[[Exception], None]) -> None:
@@ -89,7 +89,7 @@ class Worker:
         inline: bool,
         failed: Callable[[Exception], None] = _unwatched,
     ) -> Self:
-        """Connect; `failed` hears of every failure. Raises `sqlite3.Error`."""
+        """Connect; `failed` is called with every failure. Raises `sqlite3.Error`."""
         self = cls(begin, failed)
         if inline:
             self._inline = _prepared(
@@ -109,9 +109,9 @@ class Worker:
         return self
 
     def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
-        """Have an item applied with the next batch; the future brings what came of it.
+        """Apply an item with the next batch; the future receives the result.
 
-        A caller that is cancelled changes nothing: its item is applied whole or not at all.
+        A cancelled caller changes nothing: its item is applied whole or not at all.
         """
         if self._closing:
             raise StoreError("the database is closed")
@@ -135,7 +135,9 @@ class Worker:
             self._inline.close()
         elif self._task is not None:
             self._wake.set()
-            await asyncio.wait({self._task})  # unlike awaiting it, leaves it alone when cancelled
+            await asyncio.wait(
+                {self._task}
+            )  # unlike awaiting it, leaves the task running when cancelled
 
     def _call(self) -> None:
         if self._inline is None:
@@ -220,7 +222,7 @@ def _committed(kinds: Iterable[AnyKind]) -> None:
 def _committing_by(run: Callable[[SqliteConnection], None]) -> type[SqliteConnection]:
     """Return a connection class whose `commit()` calls `run`.
 
-    `commit()` is the one public way to have a whole function run in the thread of an aiosqlite
+    `commit()` is the one public way to run a whole function in the thread of an aiosqlite
     connection, and a batch then costs one hop between threads.
     """
 
