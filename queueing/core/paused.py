@@ -23,9 +23,7 @@ class Paused:
         return self.everything or host in self.hosts
 
     def adding(self, *, model: str | None, host: str | None) -> "Paused":
-        """Return this with a model, a host or both paused as well; with neither, everything is
-        paused.
-        """
+        """Return this with a model, a host or both paused as well; with neither, everything."""
         return replace(
             self,
             everything=self.everything or (model is None and host is None),

@@ -15,9 +15,7 @@ class MediaTask(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Order:
-    """A task on a file of a media type; `size` bytes follow. `limit` applies to a file that must
-    fit.
-    """
+    """A task on a file of a media type; `size` bytes follow. `limit` is for a file that must fit."""
 
     task: MediaTask
     mime: str
