@@ -1,3 +1,1 @@
-"""Jobs and everything that belongs to them: what each change means, in SQL that every engine
-understands.
-"""
+"""Jobs and everything that belongs to them: what each change means, in SQL for every engine."""

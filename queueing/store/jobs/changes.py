@@ -324,9 +324,7 @@ _altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.it
 
 
 def _write_change(connection: Connection, change: Change) -> bool:
-    """Write a change unless its job is no longer what its caller knows; return whether it was
-    written.
-    """
+    """Write a change if its job is still what its caller knows; return whether it was written."""
     before = change.before
     altered = _altered[change.event](change.after)
     cursor = connection.execute(

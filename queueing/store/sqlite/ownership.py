@@ -93,9 +93,7 @@ def own(path: Path) -> Ownership:
 
 
 def _hide(path: Path) -> None:
-    """Remove the read access an earlier version gave to other accounts; a group's access is the
-    operator's choice.
-    """
+    """Remove other accounts' access to an earlier version's file; a group's is the operator's."""
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm", f"{path.name}.lock"):
         file = path.with_name(name)
         with suppress(FileNotFoundError):

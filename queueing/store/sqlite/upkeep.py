@@ -22,8 +22,7 @@ _READER = (
 
 
 def backup(database: Path, target: Path) -> None:
-    """Write a consistent copy of the present state; replaces `target` only when the copy is
-    complete.
+    """Write a consistent copy of the present state; replaces `target` only once it is complete.
 
     The copy's access rights are those of the database. Raises `StoreError`.
     """
