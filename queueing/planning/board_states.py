@@ -1,5 +1,6 @@
 """What stands on the board of a decision: hosts, backends, copies and models as it changes them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 
@@ -139,11 +140,15 @@ class ModelState:
     reserved: Reservation | None = None
     oldest_at: float | None = None  # when its oldest startable job arrived, None without one
     waiting: int = 0  # how many jobs wait after what this plan starts
+    usual_service_s: float = 0.0  # of a job, and of a load, before it is known where
+    usual_load_s: float = 0.0
     candidates: "list[BackendState] | None" = None  # found by `space.candidates`
     due: float = inf  # found by `placing.wanted`
 
     def __post_init__(self) -> None:
-        """Count those who wait, and find the oldest."""
+        """Count those who wait, and find the oldest and the usual times."""
+        self.usual_service_s = _usual(self.view.service_s, DEFAULT_SERVICE_S)
+        self.usual_load_s = _usual(self.view.load_s, DEFAULT_LOAD_S)
         if self.lanes:
             self.note_lanes()
 
@@ -185,14 +190,6 @@ class ModelState:
         times = self.view.service_s
         return times.get(backend, times.get("", DEFAULT_SERVICE_S))
 
-    @property
-    def usual_service_s(self) -> float:
-        """The duration of a usual job before it is known where."""
-        times = self.view.service_s
-        return times[""] if "" in times else min(times.values(), default=DEFAULT_SERVICE_S)
 
-    @property
-    def usual_load_s(self) -> float:
-        """The duration of a load before it is known where."""
-        times = self.view.load_s
-        return times[""] if "" in times else min(times.values(), default=DEFAULT_LOAD_S)
+def _usual(times: Mapping[str, float], default: float) -> float:
+    return times[""] if "" in times else min(times.values(), default=default)

@@ -30,22 +30,23 @@ def age_limit_s(board: Board, model: ModelState) -> float:
     all of them in time, and frequent ones only cost time: then a copy may serve for longer. It depends
     on how many models there are at most, however many requests come.
     """
-    return board.rules.age_limit_s * _crowding(board) + LOADS_IN_LIMIT * model.usual_load_s
+    crowding = _crowding(board) if board.crowding is None else board.crowding
+    return board.rules.age_limit_s * crowding + LOADS_IN_LIMIT * model.usual_load_s
 
 
 def _crowding(board: Board) -> float:
     """Return by how much the age limit grows: at least 1, at most as if every model waited."""
-    if board.crowding is None:
-        hosts = max(1, len(board.hosts))
-        lines = sum(_has_long_line(model) for model in board.waiting)
-        board.crowding = max(1.0, CROWD_SHARE * (lines - hosts) / hosts)
+    hosts = max(1, len(board.hosts))
+    lines = 0
+    for model in board.waiting:
+        if model.oldest_at is not None and not (model.copies and model.served):
+            lines += _is_long(model)
+    board.crowding = max(1.0, CROWD_SHARE * (lines - hosts) / hosts)
     return board.crowding
 
 
-def _has_long_line(model: ModelState) -> bool:
-    """Tell whether a model waits for a load with more work than the load takes."""
-    if model.oldest_at is None or model.served:
-        return False
+def _is_long(model: ModelState) -> bool:
+    """Tell whether the line of a model holds more work than a load takes."""
     return model.waiting * model.usual_service_s >= model.usual_load_s * model.view.parallel
 
 

@@ -28,6 +28,7 @@ from queueing.planning.space import (
     lacking_mb,
     make_room,
     may_leave_now,
+    openings,
     places_for,
     reload_cost,
     spare_mb,
@@ -77,7 +78,7 @@ def place_all(board: Board) -> list[ModelState]:
     ]
     for model in models:
         model.due = _due_at(board, model)
-    if not any(_places(board, model) for model in models):
+    if not _has_place(board, models):
         return models  # as mostly in a crowd: then their order changes nothing
     models.sort(key=lambda model: _urgency(board, model))
     return [model for model in models if not place(board, model)]
@@ -89,7 +90,17 @@ def _is_wanted(board: Board, model: ModelState) -> bool:
         return False
     if model.view.wanted_by_admin and unmet_preloads(board, model):
         return True
-    return model.oldest_at is not None and not model.served
+    return model.oldest_at is not None and not (model.copies and model.served)
+
+
+def _has_place(board: Board, models: Sequence[ModelState]) -> bool:
+    """Tell whether any of the wanted models may find room now."""
+    if any(model.reserved is not None and _kept(board, model.reserved, model) for model in models):
+        return True
+    open_to_all = openings(board)
+    return bool(open_to_all) and any(
+        opening.takes(model.view) for model in models for opening in open_to_all
+    )
 
 
 def _due_at(board: Board, model: ModelState) -> float:
@@ -123,13 +134,13 @@ def reserve_for_overdue(board: Board, homeless: Sequence[ModelState]) -> None:
     if not board.rules.gate:
         return
     overdue = []
+    if all(host.reservation is not None for host in board.hosts.values()):
+        return  # as mostly in a crowd: whoever lifts one of them looks at all that are due
     for model in homeless:
         if model.due > board.now:
             board.look(model.due)
         elif model.reserved is None:
             overdue.append(model)
-    if all(host.reservation is not None for host in board.hosts.values()):
-        return  # as mostly in a crowd: then their order changes nothing
     overdue.sort(key=lambda model: (model.due, *_urgency(board, model)))
     for model in overdue:
         if model.reserved is None and reserve(board, model):
@@ -137,16 +148,10 @@ def reserve_for_overdue(board: Board, homeless: Sequence[ModelState]) -> None:
             place(board, model)
 
 
-def _places(board: Board, model: ModelState) -> list[BackendState]:
-    """Return the backends that may have room for a wanted model now."""
+def _cheapest_room(board: Board, model: ModelState) -> Space | None:
     places = places_for(board, model)
     if model.reserved is not None:
         places += _kept(board, model.reserved, model)
-    return places
-
-
-def _cheapest_room(board: Board, model: ModelState) -> Space | None:
-    places = _places(board, model)
     if not places:
         return None
     may = may_leave_now(board, model)

@@ -6,6 +6,7 @@ Bookkeeping of copies, slots and loads; decides nothing.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from queueing.core.jobs import Job
 from queueing.core.world import Load, ModelView, Reservation, Residency, World
 from queueing.planning.board import Board
 from queueing.planning.board_states import (
@@ -94,17 +95,25 @@ def has_slot(copy: CopyState) -> bool:
     return copy.running < copy.model.view.parallel
 
 
+def serves(copy: CopyState, job: Job, now: float) -> bool:
+    """Tell whether a copy starts a job that comes: it is ready, its server works, no gate is closed."""
+    backend, gate = copy.backend, copy.gate
+    if copy.residency is not Residency.READY or not backend.usable or backend.alone:
+        return False
+    return backend.waits_for is None and (gate is None or gate.admits(job, now))
+
+
 def serves_all(copy: CopyState) -> bool:
     """Tell whether a copy starts whoever comes: it is ready, and its host serves and is not reserved."""
-    view = copy.backend.view
-    ready = copy.residency is Residency.READY
-    can = view.up and not view.paused and not copy.backend.alone
-    return ready and can and copy.backend.host.reservation is None
+    backend = copy.backend
+    can = backend.usable and not backend.alone
+    return copy.residency is Residency.READY and can and backend.host.reservation is None
 
 
-def preference(copy: CopyState) -> tuple[int, int]:
-    """Order free copies as the planner does: the fewest jobs on their host, then their order."""
-    return copy.backend.host.running, copy.backend.order
+def preference(copy: CopyState) -> tuple[bool, int, int]:
+    """Order free copies as the planner does: not on reserved hosts, where the fewest jobs run."""
+    host = copy.backend.host
+    return host.reservation is not None, host.running, copy.backend.order
 
 
 def world_of(

@@ -25,15 +25,17 @@ from queueing.planning.simulated_fleet import (
     loaded,
     loading,
     preference,
+    serves,
     serves_all,
     typical_s,
     usual_load_s,
     world_of,
 )
 from queueing.planning.simulated_queue import HEADS, SimulatedQueue, Started, lines_of
+from queueing.planning.space import lacking_mb, places_for, spare_mb
 
 MOST_PLANS = 500  # a start costs little beside the plans that lead to it
-LOOKS_AT_MODELS = 12_500  # all those plans together, so that many models cost no more than a few
+LOOKS_AT_MODELS = 8_000  # all those plans together, so that many models cost no more than a few
 FAR_STARTS = 500  # from here on another forecast costs more than most answers are worth
 OVERDUE_SHARE = 0.15  # of the usual time: the rest of a job or load that should be done by now
 LEAVING_S = 2.0  # an unload under way
@@ -82,6 +84,7 @@ class Simulation:
         }
         self._moved: set[str] = set()
         self._spent = dict(world.lane_spent)
+        self._joined = False  # whether the first to ask for a model has been left to wait
         self._coming: set[tuple[str, str]] = set()  # the lines whose next arrival is an event
         self._events = self._first_events()
 
@@ -187,6 +190,9 @@ class Simulation:
                 _, what, model, where = heappop(events)
                 self._happen(what, model, where)
                 obvious = obvious and self._is_plain(now, what, model, where)
+            if self._joined:  # none of them may be overdue before anything else happens
+                self._joined = False
+                look_at = min(look_at, now + self._origin.rules.age_limit_s)
         self.now = now
         self._show()
 
@@ -194,9 +200,15 @@ class Simulation:
         """Do what follows from an event, if that is plain: `where` is a backend, or a lane."""
         if what == _ENDED:
             copy = self._board.copies.get((model, where))
-            return copy is not None and (self._goes_on(now, copy) or self._works_on(now, copy))
+            return copy is not None and (
+                self._goes_on(now, copy) or self._works_on(now, copy) or self._rests(now, copy)
+            )
         if what == _CAME:
-            return self._joins(now, model) or self._begins(now, model, where)
+            return (
+                self._joins(now, model)
+                or self._begins(now, model, where)
+                or self._is_shut_out(now, model)
+            )
         return False
 
     def _goes_on(self, now: float, copy: CopyState) -> bool:
@@ -219,26 +231,58 @@ class Simulation:
 
     def _works_on(self, now: float, copy: CopyState) -> bool:
         """Whether a copy only has a slot more than it needs: nobody waits for it, others still run."""
-        if copy.running <= 0 or copy.backend.view.serial:
+        return copy.running > 0 and self._is_at_end(now, copy)
+
+    def _rests(self, now: float, copy: CopyState) -> bool:
+        """Whether it changes nothing that a copy is idle: nothing can be loaded in its place yet."""
+        host = copy.backend.host
+        if not self._is_at_end(now, copy) or host.used_mb > host.view.usable_mb:
             return False
-        model = copy.model.view.name
+        if host.loading is not None:
+            return True
+        if host.reservation is None:
+            return False
+        for other in host.copies:
+            if other.model.view.name in self._moved:
+                self._show_lines(other.model, now)
+        host.spare_mb = None
+        heir = self._board.models[host.reservation.model]
+        return lacking_mb(host, heir.view) > spare_mb(self._board, host)
+
+    def _is_at_end(self, now: float, copy: CopyState) -> bool:
+        """Whether nobody waits for a slot that has become free on a copy, or beside it."""
+        model, backend = copy.model.view.name, copy.backend
+        if backend.view.serial or backend.busy + 1 >= backend.view.parallel:
+            return False
         return model not in self._pausing and not self._left_in(model, now)
 
     def _begins(self, now: float, model: str, lane: str) -> bool:
         """Let one who comes to an empty line begin on a copy, or wait for one, if that is plain."""
         copies = self._board.models[model].copies
-        if model in self._pausing or not all(serves_all(copy) for copy in copies):
+        if model in self._pausing or not copies:
             return False
         lines = self._left_in(model, now)
         if [line.view.lane for line in lines] != [lane]:
             return False
-        free = [copy for copy in copies if has_slot(copy)]
-        if free:
-            copy = min(free, key=preference)
-            line = lines[self._next_lane(model, lines)]
-            began(copy)
-            self._note_start(line.job(len(line.starts)), copy.backend.view.name, now)
-        return bool(copies)
+        job = lines[0].job(len(lines[0].starts))
+        free = [copy for copy in copies if has_slot(copy) and serves(copy, job, now)]
+        if not free:
+            return all(serves_all(copy) for copy in copies)
+        copy = min(free, key=preference)
+        self._next_lane(model, lines)
+        began(copy)
+        self._note_start(job, copy.backend.view.name, now)
+        return True
+
+    def _is_shut_out(self, now: float, model: str) -> bool:
+        """Whether the first to ask for a model can only wait: no host could load it now."""
+        state = self._board.models[model]
+        if state.copies or model in self._pausing or state.view.load_after > now:
+            return False
+        if places_for(self._board, state):
+            return False
+        self._joined = any(host.reservation is None for host in self._board.hosts.values())
+        return True
 
     def _left_in(self, model: str, now: float) -> list[SimulatedQueue]:
         """Return the lines of a model in which somebody waits at that moment."""
@@ -313,14 +357,14 @@ class Simulation:
     def _show(self) -> None:
         """Make the board ready for the decision of that moment."""
         for name in self._moved | self._pausing:
-            self._show_lines(self._board.models[name])
+            self._show_lines(self._board.models[name], self.now)
         self._moved.clear()
         self._board.again(self.now)
 
-    def _show_lines(self, model: ModelState) -> None:
+    def _show_lines(self, model: ModelState, now: float) -> None:
         waiting = []
         for line in self._lines_of[model.view.name]:
-            view = line.waiting(self.now)
+            view = line.waiting(now)
             if view is None:
                 self._expect_in(line)
             else:

@@ -28,6 +28,16 @@ class Asking(Simulation):
         return False
 
 
+class AskingWhoCanOnlyWait(Simulation):
+    """A simulation that asks the planner about whatever cannot be loaded, and in whose place."""
+
+    def _rests(self, _now: float, _copy: CopyState) -> bool:
+        return False
+
+    def _is_shut_out(self, _now: float, _model: str) -> bool:
+        return False
+
+
 class Checked(Simulation):
     """A simulation that holds each of its decisions to the planner's on a world made from the board."""
 
@@ -81,41 +91,6 @@ def drawn(rng: random.Random) -> World:
     )
 
 
-def run(simulation: Simulation) -> tuple[Mapping[tuple[str, str], list[tuple[float, str]]], int]:
-    """Return the starts of each line, as far as is looked, and how many decisions that took."""
-    decisions = 0
-    while not simulation.over:
-        simulation.step()
-        decisions += 1
-    return {
-        key: [(round(start.at, 3), start.backend) for start in line.starts]
-        for key, line in simulation.lines.items()
-    }, decisions
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_what_is_plain_needs_no_decision(seed: int) -> None:
-    """Forecasts would save decisions and promise something else than the planner will do."""
-    snapshot = drawn(random.Random(seed))
-    starts, decisions = run(Simulation(snapshot, ten_seconds, most_starts=150))
-    all_starts, all_decisions = run(Asking(snapshot, ten_seconds, most_starts=150))
-    for key, others in all_starts.items():
-        both = min(len(starts[key]), len(others))
-        assert starts[key][:both] == others[:both]
-    assert decisions < all_decisions
-
-
-def test_those_who_came_during_a_load_begin_with_it() -> None:
-    """They would wait in the forecast until something else happens, on a copy with free slots."""
-    waiting = jobs("flux", 0)
-    snapshot = world(
-        model("flux", line(waiting), parallel=4, load_s=100.0, rate_per_s=0.05),
-        rules=Rules(replicate=False),
-    )
-    starts, _ = run(Simulation(snapshot, ten_seconds, most_starts=10))
-    assert [round(at - NOW) for at, _ in starts["flux", "normal"][:3]] == [100, 100, 100]
-
-
 def in_lanes(rng: random.Random, snapshot: World) -> World:
     """Return a world whose people stand in three lanes, some in conversations that servers remember."""
     models = {}
@@ -143,6 +118,56 @@ def in_lanes(rng: random.Random, snapshot: World) -> World:
             flows={lane: Flow(0.01, rng.choice([1.0, 3.0])) for lane in rng.sample(LANES, 2)},
         )
     return replace(snapshot, models=models, rules=Rules())
+
+
+def run(simulation: Simulation) -> tuple[Mapping[tuple[str, str], list[tuple[float, str]]], int]:
+    """Return the starts of each line, as far as is looked, and how many decisions that took."""
+    decisions = 0
+    while not simulation.over:
+        simulation.step()
+        decisions += 1
+    return {
+        key: [(round(start.at, 3), start.backend) for start in line.starts]
+        for key, line in simulation.lines.items()
+    }, decisions
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_plain_needs_no_decision(seed: int) -> None:
+    """Forecasts would save decisions and promise something else than the planner will do."""
+    snapshot = drawn(random.Random(seed))
+    assert saved_decisions(snapshot, Asking) > 0
+
+
+def test_nobody_is_asked_about_what_can_only_wait() -> None:
+    """Forecasts of crowded cards would ask at each arrival and end, or promise something else."""
+    saved = 0
+    for seed in range(24):
+        rng = random.Random(seed)
+        crowded = replace(in_lanes(rng, drawn(rng)), rules=Rules(replicate=False))
+        saved += saved_decisions(crowded, AskingWhoCanOnlyWait)
+    assert saved > 40
+
+
+def saved_decisions(snapshot: World, asking: type[Simulation]) -> int:
+    """Return how many decisions less a simulation takes for the same starts."""
+    starts, decisions = run(Simulation(snapshot, ten_seconds, most_starts=150))
+    all_starts, all_decisions = run(asking(snapshot, ten_seconds, most_starts=150))
+    for key, others in all_starts.items():
+        both = min(len(starts[key]), len(others))
+        assert starts[key][:both] == others[:both]
+    return all_decisions - decisions
+
+
+def test_those_who_came_during_a_load_begin_with_it() -> None:
+    """They would wait in the forecast until something else happens, on a copy with free slots."""
+    waiting = jobs("flux", 0)
+    snapshot = world(
+        model("flux", line(waiting), parallel=4, load_s=100.0, rate_per_s=0.05),
+        rules=Rules(replicate=False),
+    )
+    starts, _ = run(Simulation(snapshot, ten_seconds, most_starts=10))
+    assert [round(at - NOW) for at, _ in starts["flux", "normal"][:3]] == [100, 100, 100]
 
 
 @pytest.mark.parametrize("seed", range(30))
