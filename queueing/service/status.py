@@ -8,14 +8,7 @@ from typing import TypedDict
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
-from queueing.core.standings import (
-    BackendStatus,
-    CopyStatus,
-    HostStatus,
-    ModelStatus,
-    QueueSnapshot,
-    Standing,
-)
+from queueing.core.standings import ModelStatus, QueueSnapshot, Standing
 from queueing.core.storage import JobRecords, Lines, StartOrder
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.engine.durations import Times
@@ -25,6 +18,7 @@ from queueing.planning.forecast import Expected
 from queueing.planning.lanes import Lane, competing, place
 from queueing.service.calm_eta import Calm, Counts, Expectation
 from queueing.service.eta import Eta
+from queueing.service.statuses import backends, copies, hosts
 
 WAITS_FOR_MEMORY = frozenset(
     {
@@ -218,8 +212,8 @@ class Reports:
         """Return where models, servers and hosts stand now."""
         return QueueSnapshot(
             models=self._models(),
-            backends=tuple(map(self._backend, self._fleet.catalog.backends)),
-            hosts=self._hosts(),
+            backends=backends(self._fleet),
+            hosts=hosts(self._fleet),
             paused=self._fleet.paused,
         )
 
@@ -233,47 +227,13 @@ class Reports:
             name=spec.name,
             waiting=self._router.waiting(spec.name),
             running=running.get(spec.name, 0),
-            copies=tuple(
-                CopyStatus(
-                    backend=copy.backend,
-                    host=self._fleet.catalog.host_of[copy.backend],
-                    residency=copy.residency,
-                    pinned=copy.pinned,
-                    running=copy.running,
-                )
-                for copy in self._fleet.copies_of(spec.name)
-            ),
+            copies=copies(self._fleet, spec.name),
             reason=self._current(spec.name),
             service_s=self._times.durations.typical_service(spec, "").median_s,
             next_done_at=self._eta.of_next(spec),
             vram_mb=self._fleet.known_vram_mb(spec),
             paused=self._fleet.paused.stops_model(spec.name),
             troubles=self._fleet.load_failures.troubles(spec.name),
-        )
-
-    def _backend(self, name: str) -> BackendStatus:
-        health, catalog = self._fleet.health.of(name), self._fleet.catalog
-        return BackendStatus(
-            name=name,
-            host=catalog.host_of[name],
-            kind=catalog.backends[name].kind,
-            url=catalog.backends[name].url,
-            up=health.up,
-            since=health.since,
-            description=health.description,
-            error=health.error,
-        )
-
-    def _hosts(self) -> tuple[HostStatus, ...]:
-        return tuple(
-            HostStatus(
-                name=host.name,
-                vram_mb=host.vram_mb,
-                usable_mb=self._fleet.usable_mb(host.name),
-                used_mb=sum(copy.vram_mb for copy in self._fleet.copies_on(host.name)),
-                paused=self._fleet.paused.stops_host(host.name),
-            )
-            for host in self._fleet.catalog.hosts.values()
         )
 
 

@@ -17,7 +17,7 @@ from queueing.core.errors import (
     Unavailable,
     UnknownModel,
 )
-from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved
+from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.problems import What
 from queueing.core.requests import Chat, ChatMessage, File, TextToImage
@@ -250,6 +250,26 @@ def test_what_is_told_is_on_the_disk_in_its_order(there: Queues) -> None:
             assert events == [None, *expected]
             versions = [each.job.version for each in changes(told, job)]
             assert versions == sorted(versions)
+
+    run(scenario())
+
+
+def test_progress_is_told_while_a_job_runs(there: Queues) -> None:
+    """A finished picture would be covered by its own preview."""
+
+    async def scenario() -> None:
+        async with there.opened() as (door, told):
+            (job,) = await ask(door, 1)
+            await ended(door, job)
+        kinds = [
+            each.event if isinstance(each, JobChanged) else "progress"
+            for each in told
+            if each in changes(told, job)
+            or (isinstance(each, Progressed) and each.job_id == job.id)
+        ]
+        assert kinds[:3] == [None, JobEvent.START, "progress"]
+        assert kinds[-1] is JobEvent.COMPLETE
+        assert kinds.count(JobEvent.COMPLETE) == 1
 
     run(scenario())
 

@@ -149,6 +149,10 @@ def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
     async def scenario() -> None:
         installation = two_models()
         async with installation.queue() as queue:
+            before = queue.models.offer
+            assert queue.models.offer is before, (
+                "nothing has changed: it is asked for at every step"
+            )
             configured = queue.models.offer.catalog.models["flux"]
             queue.models.extend([image_model("new"), image_model("FLUX", service_s=99.0)])
             assert queue.models.offer.catalog.models["flux"] == configured
