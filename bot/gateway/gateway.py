@@ -14,7 +14,7 @@ from bot.gateway.server import application
 from bot.gateway.submitting import Submitting
 from bot.people.api_keys import ApiKeys
 from bot.people.users import People
-from bot.queue.door import QueueDoor
+from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.serving.address import Clients
 from bot.serving.listener import Listener
@@ -48,7 +48,7 @@ class Gateway:
         self,
         settings: Settings,
         *,
-        queue: QueueDoor,
+        queue: QueueService,
         admission: AdmissionService,
         keys: ApiKeys,
         people: People,

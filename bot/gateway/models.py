@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from bot.gateway.callers import Caller
 from bot.gateway.errors import ApiError
-from bot.queue.door import QueueDoor
+from bot.queue.service import QueueService
 from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability
 from queueing.core.standings import ModelStatus
@@ -19,7 +19,7 @@ from queueing.core.world import Residency
 class ModelsRoute:
     """Serves the list of models; answered from memory, no server is asked."""
 
-    queue: QueueDoor
+    queue: QueueService
 
     async def all(self, _request: web.Request, _caller: Caller) -> web.Response:
         """Return every model, by all of its names."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bot.people.users import Person
-from bot.queue.door import QueueDoor
+from bot.queue.service import QueueService
 from bot.requests import enhancement
 from bot.requests.conversation import PICTURES, Talk, continued, remembered_by, room_chars
 from bot.requests.drawing import (
@@ -50,7 +50,7 @@ class NewQuestion:
 class AdmissionService:
     """Accepts requests for people. `styles` and `defaults` are the operator's."""
 
-    queue: QueueDoor
+    queue: QueueService
     limits: RequestLimits
     styles: Mapping[str, Style] = field(default_factory=dict)
     defaults: Defaults = field(default_factory=Defaults)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from bot.people.access import Access
 from bot.people.received import Received
 from bot.people.users import Person
-from bot.queue.door import QueueDoor
+from bot.queue.service import QueueService
 from bot.requests.refusals import (
     Banned,
     Declined,
@@ -52,7 +52,7 @@ class RequestLimits:
     and the jobs of an hour are counted in the transaction that accepts.
     """
 
-    queue: QueueDoor
+    queue: QueueService
     access: Access
     received: Received
     clock: Clock

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.origin import Origin
-from bot.queue.door import QueueDoor
+from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.requests.enhancement import OWNER, improved
 from bot.requests.unwanted import said_in, unwanted_word
@@ -30,7 +30,7 @@ class Enhancer:
 
     def __init__(
         self,
-        queue: QueueDoor,
+        queue: QueueService,
         admission: AdmissionService,
         clock: Clock,
         chat_settings: ChatSettingsTable,

@@ -119,7 +119,7 @@ class JobChanges(Protocol):
         waits.
         """
 
-    async def amend(
+    async def replace_request(
         self,
         job_id: int,
         request: TextToImage | Chat,

@@ -54,7 +54,7 @@ class Sending:
         fetch = await self._found_before(job, files, backend, report)
         return fetch or await server.run(spec, self._work(job, files), report, recorded)
 
-    async def take_up(self, job: Job, backend: str, report: Report) -> Fetch:
+    async def resume(self, job: Job, backend: str, report: Report) -> Fetch:
         """Resume an attempt that was sent before a crash; return when its server has finished it.
 
         Raises `Lost` when the server does not know it, otherwise as `send`. A server that is away

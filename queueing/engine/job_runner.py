@@ -117,7 +117,7 @@ class Processor:
             return
         self._fleet.found(spec, backend)
         self._fleet.occupy(job, backend, self._clock.now() + spec.service_s)
-        attempt = partial(self._sending.take_up, job, backend)
+        attempt = partial(self._sending.resume, job, backend)
         self._spawn(job, lambda: self._run(job, backend, attempt), work, backend)
 
     def cancel(self, job_id: int) -> None:

@@ -85,7 +85,7 @@ class Intake:
         `files` join its inputs, `reply_to` replaces its own. It keeps its place; its delay ends.
         Returns it as it is then, or None when it has started or ended already.
         """
-        job = await self._jobs.amend(job_id, request, files=files, reply_to=reply_to)
+        job = await self._jobs.replace_request(job_id, request, files=files, reply_to=reply_to)
         if job is not None:
             self._effects.publish(JobChanged(job=job, event=None))
         return job

@@ -1,4 +1,4 @@
-"""JobQueue: the queue in this process; the bot reaches it through the parts of `bot.queue.door`."""
+"""JobQueue: the queue in this process; the bot reaches it through the parts of `bot.queue.service`."""
 
 import asyncio
 from collections.abc import Mapping

@@ -83,7 +83,7 @@ POINTS: Mapping[str, Point] = {
     "edit-on-page": Point(owner=Web, name="edit"),
     "to-page": Point(owner=Tab, name="_send"),
     "ask-for-prompt": Point(owner=Enhancer, name="_see_through"),
-    "better-prompt": Point(owner=JobStore, name="amend"),
+    "better-prompt": Point(owner=JobStore, name="replace_request"),
     "begin-part": Point(owner=StoredRecords, name="begin_part"),
     "end-part": Point(owner=StoredRecords, name="end_part"),
     "acknowledge": Point(owner=JobStore, name="acknowledge"),

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.queue.door import QueueDoor
+from bot.queue.service import QueueService
 from queueing.core.catalog import ModelSpec
 from queueing.core.events import Event
 from queueing.core.requests import Capability
@@ -14,7 +14,7 @@ from queueing.service.jobqueue import JobQueue
 from tests.fakes.far_queue import FarQueue
 from tests.simulation.installation import Installation, host, image_model
 
-DOORS: dict[str, Callable[[JobQueue], QueueDoor]] = {
+SERVICES: dict[str, Callable[[JobQueue], QueueService]] = {
     "in this process": lambda queue: queue,
     "through JSON": FarQueue,
 }
@@ -35,16 +35,16 @@ class Queues:
 
     installation: Installation
     path: Path
-    make: Callable[[JobQueue], QueueDoor]
+    make: Callable[[JobQueue], QueueService]
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[tuple[QueueDoor, list[Event]]]:
-        """Run a queue and hand out its door, with what a listener of this run has been told."""
+    async def opened(self) -> AsyncIterator[tuple[QueueService, list[Event]]]:
+        """Run a queue and hand out its service, with what a listener of this run has been told."""
         told: list[Event] = []
         async with self.installation.queue() as queue:
-            door = self.make(queue)
-            door.events.subscribe(told.append)
-            yield door, told
+            service = self.make(queue)
+            service.events.subscribe(told.append)
+            yield service, told
 
     def durable_version(self, job_id: int) -> int:
         """Return the version of a job that another process would read from the disk now."""
@@ -66,4 +66,4 @@ def queues(kind: str, folder: Path) -> Queues:
         [host("gpu-1", "comfy"), host("gpu-2", "other")],
         url=f"sqlite:///{path}",
     )
-    return Queues(installation=installation, path=path, make=DOORS[kind])
+    return Queues(installation=installation, path=path, make=SERVICES[kind])

@@ -89,7 +89,9 @@ async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
     younger = await add(store)
     (line,) = await store.lines(NOW, per_line=4)
     assert ([job.id for job in line.heads], line.held) == ([younger.id], True)
-    amended = await store.amend(held.id, TextToImage(prompt="a cat in the sun", original="cat"))
+    amended = await store.replace_request(
+        held.id, TextToImage(prompt="a cat in the sun", original="cat")
+    )
     assert amended is not None
     (line,) = await store.lines(NOW, per_line=4)
     assert ([job.id for job in line.heads], line.held) == ([held.id, younger.id], False)
@@ -106,12 +108,12 @@ async def test_further_inputs_join_those_of_a_job_that_never_started(store: Stor
     """If this fails the second picture of an album is lost, or takes the place of the first."""
     first, second = [File(name=f"{n}.png", mime="image/png", data=b"%d" % n) for n in (1, 2)]
     job = await add(store, replace(new(), files=(first,)))
-    amended = await store.amend(job.id, job.request, files=(second,), reply_to="both")
+    amended = await store.replace_request(job.id, job.request, files=(second,), reply_to="both")
     assert amended is not None
     assert (amended.reply_to, await store.get(job.id)) == ("both", amended)
     assert await store.inputs(amended) == (first, second)
     running = await start(store, amended)
-    assert await store.amend(job.id, job.request, files=(second,)) is None
+    assert await store.replace_request(job.id, job.request, files=(second,)) is None
     assert await store.inputs(running) == (first, second)
 
 
@@ -119,13 +121,13 @@ async def test_only_a_job_that_never_started_gets_another_request(store: Store) 
     """If this fails a picture is drawn from one prompt and shown with another."""
     job = await start(store, await add(store))
     other = TextToImage(prompt="dog")
-    assert await store.amend(job.id, other) is None
+    assert await store.replace_request(job.id, other) is None
     back = (await store.apply(job, JobEvent.RETRY, NOW, not_before=NOW + 9)).job
-    assert await store.amend(job.id, other) is None
+    assert await store.replace_request(job.id, other) is None
     ended = (await store.apply(back, JobEvent.CANCEL, NOW)).job
-    assert await store.amend(job.id, other) is None
+    assert await store.replace_request(job.id, other) is None
     assert await store.get(job.id) == ended
-    assert await store.amend(10**6, other) is None
+    assert await store.replace_request(10**6, other) is None
     assert not await store.lines(NOW, per_line=4)
 
 
@@ -135,7 +137,7 @@ async def test_a_job_of_the_overflow_can_get_another_request(store: Store) -> No
     first, second, third = [
         await store.add(new(delay_s=9.0), NOW, limits=one_in_line) for _ in range(3)
     ]
-    amended = await store.amend(second.id, TextToImage(prompt="dog"))
+    amended = await store.replace_request(second.id, TextToImage(prompt="dog"))
     assert amended is not None
     assert (amended.seq, amended.not_before) == (None, 0.0)
     positions = await store.positions([first.id, second.id, third.id])

@@ -6,12 +6,12 @@ from typing import Any, get_type_hints
 
 from bot.queue.admin import ModelPreloads, QueueAdmin
 from bot.queue.deliveries import Deliveries
-from bot.queue.door import QueueDoor
 from bot.queue.erasure import JobEraser
 from bot.queue.failures import Failure, error_of, failure_of
 from bot.queue.jobs import JobReader
 from bot.queue.json_values import event_from_json, event_to_json, from_json, to_json
 from bot.queue.models import ModelReader
+from bot.queue.service import QueueService
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
 from queueing.core.catalog import Offer
@@ -23,9 +23,9 @@ Method = Callable[..., Awaitable[object]]
 
 
 class FarQueue:
-    """Implements `QueueDoor` in front of another one."""
+    """Implements `QueueService` in front of another one."""
 
-    def __init__(self, near: QueueDoor) -> None:
+    def __init__(self, near: QueueService) -> None:
         self.submitter: JobSubmitter = _far(near.submitter, JobSubmitter)
         self.jobs: JobReader = _far(near.jobs, JobReader)
         self.deliveries: Deliveries = _far(near.deliveries, Deliveries)
@@ -40,7 +40,7 @@ class FarQueue:
 class FarEvents:
     """Brings events over."""
 
-    def __init__(self, near: QueueDoor) -> None:
+    def __init__(self, near: QueueService) -> None:
         self._near = near
 
     def subscribe(self, listener: Listener) -> None:

@@ -246,10 +246,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.jobs)
     @rule(number=st.integers(0, 30), words=st.sampled_from(["dog", "owl"]))
-    def amend(self, number: int, words: str) -> None:
+    def replace_request(self, number: int, words: str) -> None:
         ids = list(self.model.jobs)
         job = self.model.jobs[ids[number % len(ids)]]
-        after = self.run(self.store.amend(job.id, TextToImage(prompt=words, original="cat")))
+        after = self.run(
+            self.store.replace_request(job.id, TextToImage(prompt=words, original="cat"))
+        )
         assert (after is not None) == (job.state is JobState.PENDING and not job.attempt)
         if after is not None:
             assert self.run(self.store.get(job.id)) == after

@@ -21,7 +21,7 @@ from bot.people.naming import IdForm, NameForms
 from bot.people.received import Received
 from bot.people.stored_audit import StoredAuditLog
 from bot.people.stored_people import StoredPeople
-from bot.queue.door import QueueDoor
+from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.requests.limits import RequestLimits
 from bot.requests.styles import Style
@@ -61,19 +61,19 @@ async def bot(
     chat_settings: ChatSettingsTable | None = None,
     styles: Mapping[str, Style] | None = None,
     files_per_hour_mb: int | None = None,
-    door: Callable[[JobQueue], QueueDoor] = lambda queue: queue,
+    service: Callable[[JobQueue], QueueService] = lambda queue: queue,
 ) -> AsyncIterator[Bot]:
     """Run the bot on an installation's servers and database until the block ends.
 
     It speaks to `chat`, by default a new one, and to the others; `chat_logs` are those of
-    platforms whose messages we keep ourselves. The bot asks the queue through `door`.
+    platforms whose messages we keep ourselves. The bot asks the queue through `service`.
     """
     chat = chat or FakeChat()
     clock = installation.clock
     database = await open_database(installation.url, migrations=(MIGRATIONS,), inline=True)
     records, people = StoredRecords(database), StoredPeople(database)
     async with installation.queue(JobStore(database)) as queue:
-        asked = door(queue)
+        asked = service(queue)
         access = Access(admins, limits or PersonLimits())
         context = Context(
             queue=asked,

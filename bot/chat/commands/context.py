@@ -22,7 +22,7 @@ from bot.people.audit_log import Act, AuditLog
 from bot.people.invites import Invites
 from bot.people.naming import NameForms
 from bot.people.users import People, Person
-from bot.queue.door import QueueDoor
+from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.requests.conversation import IDLE_S
 from queueing.core.catalog import Catalog
@@ -40,7 +40,7 @@ class Context:
     last exchange.
     """
 
-    queue: QueueDoor
+    queue: QueueService
     admission: AdmissionService
     records: Records
     people: People

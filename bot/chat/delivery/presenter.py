@@ -31,7 +31,7 @@ from bot.chat.delivery.stale_messages import StaleMessages
 from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.delivery.unfinished_messages import Owed
 from bot.chat.records.message_records import Records
-from bot.queue.door import QueueDoor
+from bot.queue.service import QueueService
 from queueing.core.errors import StoreError
 from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
 from queueing.core.jobs import Job, JobState
@@ -48,7 +48,7 @@ class Presenter:
     def __init__(
         self,
         *,
-        queue: QueueDoor,
+        queue: QueueService,
         records: Records,
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,

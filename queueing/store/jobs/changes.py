@@ -32,7 +32,7 @@ class Submission(NamedTuple):
     limits: Admission
 
 
-class Amendment(NamedTuple):
+class Replacement(NamedTuple):
     """A job's new request, further inputs, and the replacement for its `reply_to`, if any."""
 
     job_id: int
@@ -177,26 +177,28 @@ class AdmissionCounters:
 
     # ------------------------------------------------------------ another request
 
-    def amend(self, connection: Connection, amendments: Sequence[Amendment]) -> list[Job | None]:
+    def replace_request(
+        self, connection: Connection, replacements: Sequence[Replacement]
+    ) -> list[Job | None]:
         """Replace the requests of jobs that never started and end their delays."""
         self.know(connection)
-        return [self._amend(connection, amendment) for amendment in amendments]
+        return [self._replace_request(connection, replacement) for replacement in replacements]
 
-    def _amend(self, connection: Connection, amendment: Amendment) -> Job | None:
-        row = connection.execute(queries.JOB, (amendment.job_id,)).fetchone()
+    def _replace_request(self, connection: Connection, replacement: Replacement) -> Job | None:
+        row = connection.execute(queries.JOB, (replacement.job_id,)).fetchone()
         job = None if row is None else job_from(row)
         if job is None or job.state is not JobState.PENDING or job.attempt:
             return None
-        text = amendment.request.model_dump_json(exclude_none=True)
-        reply_to = job.reply_to if amendment.reply_to is None else amendment.reply_to
-        connection.execute(queries.AMEND, (text, reply_to, job.id))
-        if amendment.files:
+        text = replacement.request.model_dump_json(exclude_none=True)
+        reply_to = job.reply_to if replacement.reply_to is None else replacement.reply_to
+        connection.execute(queries.REPLACE_REQUEST, (text, reply_to, job.id))
+        if replacement.files:
             (there,) = connection.execute(queries.COUNT_INPUTS, (job.id,)).fetchone()
-            rows = file_rows(job.id, amendment.files, after=there)
+            rows = file_rows(job.id, replacement.files, after=there)
             connection.executemany(queries.INSERT_INPUT, rows)
         if job.seq is not None:  # to its own place, so that the line is read again
             self.moves.append(Move(job.id, job.owner, (job.model, job.lane), job.seq))
-        changed = replace(job, request=amendment.request, reply_to=reply_to)
+        changed = replace(job, request=replacement.request, reply_to=reply_to)
         return replace(changed, not_before=0.0, version=job.version + 1)
 
     def _next_place(self, line: LineKey) -> int:

@@ -16,8 +16,8 @@ from queueing.core.storage import Admission, Line, StartOrder
 from queueing.store.database import ChangeKind, Database, DiskFull
 from queueing.store.jobs.changes import (
     AdmissionCounters,
-    Amendment,
     Change,
+    Replacement,
     Submission,
     load_places,
 )
@@ -40,21 +40,21 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._submit = database.submit
-        self._books = AdmissionCounters(database.is_short_of_disk)
+        self._counters = AdmissionCounters(database.is_short_of_disk)
         self._places: PositionIndex | None = None
         self._loading = asyncio.Lock()
         self._heads = HeadCache()
         self._accepting = ChangeKind(
-            run=self._books.accept, committed=self._follow, undone=self._books.forget
+            run=self._counters.accept, committed=self._follow, undone=self._counters.forget
         )
         self._changing = ChangeKind(
-            run=self._books.change, committed=self._follow, undone=self._books.forget
+            run=self._counters.change, committed=self._follow, undone=self._counters.forget
         )
         self._moving = ChangeKind(
-            run=self._books.move_first, committed=self._follow, undone=self._books.forget
+            run=self._counters.move_first, committed=self._follow, undone=self._counters.forget
         )
         self._amending = ChangeKind(
-            run=self._books.amend, committed=self._follow, undone=self._books.forget
+            run=self._counters.replace_request, committed=self._follow, undone=self._counters.forget
         )
 
     async def prepare(self) -> None:
@@ -120,7 +120,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
             await self._load()
         return await self._submit(self._moving, job_id)
 
-    async def amend(
+    async def replace_request(
         self,
         job_id: int,
         request: TextToImage | Chat,
@@ -132,7 +132,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         if self._places is None:
             await self._load()
         return await self._submit(
-            self._amending, Amendment(job_id, request, tuple(files), reply_to)
+            self._amending, Replacement(job_id, request, tuple(files), reply_to)
         )
 
     # ------------------------------------------------------------ lines
@@ -180,6 +180,6 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
 
     def _follow(self) -> None:
         if self._places is not None:
-            for move in self._books.moves:
+            for move in self._counters.moves:
                 self._places.move(move)
-        self._books.moves.clear()
+        self._counters.moves.clear()

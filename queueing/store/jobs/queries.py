@@ -70,7 +70,7 @@ FIRST_IN_OVERFLOW = (
     "SELECT id, model, lane FROM jobs WHERE owner = ? AND finished_at IS NULL AND seq IS NULL"
     " ORDER BY id LIMIT 1"
 )
-AMEND = (
+REPLACE_REQUEST = (
     "UPDATE jobs SET request = ?, reply_to = ?, not_before = 0, version = version + 1 WHERE id = ?"
 )
 COUNT_INPUTS = "SELECT count(*) FROM inputs WHERE job_id = ?"

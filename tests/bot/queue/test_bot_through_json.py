@@ -71,4 +71,4 @@ def test_people_see_the_same_of_a_queue_behind_a_connection(
     private, messages = shown()
     assert len(private) + len(messages) > 20
     assert any("llama" in text for _, text in private)
-    assert shown(door=FarQueue) == (private, messages)
+    assert shown(service=FarQueue) == (private, messages)

@@ -12,11 +12,11 @@ from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
 
 
-class QueueDoor(Protocol):
+class QueueService(Protocol):
     """Everything the bot asks of the queue; awaited calls raise `QueueError`s only.
 
     The queue in this process is one implementation, `queueing.service.jobqueue.JobQueue`. Its
-    promises are in `tests/contracts/test_queue_door.py`.
+    promises are in `tests/contracts/test_queue_service.py`.
     """
 
     @property

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.queue.door import QueueDoor
+from bot.queue.service import QueueService
 from queueing.core.errors import (
     LimitReached,
     NoServer,
@@ -22,7 +22,7 @@ from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.problems import What
 from queueing.core.requests import Chat, ChatMessage, File, TextToImage
 from queueing.core.storage import Admission
-from tests.contracts.queue_harness import DOORS, Queues, queues
+from tests.contracts.queue_harness import SERVICES, Queues, queues
 from tests.simulation.loop import run
 
 NO_LIMITS = Admission()
@@ -30,7 +30,7 @@ PICTURE = File(name="a.png", mime="image/png", data=bytes(range(256)))
 _numbers = iter(range(10**9))
 
 
-@pytest.fixture(params=DOORS)
+@pytest.fixture(params=SERVICES)
 def there(request: pytest.FixtureRequest, tmp_path: Path) -> Queues:
     return queues(request.param, tmp_path)
 
@@ -45,27 +45,29 @@ def new(model: str = "flux", prompt: str = "cat", *, owner: str = "ada", key: st
     )
 
 
-async def ask(door: QueueDoor, count: int, model: str = "flux", owner: str = "ada") -> list[Job]:
+async def ask(
+    service: QueueService, count: int, model: str = "flux", owner: str = "ada"
+) -> list[Job]:
     wanted = [new(model, f"{number}", owner=owner) for number in range(count)]
-    return [await door.submitter.submit(each, limits=NO_LIMITS) for each in wanted]
+    return [await service.submitter.submit(each, limits=NO_LIMITS) for each in wanted]
 
 
-async def ended(door: QueueDoor, job: Job) -> Job:
-    return await _once(door, job, lambda current: current.state.final)
+async def ended(service: QueueService, job: Job) -> Job:
+    return await _once(service, job, lambda current: current.state.final)
 
 
-async def started(door: QueueDoor, job: Job) -> Job:
-    return await _once(door, job, lambda current: current.attempt > 0)
+async def started(service: QueueService, job: Job) -> Job:
+    return await _once(service, job, lambda current: current.attempt > 0)
 
 
-async def _once(door: QueueDoor, job: Job, holds: Callable[[Job], bool]) -> Job:
+async def _once(service: QueueService, job: Job, holds: Callable[[Job], bool]) -> Job:
     """Return a job once a change is told after which something holds."""
     told = asyncio.Event()
-    door.events.subscribe(lambda _: told.set())
+    service.events.subscribe(lambda _: told.set())
     async with asyncio.timeout(3600):
         while True:
             told.clear()
-            current = await door.jobs.get(job.id)
+            current = await service.jobs.get(job.id)
             assert current is not None
             if holds(current):
                 return current
@@ -84,17 +86,17 @@ def test_a_known_key_is_the_job_it_made_before(there: Queues) -> None:
 
     async def scenario() -> None:
         once, one = new(key="telegram:7"), Admission(max_open=1)
-        async with there.opened() as (door, _):
+        async with there.opened() as (service, _):
             both = await asyncio.gather(
-                *(door.submitter.submit(once, limits=one) for _ in range(2))
+                *(service.submitter.submit(once, limits=one) for _ in range(2))
             )
             assert both[0].id == both[1].id
-            done = await ended(door, both[0])
-        async with there.opened() as (door, _):
-            assert await door.submitter.submit(once, limits=Admission(max_open=0)) == done
-            assert await door.jobs.find("telegram:7") == done
-            assert await door.jobs.find("telegram:8") is None
-            assert [job.id for job in await door.jobs.history("ada", limit=9)] == [done.id]
+            done = await ended(service, both[0])
+        async with there.opened() as (service, _):
+            assert await service.submitter.submit(once, limits=Admission(max_open=0)) == done
+            assert await service.jobs.find("telegram:7") == done
+            assert await service.jobs.find("telegram:8") is None
+            assert [job.id for job in await service.jobs.history("ada", limit=9)] == [done.id]
 
     run(scenario())
 
@@ -105,13 +107,13 @@ def test_all_of_a_request_arrives(there: Queues) -> None:
     async def scenario() -> None:
         chat = Chat(messages=(ChatMessage(role="user", text="Grüße 🐱", name="Ada"),))
         asked = replace(new("llama"), request=chat, lane="vip", parent=None, remembered_by="other")
-        async with there.opened() as (door, _):
-            job = await door.submitter.submit(asked, limits=NO_LIMITS)
+        async with there.opened() as (service, _):
+            job = await service.submitter.submit(asked, limits=NO_LIMITS)
             told = (job.request, job.owner, job.lane, job.reply_to, job.remembered_by)
             assert told == (chat, "ada", "vip", "somewhere", "other")
-            picture = await door.submitter.submit(new("F"), limits=NO_LIMITS)
+            picture = await service.submitter.submit(new("F"), limits=NO_LIMITS)
             assert picture.model == "flux"
-            output = await door.jobs.output(await ended(door, picture))
+            output = await service.jobs.output(await ended(service, picture))
             assert output is not None
             assert output.text == "result of cat"
 
@@ -123,17 +125,17 @@ def test_a_request_is_replaced_until_its_job_starts(there: Queues) -> None:
 
     async def scenario() -> None:
         better = TextToImage(prompt="a better cat", original="cat")
-        async with there.opened() as (door, told):
-            held = await door.submitter.submit(replace(new(), delay_s=9e5), limits=NO_LIMITS)
-            changed = await door.submitter.replace_request(
+        async with there.opened() as (service, told):
+            held = await service.submitter.submit(replace(new(), delay_s=9e5), limits=NO_LIMITS)
+            changed = await service.submitter.replace_request(
                 held.id, better, files=(PICTURE,), reply_to="elsewhere"
             )
             assert changed is not None
             assert (changed.request, changed.reply_to) == (better, "elsewhere")
-            assert await door.jobs.inputs(changed) == (PICTURE,)
-            await ended(door, held)
+            assert await service.jobs.inputs(changed) == (PICTURE,)
+            await ended(service, held)
             assert [each.event for each in changes(told, held)][:3] == [None, None, JobEvent.START]
-            assert await door.submitter.replace_request(held.id, better) is None
+            assert await service.submitter.replace_request(held.id, better) is None
 
     run(scenario())
 
@@ -142,18 +144,18 @@ def test_a_cancelled_job_ends_wherever_it_is(there: Queues) -> None:
     """A card would go on with what nobody wants, or a finished picture be thrown away."""
 
     async def scenario() -> None:
-        async with there.opened() as (door, told):
-            running, waiting, done = await ask(door, 3)
-            await started(door, running)
+        async with there.opened() as (service, told):
+            running, waiting, done = await ask(service, 3)
+            await started(service, running)
             for job in (waiting, running):
                 for _ in range(2):
-                    gone = await door.submitter.cancel(job.id)
+                    gone = await service.submitter.cancel(job.id)
                     assert gone is not None
                     assert gone.state is JobState.CANCELLED
                 assert [each.event for each in changes(told, job)].count(JobEvent.CANCEL) == 1
-            completed = await ended(door, done)
-            assert await door.submitter.cancel(done.id) == completed
-            assert await door.submitter.cancel(10**6) is None
+            completed = await ended(service, done)
+            assert await service.submitter.cancel(done.id) == completed
+            assert await service.submitter.cancel(10**6) is None
         assert not there.installation.violations
 
     run(scenario())
@@ -161,42 +163,42 @@ def test_a_cancelled_job_ends_wherever_it_is(there: Queues) -> None:
 
 # ------------------------------------------------------------ errors
 
-REFUSALS: list[tuple[Callable[[QueueDoor], Awaitable[object]], QueueError]] = [
+REFUSALS: list[tuple[Callable[[QueueService], Awaitable[object]], QueueError]] = [
     (
-        lambda door: door.submitter.submit(new("flax"), limits=NO_LIMITS),
+        lambda service: service.submitter.submit(new("flax"), limits=NO_LIMITS),
         UnknownModel("flax", ("flux",), ("flux", "sdxl", "huge")),
     ),
     (
-        lambda door: door.submitter.submit(new("llama"), limits=NO_LIMITS),
+        lambda service: service.submitter.submit(new("llama"), limits=NO_LIMITS),
         NotCapable("llama", "text-to-image", ("flux", "sdxl", "huge")),
     ),
     (
-        lambda door: door.submitter.submit(new("huge"), limits=NO_LIMITS),
+        lambda service: service.submitter.submit(new("huge"), limits=NO_LIMITS),
         NoServer("huge", None),
     ),
     (
-        lambda door: door.submitter.submit(new(), limits=Admission(max_open=0)),
+        lambda service: service.submitter.submit(new(), limits=Admission(max_open=0)),
         LimitReached("owner", 0),
     ),
-    (lambda door: door.models.loras("flax"), UnknownModel("flax", ("flux",))),
+    (lambda service: service.models.loras("flax"), UnknownModel("flax", ("flux",))),
 ]
 
 
 @pytest.mark.parametrize(("act", "expected"), REFUSALS)
 def test_a_refusal_has_its_class_and_values(
-    there: Queues, act: Callable[[QueueDoor], Awaitable[object]], expected: QueueError
+    there: Queues, act: Callable[[QueueService], Awaitable[object]], expected: QueueError
 ) -> None:
     """People would read that something failed instead of what they may do about it."""
 
     async def scenario() -> None:
-        async with there.opened() as (door, told):
+        async with there.opened() as (service, told):
             with pytest.raises(type(expected)) as refusal:
-                await act(door)
+                await act(service)
             assert type(refusal.value) is type(expected)
             assert vars(refusal.value) == vars(expected)
             assert str(refusal.value) == str(expected)
             assert not [each for each in told if isinstance(each, JobChanged)]
-            assert not await door.jobs.open_jobs()
+            assert not await service.jobs.open_jobs()
 
     run(scenario())
 
@@ -205,16 +207,16 @@ def test_what_an_admin_is_refused_says_why(there: Queues) -> None:
     """An admin would read "failed" instead of what to mend."""
 
     async def scenario() -> None:
-        async with there.opened() as (door, _):
+        async with there.opened() as (service, _):
             with pytest.raises(Refused) as refusal:
-                await door.admin.pause(host="gpu-9")
+                await service.admin.pause(host="gpu-9")
             assert refusal.value.problem is not None
             assert refusal.value.problem.what is What.GONE
             assert refusal.value.problem.values == {"name": "gpu-9"}
             there.installation.servers["other"].up = False
             await asyncio.sleep(120)
             with pytest.raises(Unavailable) as away:
-                await door.preloads.preload("llama", None)
+                await service.preloads.preload("llama", None)
             assert away.value.problem is not None
             assert away.value.problem.what is What.NO_ANSWER
 
@@ -236,12 +238,12 @@ def test_what_is_told_is_on_the_disk_in_its_order(there: Queues) -> None:
             ):
                 late.append(event)
 
-        async with there.opened() as (door, told):
-            door.events.subscribe(check)
-            jobs = await ask(door, 4)
-            await door.submitter.cancel(jobs[2].id)
+        async with there.opened() as (service, told):
+            service.events.subscribe(check)
+            jobs = await ask(service, 4)
+            await service.submitter.cancel(jobs[2].id)
             for job in jobs:
-                await ended(door, job)
+                await ended(service, job)
         assert late == []
         for job in jobs:
             events = [each.event for each in changes(told, job)]
@@ -282,11 +284,11 @@ def test_a_failing_listener_keeps_nothing_from_the_others(there: Queues) -> None
 
     async def scenario() -> None:
         after: list[Event] = []
-        async with there.opened() as (door, told):
-            door.events.subscribe(fail)
-            door.events.subscribe(after.append)
-            (job,) = await ask(door, 1)
-            await ended(door, job)
+        async with there.opened() as (service, told):
+            service.events.subscribe(fail)
+            service.events.subscribe(after.append)
+            (job,) = await ask(service, 1)
+            await ended(service, job)
         assert changes(after, job) == changes(told, job) != []
 
     run(scenario())
@@ -296,13 +298,13 @@ def test_a_listener_is_told_only_what_comes(there: Queues) -> None:
     """A chat that comes back would announce yesterday's jobs as new."""
 
     async def scenario() -> None:
-        async with there.opened() as (door, _):
-            (before,) = await ask(door, 1)
-            await ended(door, before)
+        async with there.opened() as (service, _):
+            (before,) = await ask(service, 1)
+            await ended(service, before)
             late: list[Event] = []
-            door.events.subscribe(late.append)
-            (job,) = await ask(door, 1)
-            await ended(door, job)
+            service.events.subscribe(late.append)
+            (job,) = await ask(service, 1)
+            await ended(service, job)
         assert changes(late, before) == []
         assert changes(late, job)[0].event is None
 
@@ -312,12 +314,12 @@ def test_a_listener_is_told_only_what_comes(there: Queues) -> None:
 # ------------------------------------------------------------ deliveries
 
 
-async def told_of(door: QueueDoor, *, page: int) -> list[int]:
+async def told_of(service: QueueService, *, page: int) -> list[int]:
     """Return the jobs to tell of, as a chat asks for them page by page."""
-    found = await door.deliveries.to_tell(0, page)
+    found = await service.deliveries.to_tell(0, page)
     ids = [job.id for job in found]
     while found and found[-1].state is JobState.PENDING:
-        found = await door.deliveries.to_tell(ids[-1], page)
+        found = await service.deliveries.to_tell(ids[-1], page)
         ids += [job.id for job in found]
     return ids
 
@@ -327,20 +329,20 @@ def test_what_is_not_acknowledged_is_told_after_a_restart(there: Queues, page: i
     """A result would be lost with the process that should have delivered it, or come twice."""
 
     async def scenario() -> None:
-        async with there.opened() as (door, _):
-            first, second = [await ended(door, job) for job in await ask(door, 2)]
+        async with there.opened() as (service, _):
+            first, second = [await ended(service, job) for job in await ask(service, 2)]
             for _ in range(2):
-                await door.deliveries.acknowledge(first)
-            await door.admin.pause()
-            waiting = await ask(door, 4, owner="eve")
-        async with there.opened() as (door, _):
-            assert await told_of(door, page=page) == [second.id, *(job.id for job in waiting)]
-            assert [job.id for job in await door.deliveries.unacknowledged("ada")] == [second.id]
-            open_or_owed = [job.id for job in await door.deliveries.unacknowledged()]
+                await service.deliveries.acknowledge(first)
+            await service.admin.pause()
+            waiting = await ask(service, 4, owner="eve")
+        async with there.opened() as (service, _):
+            assert await told_of(service, page=page) == [second.id, *(job.id for job in waiting)]
+            assert [job.id for job in await service.deliveries.unacknowledged("ada")] == [second.id]
+            open_or_owed = [job.id for job in await service.deliveries.unacknowledged()]
             assert open_or_owed == [second.id, *(job.id for job in waiting)]
-            await door.deliveries.acknowledge(second)
-            assert await door.deliveries.unacknowledged("ada") == []
-            assert await told_of(door, page=page) == [job.id for job in waiting]
+            await service.deliveries.acknowledge(second)
+            assert await service.deliveries.unacknowledged("ada") == []
+            assert await told_of(service, page=page) == [job.id for job in waiting]
 
     run(scenario())
 
@@ -352,13 +354,13 @@ def test_standings_agree_with_what_is_told(there: Queues) -> None:
     """A message would say "third" for ever: whoever shows a place looks again only when told to."""
 
     async def scenario() -> None:
-        async with there.opened() as (door, told):
-            jobs = await ask(door, 6)
+        async with there.opened() as (service, told):
+            jobs = await ask(service, 6)
             shown: dict[int, tuple[str, int | None]] = {}
             heard = 0
             while True:
-                current = [job for each in jobs if (job := await door.jobs.get(each.id))]
-                standings = await door.status.standings(current)
+                current = [job for each in jobs if (job := await service.jobs.get(each.id))]
+                standings = await service.status.standings(current)
                 news, heard = told[max(0, heard - 1) :], len(told)
                 touched = {e.job.id for e in news if isinstance(e, JobChanged)}
                 moved = {model for e in news if isinstance(e, LinesMoved) for model in e.models}
@@ -381,22 +383,22 @@ def test_a_snapshot_stays_as_it_was_taken(there: Queues) -> None:
     """A command would answer from two moments at once."""
 
     async def scenario() -> None:
-        async with there.opened() as (door, _):
-            (job,) = await ask(door, 1)
-            await ended(door, job)
-            before = door.status.snapshot()
+        async with there.opened() as (service, _):
+            (job,) = await ask(service, 1)
+            await ended(service, job)
+            before = service.status.snapshot()
             flux = next(each for each in before.models if each.name == "flux")
             assert [copy.host for copy in flux.copies] == ["gpu-1"]
             assert [host.name for host in before.hosts] == ["gpu-1", "gpu-2"]
             assert [backend.up for backend in before.backends] == [True, True]
-            paused = await door.admin.pause(model="flux")
+            paused = await service.admin.pause(model="flux")
             assert not before.paused.stops_model("flux")
             assert not flux.paused
-            after = door.status.snapshot()
+            after = service.status.snapshot()
             assert after.paused == paused
             assert next(each for each in after.models if each.name == "flux").paused
-            await door.admin.resume()
-            assert door.status.snapshot().paused == before.paused
+            await service.admin.resume()
+            assert service.status.snapshot().paused == before.paused
 
     run(scenario())
 
@@ -407,17 +409,17 @@ def test_the_offer_says_what_can_be_asked_for(there: Queues) -> None:
     there.installation.servers["comfy"].loras = ("ink", "oil")
 
     async def scenario() -> None:
-        async with there.opened() as (door, _):
-            offer = door.models.offer
-            assert offer == door.models.offer
+        async with there.opened() as (service, _):
+            offer = service.models.offer
+            assert offer == service.models.offer
             assert list(offer.catalog.models) == ["flux", "sdxl", "huge", "llama"]
             assert offer.catalog.named("F").name == "flux"
             assert offer.options_of("F") == frozenset({"seed", "steps"})
-            assert await door.models.loras("flux") == ("ink", "oil")
-            (job,) = await ask(door, 1)
-            await ended(door, job)  # the servers have said what they hold
+            assert await service.models.loras("flux") == ("ink", "oil")
+            (job,) = await ask(service, 1)
+            await ended(service, job)  # the servers have said what they hold
             for model, at_hand in (("llama", True), ("nothing", False)):
-                found = await door.models.is_at_hand(model, beside="flux", within_s=1e3)
+                found = await service.models.is_at_hand(model, beside="flux", within_s=1e3)
                 assert found is at_hand
 
     run(scenario())
@@ -430,22 +432,22 @@ def test_admins_move_clear_and_keep(there: Queues) -> None:
     """What an admin ordered would not happen, or happen to other people's jobs."""
 
     async def scenario() -> None:
-        async with there.opened() as (door, _):
-            await door.admin.pause(host="gpu-1")
-            first, second = await ask(door, 2)
-            (other,) = await ask(door, 1, "sdxl", "eve")
-            moved = await door.admin.move_first(second.id)
+        async with there.opened() as (service, _):
+            await service.admin.pause(host="gpu-1")
+            first, second = await ask(service, 2)
+            (other,) = await ask(service, 1, "sdxl", "eve")
+            moved = await service.admin.move_first(second.id)
             assert moved is not None
-            standings = await door.status.standings([moved, first])
+            standings = await service.status.standings([moved, first])
             assert [standings[job.id].position for job in (second, first)] == [1, 2]
-            assert [job.id for job in await door.admin.clear("flux")] == [first.id, second.id]
-            assert [job.id for job in await door.jobs.open_jobs()] == [other.id]
-            reason = await door.preloads.waits_for("llama", None)
+            assert [job.id for job in await service.admin.clear("flux")] == [first.id, second.id]
+            assert [job.id for job in await service.jobs.open_jobs()] == [other.id]
+            reason = await service.preloads.waits_for("llama", None)
             assert reason is None
-            assert await door.preloads.preload("llama", "gpu-2") == "other"
-            assert list(await door.preloads.unload("llama", None)) == ["other"]
-            await door.admin.drain("gpu-2")
-            assert door.status.snapshot().paused.hosts == {"gpu-1", "gpu-2"}
+            assert await service.preloads.preload("llama", "gpu-2") == "other"
+            assert list(await service.preloads.unload("llama", None)) == ["other"]
+            await service.admin.drain("gpu-2")
+            assert service.status.snapshot().paused.hosts == {"gpu-1", "gpu-2"}
 
     run(scenario())
 
@@ -454,19 +456,19 @@ def test_what_is_forgotten_is_gone_and_only_that(there: Queues) -> None:
     """Somebody's words would stay after they were told that they are gone."""
 
     async def scenario() -> None:
-        async with there.opened() as (door, told):
-            first, second = await ask(door, 2)
-            await ask(door, 1, owner="eve")
+        async with there.opened() as (service, told):
+            first, second = await ask(service, 2)
+            await ask(service, 1, owner="eve")
             made = replace(new("llama"), parent=first.id, request=Chat(messages=_HELLO))
-            await door.submitter.submit(made, limits=NO_LIMITS)
-            assert len(await door.jobs.history("ada", limit=9)) == 2
-            assert await door.erasure.forget("ada", frozenset({first.id})) == 2
-            assert await door.jobs.get(first.id) is None
-            assert [job.id for job in await door.jobs.history("ada", limit=9)] == [second.id]
+            await service.submitter.submit(made, limits=NO_LIMITS)
+            assert len(await service.jobs.history("ada", limit=9)) == 2
+            assert await service.erasure.forget("ada", frozenset({first.id})) == 2
+            assert await service.jobs.get(first.id) is None
+            assert [job.id for job in await service.jobs.history("ada", limit=9)] == [second.id]
             told_of_it = [type(each) for each in told if isinstance(each, Forgotten | Erased)]
             assert told_of_it == [Forgotten, Erased]
-            assert await door.erasure.forget("ada") == 1
-            assert len(await door.jobs.open_jobs()) == 1
+            assert await service.erasure.forget("ada") == 1
+            assert len(await service.jobs.open_jobs()) == 1
 
     run(scenario())
 
