@@ -1,4 +1,4 @@
-"""The router's decision: what starts now, what is loaded where, what is evicted, and why the rest waits.
+"""The router's decision: what starts now, what is loaded or evicted, and why the rest waits.
 
 `plan()` is a pure function of a `World`. Nothing in this package does I/O, waits, logs or reads a
 clock; the rules and their numbers are those of the scheduling design (R1 to R5).
@@ -38,7 +38,7 @@ def plan(world: World) -> Plan:
 
 
 def preload_waits_for(world: World, model: str) -> Reason | None:
-    """Return what keeps a model from being loaded that an admin wants; None if its load begins."""
+    """Return what keeps a model from being loaded for an admin; None if its load begins."""
     board = decided(world)
     begins = any(load.model == model for load in board.loads)
     reason = None if begins else why_not_loaded(board, board.models[model])
@@ -47,7 +47,7 @@ def preload_waits_for(world: World, model: str) -> Reason | None:
 
 
 def decided(world: World) -> Board:
-    """Return the board on which everything is decided: what a forecast goes on from."""
+    """Return the board with every decision made, from which a forecast continues."""
     board = _tried(world, conversations=True)
     if board.called_back:  # 1a
         plain = _tried(world, conversations=False)
@@ -65,7 +65,7 @@ def _tried(world: World, *, conversations: bool) -> Board:
 
 
 def decide(board: Board) -> None:
-    """Decide everything on a board, conversations as it says."""
+    """Decide everything on a board, with conversations placed as it says."""
     if board.rules.gate:
         gates.renew(board)  # 0
     dispatch.dispatch(board)  # 1
@@ -77,7 +77,7 @@ def decide(board: Board) -> None:
 
 
 def _moves(board: Board) -> tuple[object, ...]:
-    """Return all that is decided but for where jobs start."""
+    """Return all decisions except where jobs start."""
     reservations = [host.reservation for host in board.hosts.values()]
     return [start.job for start in board.starts], board.loads, board.evictions, reservations
 

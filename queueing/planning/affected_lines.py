@@ -1,4 +1,4 @@
-"""News: which waiting lines a look at the world concerns, beside those that moved themselves; pure."""
+"""News: the waiting lines that a look concerns, beside those that moved themselves; pure."""
 
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet

@@ -25,12 +25,12 @@ from queueing.planning.lanes import lanes_of
 class Board:
     """The mutable state of one decision; its lists become the plan.
 
-    A forecast goes on with it: what was decided is done on it already, so that with the rest of what
-    happens until then it is the world of the next decision.
+    A forecast continues on it: decisions are already carried out on it, so that with the events
+    until then it is the world of the next decision.
     """
 
     def __init__(self, world: World, *, conversations: bool = True) -> None:
-        self.conversations = conversations  # whether they go back to where they are remembered
+        self.conversations = conversations  # whether they return to the copy that remembers them
         self.called_back = False  # whether one did
         self.rules = world.rules
         self.hosts = {name: HostState(view) for name, view in world.hosts.items()}
@@ -49,7 +49,7 @@ class Board:
         self._begin(world.now, world.reservations)
 
     def _begin(self, now: float, reservations: tuple[Reservation, ...]) -> None:
-        """Make it ready for a decision after one that left these reservations."""
+        """Prepare it for a decision after one that left these reservations."""
         self.now = now
         self.reservations = reservations
         self.waiting = [model for model in self.models.values() if model.lanes]
@@ -65,7 +65,7 @@ class Board:
                     self.look(lane.view.next_start_at)
 
     def again(self, now: float) -> None:
-        """Make it ready for the next decision, at that moment, on what is done by then."""
+        """Prepare it for the next decision, at that moment, from what is done by then."""
         left = []
         for host in self.hosts.values():
             host.spare_mb = None
@@ -91,7 +91,7 @@ class Board:
     def _put(self, copy: Copy) -> None:
         backend = self.backends[copy.backend]
         model = self.models.get(copy.model)
-        if model is None:  # a copy of a model nobody asked about: it only takes memory
+        if model is None:  # a copy of a model not asked about: it only takes memory
             view = ModelView(name=copy.model, vram_mb=copy.vram_mb, backends=(copy.backend,))
             model = self.models[copy.model] = ModelState(view, len(self.models), [])
         state = CopyState(copy, backend, model, copy.residency, copy.running)
@@ -105,7 +105,7 @@ class Board:
             backend.host.loading = state
 
     def changed(self, host: HostState) -> None:
-        """Forget what was found out about a host: a copy or a reservation came or went."""
+        """Drop what was computed about a host: a copy or a reservation came or went."""
         host.spare_mb = host.held = None
         self.openings = None
 
@@ -139,7 +139,7 @@ class Board:
         )
 
     def dissolve(self) -> None:
-        """Cut the ties in circles, at the end: else each board would wait for the garbage collector."""
+        """Break reference cycles at the end, or each board would wait for the garbage collector."""
         for host in self.hosts.values():
             for copy in host.copies:
                 copy.model.copies.clear()
@@ -160,7 +160,7 @@ class Board:
         return Evict(model=copy.view.model, backend=copy.view.backend)
 
     def forget(self, copy: CopyState) -> None:
-        """Take a copy that has left off the board."""
+        """Remove a copy that has left from the board."""
         host = copy.backend.host
         del self.copies[copy.view.model, copy.view.backend]
         copy.model.copies.remove(copy)

@@ -1,4 +1,4 @@
-"""What stands on the board of a decision: hosts, backends, copies and models as it changes them."""
+"""The state on the board of a decision: hosts, backends, copies and models as it changes them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,18 +19,18 @@ class Gate:
     Until `ends_at` only jobs that arrived by `arrived_by` may start, and none after it.
     """
 
-    model: str  # for whom the copy is being emptied
+    model: str  # the model the copy is being emptied for
     arrived_by: float
     ends_at: float
 
     def admits(self, job: Job, now: float) -> bool:
-        """Tell whether the job may still start behind this gate."""
+        """Return whether the job may still start behind this gate."""
         return now < self.ends_at and job.queued_at <= self.arrived_by
 
 
 @dataclass(slots=True, eq=False)
 class HostState:
-    """A host, what its copies take and for whom it is reserved."""
+    """A host, the memory of its copies and the model it is reserved for."""
 
     view: HostView
     backends: list["BackendState"] = field(default_factory=list)
@@ -40,12 +40,12 @@ class HostState:
     reservation: Reservation | None = None
     running: int = 0
     spare_mb: int | None = None  # found by `space.spare_mb`, until a copy comes or goes
-    held: "Held | None" = None  # what its last reservation came to, until a copy comes or goes
+    held: "Held | None" = None  # the effect of its last reservation, until a copy comes or goes
 
 
 @dataclass(slots=True, eq=False)
 class BackendState:
-    """A backend and how much of it is taken."""
+    """A backend and how much of it is occupied."""
 
     view: BackendView
     host: HostState
@@ -108,7 +108,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A reservation, the room it makes and the gates it closes."""
+    """A reservation, the space it makes and the gates it closes."""
 
     reservation: Reservation
     space: Space
@@ -117,14 +117,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A backend that could load now for anybody, and how much memory it could offer at most."""
+    """A backend that could load now, and how much memory it could offer at most."""
 
     backend: BackendState
     room_mb: int
     all_may_leave: bool  # whether a model larger than the host could have it alone
 
     def takes(self, model: ModelView) -> bool:
-        """Tell whether the model may fit: a bound to save the search where it is hopeless."""
+        """Return whether the model may fit: a bound that saves a hopeless search."""
         larger = model.vram_mb >= self.backend.host.view.budget_mb
         return self.all_may_leave if larger else model.vram_mb <= self.room_mb
 
@@ -153,7 +153,7 @@ class ModelState:
             self.note_lanes()
 
     def note_lanes(self) -> None:
-        """Count those who wait in its lanes, and find the oldest."""
+        """Count the waiting jobs in its lanes, and find the oldest."""
         jobs = 0
         for lane in self.lanes:
             jobs += lane.view.count - lane.taken
@@ -163,7 +163,7 @@ class ModelState:
     def note_oldest(self) -> None:
         """Find the oldest of the known jobs again, after one has been taken.
 
-        It need not be a head: `/move` puts a young one first, the others stay as old as they are.
+        It need not be a head: `/move` puts a new job first, and the others stay as old as they are.
         """
         oldest_at = None
         for lane in self.lanes:

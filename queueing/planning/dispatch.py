@@ -29,7 +29,7 @@ def dispatch(board: Board) -> None:
 
 
 def _start_next(board: Board, model: ModelState) -> bool:
-    """Start the model's next job if anything lets it; tell whether it did."""
+    """Start the model's next job if it can start; return whether it did."""
     free = [copy for copy in model.copies if copy.free]
     lane = _next_lane(board, model, free) if free else None
     if lane is None or lane.head is None:
@@ -55,7 +55,7 @@ def _start_next(board: Board, model: ModelState) -> bool:
 def _place(board: Board, job: Job, copies: Sequence[CopyState]) -> CopyState:
     """Return the free copy a job starts on.
 
-    Its conversation goes on where it is remembered, unless that host is reserved or other servers
+    Its conversation continues where it is remembered, unless that host is reserved or other servers
     have more to do there than on the host that would be preferred.
     """
     best = min(copies, key=_preference)
@@ -89,8 +89,8 @@ def _admits(board: Board, copy: CopyState, job: Job) -> bool:
 def _next_lane(board: Board, model: ModelState, free: Sequence[CopyState]) -> LaneState | None:
     """Pick the lane whose turn it is, of those that may start a job.
 
-    Its next job may not be known yet, behind more heads than one look shows: then nobody else's is
-    started before the next look.
+    Its next job may not be known yet, behind more heads than one look shows: then no other lane's
+    job starts before the next look.
     """
     lanes = [lane for lane in model.lanes if lane.competes and _lets(board, lane, free)]
     if len(lanes) < 2:
@@ -104,7 +104,7 @@ def _lets(board: Board, lane: LaneState, free: Sequence[CopyState]) -> bool:
 
 
 def spent(board: Board) -> dict[tuple[str, str], int]:
-    """Return what lanes have spent that compete with others for the turns of their model."""
+    """Return what the lanes that compete for the turns of their model have spent."""
     kept = {}
     for model in board.waiting:
         if len(model.lanes) > 1:

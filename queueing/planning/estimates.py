@@ -1,7 +1,7 @@
-"""Learned times: how long loads and jobs usually take, and how often a model is asked for.
+"""Learned times: how long loads and jobs usually take, and how often a model is requested.
 
-Pure values and functions of them; the JobQueue keeps them and the store remembers them. Knows
-nothing of what is running now: that is the forecast's part.
+Pure values and functions; the queue keeps them and the store persists them. Knows nothing of what
+is running now: that is the forecast's part.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,17 +16,17 @@ from queueing.core.world import Flow
 
 WINDOW = 25  # newest samples kept: enough to be steady, few enough to follow a change
 RATE_TAU_S = 900.0
-RUSH_TAU_S = 60.0  # those who come within about this time come together
+RUSH_TAU_S = 60.0  # arrivals within about this time come together
 KEPT_SHARE = 0.98  # of what earlier arrivals say about that, at each one
-LEAST_WATCHED_S = 60.0  # a rate is not judged on less: the first arrival is no stream
-PRIOR_SPREAD = 0.3  # share of a configured time it may be off
+LEAST_WATCHED_S = 60.0  # a rate is not judged on less: a single arrival is no stream
+PRIOR_SPREAD = 0.3  # share by which a configured time may be off
 
 USUAL_STEPS = 25
 USUAL_PIXELS = 1024 * 1024
 USUAL_ANSWER_TOKENS = 400
 CHARS_PER_TOKEN = 4
-PROMPT_SHARE = 0.05  # reading a token costs about that much of writing one
-USUAL_SIZE = ""  # the class of a request nothing is known of: work 1
+PROMPT_SHARE = 0.05  # reading a token costs about this share of writing one
+USUAL_SIZE = ""  # the class of a request about which nothing is known: work 1
 
 # ---------------------------------------------------------------- sizes
 
@@ -42,7 +42,7 @@ def size_class(request: TextToImage | Chat) -> str:
 
 
 def work_of(size: str) -> float:
-    """Return the work a size class stands for; 1 for one nobody knows."""
+    """Return the work a size class stands for; 1 for an unknown one."""
     try:
         return float(size) or 1.0
     except ValueError:
@@ -54,7 +54,7 @@ def _work(request: TextToImage | Chat) -> float:
         case TextToImage():
             side = USUAL_PIXELS**0.5
             pixels = (request.width or side) * (request.height or side)
-            steps = request.steps or USUAL_STEPS  # of whatever strength: servers take all of them
+            steps = request.steps or USUAL_STEPS  # at any strength: servers run all of them
             return steps * pixels * request.count / (USUAL_STEPS * USUAL_PIXELS)
         case Chat():
             chars = sum(len(message.text) for message in request.messages)
@@ -69,7 +69,7 @@ def _work(request: TextToImage | Chat) -> float:
 class Usual:
     """How long something usually takes, in seconds; `samples` is 0 for a prior alone.
 
-    The median is what a person reads of one job; the mean is what sums over many jobs need.
+    The median is what a person sees of one job; the mean is what sums over many jobs need.
     """
 
     samples: int
@@ -78,7 +78,7 @@ class Usual:
     spread_s: float  # mean distance from the median
 
     def scaled(self, factor: float) -> "Usual":
-        """Return the same for a request with so many times the work."""
+        """Return the same for a request with that many times the work."""
         return Usual(
             samples=self.samples,
             median_s=self.median_s * factor,
@@ -110,8 +110,8 @@ _Key = tuple[str, str, str, str]  # kind, model, host, size
 class Durations:
     """Learned service and load times, by model, host and size class of the request.
 
-    What is not known yet is derived, in this order: another size on the same host, the same model
-    on another host, the prior of the configuration. Owned by one task; never blocks.
+    Unknown times are derived, in this order: from another size on the same host, the same model on
+    another host, the prior of the configuration. Owned by one task; never blocks.
     """
 
     def __init__(self, learned: Iterable[Learned] = ()) -> None:
@@ -140,7 +140,7 @@ class Durations:
         return self._find("load", model.name, host, "") or _prior(model.load_s)
 
     def typical_service(self, model: ModelSpec, host: str) -> Usual:
-        """Return how long a job takes there, whatever its size, as the sizes have come so far."""
+        """Return how long a job of any size takes there, with the sizes seen so far."""
         keys = [key for key in self._keys("service", model.name) if host in (key[2], "")]
         if not keys:
             return self.service(model, host)
@@ -172,7 +172,7 @@ class Durations:
         return self._known.get((kind, model), ())
 
     def _find(self, kind: str, model: str, host: str, size: str) -> Usual | None:
-        """Return the nearest that is known: this host before others, then the nearest size."""
+        """Return the nearest known one: this host before others, then the nearest size."""
         exact = self._usual.get((kind, model, host, size))
         if exact is not None:
             return exact
@@ -197,7 +197,7 @@ def _restored(row: Learned) -> _Seen:
 
 
 def _mixed(parts: Sequence[Usual]) -> Usual:
-    """Return what several sizes or hosts take together, each by its share of the samples."""
+    """Return the combined time of several sizes or hosts, weighted by their shares of samples."""
     total = sum(part.samples for part in parts)
     mean_s = sum(part.mean_s * part.samples for part in parts) / total
     middle = median(part.median_s for part in parts for _ in range(min(part.samples, WINDOW)))
@@ -213,8 +213,8 @@ def _mixed(parts: Sequence[Usual]) -> Usual:
 class _Stream:
     """The arrivals in one line, and how many of them come together.
 
-    Of a rush of k, the others of the last minute count (k - 1)/2 on average when one comes, beyond
-    those that are there at the usual rate anyway.
+    Of a rush of k, on average (k - 1)/2 others of the last minute count when one arrives, beyond
+    those expected at the usual rate.
     """
 
     __slots__ = ("_at", "_lately", "_more", "_seen", "_weight")
@@ -236,17 +236,17 @@ class _Stream:
         self._lately, self._at = lately + 1, now
 
     def weight(self, now: float, tau_s: float) -> float:
-        """Return the arrivals a second, as far as they were watched."""
+        """Return the arrivals per second, as far as they were watched."""
         return self._weight * exp((self._at - now) / tau_s)
 
     @property
     def together(self) -> float:
-        """How many usually come together; 1 where they come independently."""
+        """How many usually come together; 1 if they come independently."""
         return 1 + max(0.0, 2 * self._more / self._seen) if self._seen else 1.0
 
 
 class Rates:
-    """Arrivals a second of each model, exponentially weighted: old ones fade within 15 minutes."""
+    """Arrivals per second of each model, exponentially weighted: old ones fade within 15 minutes."""
 
     def __init__(self, tau_s: float = RATE_TAU_S) -> None:
         self._tau_s = tau_s
@@ -263,14 +263,14 @@ class Rates:
         lanes[lane].arrived(now, self._tau_s, self._seen(now))
 
     def per_s(self, model: str, now: float) -> float:
-        """Return the present rate; 0 for a model never asked for."""
+        """Return the present rate; 0 for a model never requested."""
         return sum(flow.per_s for flow in self.by_lane(model, now).values())
 
     def by_lane(self, model: str, now: float) -> dict[str, Flow]:
-        """Return what comes to each lane the model has been asked for in.
+        """Return the arrivals of each lane the model has been requested in.
 
-        Divided by the share of the window that has been watched yet: without that, everything
-        would seem rarely asked for during the first half hour.
+        They are divided by the share of the window watched so far: otherwise everything would seem
+        rarely requested during the first half hour.
         """
         if self._began_at is None or model not in self._streams:
             return {}
@@ -281,9 +281,9 @@ class Rates:
         }
 
     def _seen(self, now: float) -> float:
-        """Return which share of the window has been watched."""
+        """Return the share of the window that has been watched."""
         return 1 - exp(-max(self.watched_s(now), LEAST_WATCHED_S) / self._tau_s)
 
     def watched_s(self, now: float) -> float:
-        """Return for how long arrivals have been counted."""
+        """Return how long arrivals have been counted."""
         return 0.0 if self._began_at is None else now - self._began_at

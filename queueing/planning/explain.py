@@ -24,7 +24,7 @@ def why_not_loaded(board: Board, model: ModelState) -> Reason:
 
 
 def _keeping(board: Board) -> Collection[str]:
-    """Return the hosts on which something stays, however long others wait: most have nothing."""
+    """Return the hosts on which a copy stays, however long others wait: most have none."""
     return {
         copy.backend.view.host
         for copy in board.copies.values()
@@ -113,7 +113,7 @@ def _why_not_loaded(board: Board, model: ModelState, keeping: Collection[str]) -
 
 
 def _why_not_usable(board: Board, model: ModelState) -> Reason:
-    """Return why a model may be loaded nowhere: its hosts are away, or paused."""
+    """Return why a model cannot be loaded anywhere: its hosts are away, or paused."""
     name = model.view.name
     backends = [board.backends[b] for b in model.view.backends if b in board.backends]
     up = [backend for backend in backends if backend.view.up]
@@ -152,12 +152,12 @@ def _why_no_room(
 def _able(
     model: ModelState, usable: Sequence[BackendState], keeping: Collection[str]
 ) -> tuple[Sequence[BackendState], CopyState | None]:
-    """Return where there will be room once others have left, and a copy that stays elsewhere."""
+    """Return where there will be space once others have left, and a copy that stays elsewhere."""
     needed_mb, able, kept = model.view.vram_mb, [], None
     for backend in usable:
         host = backend.host.view
         if host.usable_mb < needed_mb < host.budget_mb:
-            continue  # other programs hold what it needs; see `lacking_mb`
+            continue  # other programs hold the memory it needs; see `lacking_mb`
         stays = kept_out_by(model, backend) if host.name in keeping else None
         if stays is None:
             able.append(backend)
@@ -166,7 +166,7 @@ def _able(
 
 
 def _never(name: str, host: str, kept: CopyState | None) -> Reason:
-    """Return why there will be no room, however long others are waited for."""
+    """Return why there will be no space, however long others are waited for."""
     if kept is None:
         return _plain(Blocked.NO_ROOM, name, host)
     why = Blocked.PINNED if kept.view.pinned else Blocked.KEPT
@@ -174,7 +174,7 @@ def _never(name: str, host: str, kept: CopyState | None) -> Reason:
 
 
 def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | None:
-    """Return a backend of the host reserved for the model, else the first on one that is free."""
+    """Return a backend of the host reserved for the model, otherwise the first on a free one."""
     free = None
     for backend in able:
         reservation = backend.host.reservation
@@ -187,5 +187,5 @@ def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | 
 
 @lru_cache(maxsize=10_000)
 def _plain(why: Blocked, model: str, host: str, other: str | None = None) -> Reason:
-    """Return a reason without moments: the same few are given again and again."""
+    """Return a reason without moments: the same few are returned again and again."""
     return Reason(why=why, model=model, host=host, other=other)

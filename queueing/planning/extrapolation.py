@@ -1,7 +1,7 @@
-"""The tail of a forecast: how lines go on behind what was looked at step by step.
+"""Extrapolation: how lines continue beyond what was simulated step by step.
 
-Pure. Lines share what the cards can do as they did while they were looked at; where one is at its
-end, the others get what it leaves.
+Pure. Lines share the cards' capacity as they did while they were simulated; when one is empty, the
+others get its share.
 """
 
 from bisect import bisect_left
@@ -18,7 +18,7 @@ _LEAST = 1e-9
 
 @dataclass(slots=True)
 class Share:
-    """What one line has left to do, and its part of all work that is done at once.
+    """What one line has left to do, and its part of all simultaneous work.
 
     `begun` counts its starts so far, `left` those to come; `slots` are busy with it on average, of
     `most_slots` at most.
@@ -32,7 +32,7 @@ class Share:
     stretches: list[tuple[float, float, float]] = field(default_factory=list)  # from, begun, pace
 
     def start_at(self, position: int) -> float:
-        """Return when the job at that position starts; inf where no more are expected."""
+        """Return when the job at that position starts; inf if no more are expected."""
         if not self.stretches:
             return inf
         index = bisect_left(self.stretches, float(position), key=_begun)
@@ -69,7 +69,7 @@ def shares(
 
 
 def _drain(waiting: list[Share], slots: float, now: float) -> None:
-    """Note for each share at which pace it goes on, until all are at their ends."""
+    """Record for each share the pace at which it continues, until all are empty."""
     while waiting:
         paces = _paces(waiting, slots)
         for share, pace in zip(waiting, paces, strict=True):
@@ -83,7 +83,7 @@ def _drain(waiting: list[Share], slots: float, now: float) -> None:
 
 
 def _paces(waiting: list[Share], slots: float) -> list[float]:
-    """Return the starts a second of each: parts of the slots, none with more than it can have."""
+    """Return the starts per second of each: shares of the slots, none above its possible maximum."""
     wanted = sum(share.slots for share in waiting)
     return [
         max(min(share.slots * slots / wanted, share.most_slots), _LEAST) / share.service_s

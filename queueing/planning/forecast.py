@@ -1,7 +1,8 @@
-"""Forecast: when will each waiting job be done, found by running the planner forward.
+"""Forecast: when each waiting job will be done, found by running the planner forward.
 
-Pure and bounded: it looks only as far ahead as it is asked, some thousand starts or five hundred
-decisions (fewer among many models) at most, and continues longer lines as they share the cards.
+Pure and bounded: it looks only as far ahead as it is asked, at most some thousand starts or five
+hundred decisions (fewer among many models), and extrapolates longer lines from how they share the
+cards.
 """
 
 from collections.abc import Mapping
@@ -18,9 +19,9 @@ from queueing.planning.simulated_queue import SimulatedQueue, Started
 from queueing.planning.simulation import Service, Simulation
 
 MOST_STARTS = 3000
-MORE_SHARE = 0.1  # of a line: how many more may have come to it than such a forecast expected
-AGE_SHARE = 0.05  # of the wait ahead: how old a forecast may be that tells its end
-NEWS_SHARE = 0.01  # the same where something has happened since that it did not expect
+MORE_SHARE = 0.1  # of a line: how many more may have joined it than such a forecast expected
+AGE_SHARE = 0.05  # of the remaining wait: how old a forecast of its end may be
+NEWS_SHARE = 0.01  # the same after an event that it did not expect
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,15 +51,15 @@ class Forecast:
         return self._simulation.far
 
     def knows(self, job: Job) -> bool:
-        """Tell whether it has seen the job's line."""
+        """Return whether it has seen the job's line."""
         return (job.model, job.lane) in self._simulation.lines
 
     def still_tells(self, job: Job, position: int, now: float, *, news: bool) -> bool:
-        """Tell whether it is young enough for a job at that position now.
+        """Return whether it is recent enough for a job at that position now.
 
-        What lies far ahead moves little within a twentieth of the way there. Where there is `news`,
-        or many more have come to the line than was expected, only a forecast that looks far
-        ahead tells still, for a hundredth of the way.
+        Distant moments move little within a twentieth of the time to them. After `news`, or when
+        many more jobs have joined the line than expected, only a forecast that looks far ahead
+        remains valid, for a hundredth of the time.
         """
         line = self._simulation.lines.get((job.model, job.lane))
         if line is None:
@@ -73,12 +74,12 @@ class Forecast:
         )
 
     def of(self, job: Job, position: int, now: float | None = None) -> Expected | None:
-        """Return when a waiting job will be done; None where nothing can honestly be said.
+        """Return when a waiting job will be done; None if nothing can honestly be said.
 
         `position` counts from 1 in the job's model and lane, at the forecast's own moment or at
-        `now`, when those expected to have started are ahead no longer. Places behind those who will
-        have come by `now` follow at the line's pace: perhaps nobody else is expected. What independent
-        jobs ahead add to the spread grows with their root.
+        `now`, when those expected to have started are no longer ahead. Places behind those expected
+        to have arrived by `now` follow at the line's pace: perhaps no further job is expected. The
+        spread added by independent jobs ahead grows with the root of their number.
         """
         line = self._simulation.lines.get((job.model, job.lane))
         if line is None or self._stands(line):
@@ -94,7 +95,7 @@ class Forecast:
         if started is None:
             return None
         if unexpected and line.starts:
-            # Those expected before it may not have begun yet, and it can begin no sooner than now.
+            # Jobs expected before it may not have begun yet, and it cannot begin sooner than now.
             since = max(started.at, self._origin.now if now is None else now)
             started = Started(since + unexpected * self._pace_s(line), started.backend)
         usual = self._service(job, started.backend)
@@ -107,21 +108,21 @@ class Forecast:
         )
 
     def precedence(self, model: str, now: float) -> Precedence | None:
-        """Return what comes before a model's next start; None where that cannot be said."""
+        """Return what comes before a model's next start; None if that cannot be said."""
         if any(self._stands(line) for line in self._simulation.of_model(model)):
             return None
         return precedence(self._simulation, self._origin, model, now)
 
     def stands(self, job: Job) -> bool:
-        """Tell whether it was made in the moment in which a job of this one's line started."""
+        """Return whether it was made at the moment in which a job of this one's line started."""
         line = self._simulation.lines.get((job.model, job.lane))
         return line is not None and self._stands(line)
 
     @staticmethod
     def _stands(line: SimulatedQueue) -> bool:
-        """Whether a line's head is being started at this moment, so that its place is not known.
+        """Whether a line's head is being started at this moment, so that its place is unknown.
 
-        To look ahead all the same would only follow the other lines as far as is allowed.
+        Looking ahead all the same would only follow the other lines as far as allowed.
         """
         view = line.view
         return bool(view.count) and not view.heads and view.next_start_at is None
@@ -131,7 +132,7 @@ class Forecast:
         if position <= len(known):
             return known[position - 1]
         if not self._simulation.cut_short:
-            return None  # nothing that is known will ever start it
+            return None  # no known event will ever start it
         backend = known[-1].backend if known else self._origin.models[line.model].backends[0]
         share = self._tail.get((line.model, line.view.lane))
         at = inf if share is None else share.start_at(position)
@@ -139,7 +140,7 @@ class Forecast:
 
     @cached_property
     def _tail(self) -> Mapping[Key, Share]:
-        """How all lines that are not paused go on from where it was cut short."""
+        """How all lines that are not paused continue from where it was cut short."""
         return shares(
             {
                 key: line

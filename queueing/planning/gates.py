@@ -1,4 +1,4 @@
-"""Rule R4: hosts reserved for models that waited too long, and the age gates on what must leave.
+"""Rule R4: hosts reserved for models that waited too long, and age gates on their victims.
 
 Reserves and gates; evicting and loading stay with rule R3.
 """
@@ -18,24 +18,24 @@ from queueing.planning.board_states import (
 )
 from queueing.planning.space import May, candidates, make_room
 
-CLOSED_AFTER_LOADS = 4.0  # a gate closes for everybody that many swaps after its moment
-LOADS_IN_LIMIT = 2.0  # the age limit grows by so many loads of the waiting model
-CROWD_SHARE = 3.0  # it grows that many times with the models beyond the hosts, for each host
+CLOSED_AFTER_LOADS = 4.0  # a gate closes for all jobs that many swaps after its moment
+LOADS_IN_LIMIT = 2.0  # the age limit grows by this many loads of the waiting model
+CROWD_SHARE = 3.0  # it grows this many times with the models beyond the hosts, for each host
 
 
 def age_limit_s(board: Board, model: ModelState) -> float:
     """Return how long a wanted model waits before a host is reserved for it.
 
-    Where more models than there are hosts wait for a load with long lines, no order of loads serves
-    all of them in time, and frequent ones only cost time: then a copy may serve for longer. It depends
-    on how many models there are at most, however many requests come.
+    If more models than hosts wait for a load with long lines, no order of loads serves all of them
+    in time, and frequent loads only cost time: then a copy may serve for longer. It depends on the
+    number of models, however many requests arrive.
     """
     crowding = _crowding(board) if board.crowding is None else board.crowding
     return board.rules.age_limit_s * crowding + LOADS_IN_LIMIT * model.usual_load_s
 
 
 def _crowding(board: Board) -> float:
-    """Return by how much the age limit grows: at least 1, at most as if every model waited."""
+    """Return the factor by which the age limit grows: at least 1, at most as if every model waited."""
     hosts = max(1, len(board.hosts))
     lines = 0
     for model in board.waiting:
@@ -51,13 +51,13 @@ def _is_long(model: ModelState) -> bool:
 
 
 def waits_since(model: ModelState) -> float | None:
-    """Return since when the model waits for a copy; None when nothing startable waits."""
+    """Return since when the model has waited for a copy; None when nothing startable waits."""
     oldest = model.oldest_at
     return None if oldest is None else max(oldest, model.view.left_at)
 
 
 def due_at(board: Board, model: ModelState) -> float | None:
-    """Return when the model is overdue; an admin's preload is so at once, None for neither."""
+    """Return when the model is overdue; an admin's preload is at once, None for neither."""
     if model.view.wanted_by_admin and unmet_preloads(board, model):
         return 0.0
     since = waits_since(model)
@@ -65,7 +65,7 @@ def due_at(board: Board, model: ModelState) -> float | None:
 
 
 def unmet_preloads(board: Board, model: ModelState) -> list[BackendState]:
-    """Return the backends on which an admin wants the model and it neither is nor comes."""
+    """Return the backends on which an admin wants the model and it neither is nor is being loaded."""
     if not model.view.wanted_by_admin:
         return []
     return [
@@ -92,13 +92,13 @@ def renew(board: Board) -> None:
             if room is not None:
                 _reserve(board, model, room)
         elif old.due == due_at(board, model):
-            _close(board, model, held)  # as it was: no copy has come or gone
+            _close(board, model, held)  # unchanged: no copy has come or gone
         else:
             _reserve(board, model, held.space)
 
 
 def _room_among(old: Reservation, model: ModelState, backend: BackendState) -> Space | None:
-    """Return the room that victims chosen before still make, None if they no longer suffice."""
+    """Return the space that victims chosen before still make, None if they no longer suffice."""
     names = {(victim.model, victim.backend) for victim in old.victims}
     victims = [
         copy for copy in backend.host.copies if (copy.view.model, copy.view.backend) in names
@@ -134,8 +134,8 @@ def reserve(board: Board, model: ModelState) -> bool:
 def _may_be_reserved(board: Board, model: ModelState) -> May:
     """Return which copies could ever be made to leave, however busy they are now.
 
-    One that still loads may not before the model has waited twice its limit: when the load ends,
-    others may fit beside it first, and memory would lie empty until the gate closes.
+    A copy that is still loading may not be before the model has waited twice its limit: when the
+    load ends, others may fit beside it first, and memory would stay empty until the gate closes.
     """
     late_at = (due_at(board, model) or 0.0) + age_limit_s(board, model)
     given = board.now >= late_at or bool(unmet_preloads(board, model))
@@ -159,9 +159,9 @@ def _preference(board: Board, model: ModelState, room: Space) -> tuple[float, fl
 
 
 def _gated(room: Space) -> Iterator[CopyState]:
-    """Yield the copies a reservation closes: the victims, and all of a serial target.
+    """Yield the copies a reservation closes: the victims, and everything on a serial target.
 
-    A serial backend loads only while it does nothing else, so whatever it holds must pause.
+    A serial backend loads only while it does nothing else, so everything on it must pause.
     """
     yield from room.victims
     if room.backend.view.serial:
@@ -187,7 +187,7 @@ def _gate(
 ) -> Gate:
     """Return the gate a copy gets when it must leave for a model overdue since `due`.
 
-    What arrives later than the gate's moment waits; the moment leaves a copy that has just been
+    Jobs that arrive after the gate's moment wait; the moment leaves a copy that has just been
     loaded time to be worth its load (`patience` swaps), so that two hot models do not thrash.
     """
     swap_s = model.load_s(target.view.name) + copy.model.load_s(copy.view.backend)

@@ -1,8 +1,8 @@
-"""The lanes of a model queue: whose turn it is among them, and which place that gives a job; pure.
+"""The lanes of a model queue: whose turn it is among them, and a job's place in that order; pure.
 
-Each lane spends on a start the less the greater its weight is, and the lane that has spent least is
-next. What a lane has spent and what waits in it decide the order of all starts to come, so that a
-place is arithmetic. Nobody's place rises but by an arrival: the order of those who wait stands.
+The greater a lane's weight, the less it spends on a start, and the lane that has spent least is
+next. What a lane has spent and what waits in it decide the order of all future starts, so that a
+place is arithmetic. A place rises only by an arrival: the order of waiting jobs stands.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from queueing.core.jobs import LANES, Job
 from queueing.core.world import ModelView, Waiting
 
 Spent = Mapping[tuple[str, str], int]
-"""By model and lane: what those that compete have spent, less what the thriftiest of them has."""
+"""By model and lane: what competing lanes have spent, less the smallest amount."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane as far as its turns are concerned: how many of its jobs could start."""
+    """A lane in terms of its turns: how many of its jobs could start."""
 
     name: str
     count: int
@@ -65,7 +65,7 @@ class LaneState:
 def lanes_of(
     view: ModelView, lanes: Sequence[Waiting], spent: Spent, weights: Mapping[str, int]
 ) -> list[LaneState]:
-    """Return the lanes of a model in which somebody waits, the most favoured first."""
+    """Return the lanes of a model with waiting jobs, the most favoured first."""
     if len(lanes) < 2:
         return [LaneState(w, () if view.paused else w.heads) for w in lanes if w.count > 0]
     states = [
@@ -82,7 +82,7 @@ def lanes_of(
 
 
 def levelled(model: str, lanes: Sequence[str], spent: Spent) -> dict[str, int]:
-    """Return what each of these lanes has spent; one that has just come, as much as the least."""
+    """Return what each of these lanes has spent; a new one, as much as the least."""
     known = {lane: spent[model, lane] for lane in lanes if (model, lane) in spent}
     least = min(known.values(), default=0)
     return {lane: known.get(lane, least) - least for lane in lanes}
@@ -101,14 +101,14 @@ def _unit(*weights: int) -> int:
 def competing(
     model: str, counts: Mapping[str, int], spent: Spent, weights: Mapping[str, int]
 ) -> list[Lane]:
-    """Return the lanes of a model in which so many jobs could start, the most favoured first."""
+    """Return the lanes of a model in which that many jobs could start, the most favoured first."""
     names = sorted((lane for lane, count in counts.items() if count > 0), key=rank)
     before = levelled(model, names, spent)
     return [Lane(name, counts[name], before[name], cost(name, weights)) for name in names]
 
 
 def place(lanes: Sequence[Lane], lane: str, number: int) -> int:
-    """Return 1 + how many start before the job of that number in its lane, if nobody comes."""
+    """Return 1 + how many start before the job of that number in its lane, without new arrivals."""
     index = next(i for i, each in enumerate(lanes) if each.name == lane)
     due = lanes[index].due(number)
     before = number

@@ -1,6 +1,6 @@
 """Budget: how much memory models may take on each host, and how much each model takes.
 
-Memory only; told by measurements, and never measures itself.
+Memory only; receives measurements, and never measures itself.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from queueing.core.catalog import HostSpec, ModelSpec
 
 
 class Budget:
-    """Keeps what other programs hold and what loads were seen to take, in MB."""
+    """Tracks what other programs hold and what loads were measured to take, in MB."""
 
     def __init__(self) -> None:
         self._other_mb: dict[str, int] = {}  # by host
@@ -18,9 +18,9 @@ class Budget:
         self._unsaved: set[str] = set()
 
     def measured(self, host: str, *, used_mb: int, ours_mb: int, quiet: bool) -> bool:
-        """Take a measurement into account; tell whether it changed anything.
+        """Take a measurement into account; return whether it changed anything.
 
-        What a running job takes for itself for a while is ours as well, so other programs can be
+        What a running job takes temporarily belongs to the models as well, so other programs can be
         seen to grow only while the host is `quiet`.
         """
         other = max(0, used_mb - ours_mb)
@@ -33,22 +33,22 @@ class Budget:
     def usable_mb(self, host: HostSpec) -> int:
         """Return what models may take together now.
 
-        Half of the margin is there for desktops and the servers' own overhead; what other
-        programs hold beyond that shrinks the budget.
+        Half of the margin is for desktops and the servers' own overhead; what other programs hold
+        beyond that shrinks the budget.
         """
         tolerated = (host.vram_mb - host.usable_mb) // 2
         return max(0, host.usable_mb - max(0, self._other_mb.get(host.name, 0) - tolerated))
 
     def restore(self, sizes: Mapping[str, int]) -> None:
-        """Begin with what earlier runs saw models take."""
+        """Start from what earlier runs measured."""
         self._learned_mb = dict(sizes)
         self._restored = set(sizes)
 
     def learn(self, model: str, vram_mb: int) -> None:
         """Correct what a model is believed to take, upwards only.
 
-        The first measurement of a run replaces what earlier runs saw: the operator may have put a
-        smaller model behind the name since.
+        The first measurement of a run replaces what earlier runs measured: the operator may have
+        put a smaller model behind the name since.
         """
         believed = 0 if model in self._restored else self._learned_mb.get(model, 0)
         self._restored.discard(model)

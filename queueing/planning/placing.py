@@ -38,7 +38,7 @@ from queueing.planning.space import (
 def relieve(board: Board) -> None:
     """Unload idle copies of hosts on which other programs have taken memory, the cheapest first.
 
-    Copies nobody waits for go first. What still does not fit is left running.
+    Copies no job waits for go first. Copies that still do not fit are left running.
     """
     for host in board.hosts.values():
         excess = _excess_mb(host) if host.used_mb > host.view.usable_mb else 0
@@ -67,7 +67,7 @@ def _goes_alone(copy: CopyState) -> bool:
 
 
 def place_all(board: Board) -> list[ModelState]:
-    """Load the models that need it where there is room now; return the others (rules R2 and R3).
+    """Load the models that need it where there is space now; return the others (rules R2 and R3).
 
     An admin's preloads first, then models past half their age limit, then by oldest head.
     """
@@ -79,7 +79,7 @@ def place_all(board: Board) -> list[ModelState]:
     for model in models:
         model.due = _due_at(board, model)
     if not _has_place(board, models):
-        return models  # as mostly in a crowd: then their order changes nothing
+        return models  # the usual case in a crowd: then their order changes nothing
     models.sort(key=lambda model: _urgency(board, model))
     return [model for model in models if not place(board, model)]
 
@@ -120,7 +120,7 @@ def _urgency(board: Board, model: ModelState) -> tuple[bool, bool, float, int]:
 
 
 def place(board: Board, model: ModelState) -> bool:
-    """Load a wanted model where that costs least now; tell whether it found a place (rule R3)."""
+    """Load a wanted model where that costs least now; return whether it found a place (rule R3)."""
     room = _cheapest_room(board, model)
     if room is None:
         return False
@@ -130,7 +130,7 @@ def place(board: Board, model: ModelState) -> bool:
 
 
 def reserve_for_overdue(board: Board, homeless: Sequence[ModelState]) -> None:
-    """Reserve hosts for wanted models that found no place, for those overdue longest first (rule R4)."""
+    """Reserve hosts for wanted models without a place that are overdue longest (rule R4)."""
     if not board.rules.gate:
         return
     overdue = []
@@ -144,7 +144,7 @@ def reserve_for_overdue(board: Board, homeless: Sequence[ModelState]) -> None:
     overdue.sort(key=lambda model: (model.due, *_urgency(board, model)))
     for model in overdue:
         if model.reserved is None and reserve(board, model):
-            # What it displaces may have nothing left that the gate admits.
+            # The models it displaces may have no jobs left that the gate admits.
             place(board, model)
 
 

@@ -1,4 +1,4 @@
-"""Precedence: what starts before a model's turn on the host where that will be; pure."""
+"""Precedence: what starts before a model's turn on the host of that turn; pure."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ from queueing.planning.simulation import Simulation
 class Precedence:
     """When and where a model has its turn, and what starts there before.
 
-    `ahead` waiting jobs of `other` do, the model whose next job is the first of all. Without any,
-    `ahead` is 0 and only what runs there ends before; None where others may begin there all the
-    same: those who are to come yet, or who are expected to begin on another host.
+    `ahead` waiting jobs of `other`, the model whose next job is the first of all, start before.
+    Without any, `ahead` is 0 and only running jobs end there before; None if others may begin there
+    all the same: future arrivals, or jobs expected to begin on another host.
     """
 
     turn_at: float
@@ -23,7 +23,7 @@ class Precedence:
 
 
 def precedence(simulation: Simulation, world: World, model: str, now: float) -> Precedence | None:
-    """Return what comes before the model's next start after `now`; None where there is no telling."""
+    """Return what comes before the model's next start after `now`; None if that is unknown."""
     turn = _turn(simulation, model, now)
     if turn is None:
         return None
@@ -59,7 +59,7 @@ def _next(line: SimulatedQueue, now: float) -> Started | None:
 def _before(line: SimulatedQueue, world: World, turn: Started, now: float) -> list[float]:
     """Return when jobs that wait in a line now start on the turn's host before it.
 
-    A line of which nothing could start now may still pause then, so it is not counted on.
+    A line of which nothing could start now may still pause then, so it does not count.
     """
     waiting = line.view.count - line.begun(now) if line.view.heads else 0
     return _there(line, world, turn, now)[: max(0, waiting)]

@@ -9,19 +9,19 @@ _ENOUGH = 3  # steps between two looks: single ones say too little
 class ProgressEta:
     """Follows the steps of one attempt.
 
-    What was learned from other jobs stands until this one is seen to be slower, such as the first
-    picture of a size nobody has asked for yet. A faster one is no news: more may follow its steps.
+    The time learned from other jobs stands until this one is seen to be slower, such as the first
+    picture of a new size. A faster one changes nothing: more stages may follow its steps.
     """
 
     def __init__(self, ends_at: float, now: float = 0.0) -> None:
         self._usual_end = ends_at
         self._usual_s = ends_at - now
-        self._held = False  # at the server, by what others asked of it
-        self._first = self._last = (0, 0)  # steps of this stage, and of how many
+        self._held = False  # waiting at the server behind other clients' prompts
+        self._first = self._last = (0, 0)  # steps of this stage, and their total
         self._began = 0.0
 
     def heard(self, progress: Progress, now: float) -> float | None:
-        """Take in a sign of the server; return the expected end where it changes that."""
+        """Take in a sign of the server; return the expected end if it changes."""
         if progress.ahead:
             self._held = True
             return None
@@ -44,7 +44,7 @@ class ProgressEta:
         return min(ends_at, now + max(rest_s, step_s * max(0, total - number)))
 
     def seen(self, step: tuple[int, int], now: float) -> float | None:
-        """Take in that a step of so many is done; return the expected end once it is known."""
+        """Take in a finished step and the total; return the expected end once it is known."""
         (number, total), before = step, self._last
         self._last = step
         if (

@@ -1,6 +1,6 @@
 """Rule R5: a further copy of a model whose backlog is worth more than the load costs others.
 
-Evicts only copies nobody waits for, and never reserves.
+Evicts only copies no job waits for, and never reserves.
 """
 
 from math import exp
@@ -24,8 +24,8 @@ from queueing.planning.space import (
     places_for,
 )
 
-AWAY_SHARE = 0.45  # of the time a further copy is useful, what it evicts has nowhere to return to
-EARLY_LINE = 4  # jobs a slot: a model not ready anywhere yet has its one load for fewer
+AWAY_SHARE = 0.45  # of the time a further copy is useful, during which what it evicts cannot return
+EARLY_LINE = 4  # jobs per slot: a model that is not ready anywhere yet has its one load for fewer
 
 
 def replicate(board: Board) -> None:
@@ -46,7 +46,7 @@ def replicate(board: Board) -> None:
 
 
 def _add_copy(board: Board, model: ModelState) -> bool:
-    """Load one further copy where that pays best; tell whether one pays."""
+    """Load one further copy where that pays best; return whether one pays."""
     best: Space | None = None
     best_net = 0.0
     places = places_for(board, model)
@@ -72,9 +72,9 @@ def _add_copy(board: Board, model: ModelState) -> bool:
 
 
 def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:
-    """Return the waiting a further copy saves in all (job seconds), and how long it is useful.
+    """Return the total waiting a further copy saves (job seconds), and how long it is useful.
 
-    `left` jobs will still wait when the load ends. Served by k slots they wait left²·s/2k in all,
+    `left` jobs will still wait when the load ends. Served by k slots they wait left²·s/2k in total,
     by k + p slots left²·s/2(k + p); the difference is the gain.
     """
     name = backend.view.name
@@ -111,10 +111,10 @@ def _loss(board: Board, model: ModelState, room: Space, drain_s: float) -> float
 
 
 def _could_return(board: Board, victim: CopyState, model: ModelState, room: Space) -> bool:
-    """Tell whether a victim could be loaded again beside the further copy, or on another host.
+    """Return whether a victim could be loaded again beside the further copy, or on another host.
 
-    Asked where servers share the card. Under one server victims return sooner than such a look
-    tells: bursts there waited 1 to 2 % longer with it.
+    Checked if servers share the card. Under one server victims return sooner than such a check
+    shows: bursts there waited 1 to 2 % longer with it.
     """
     return len(room.backend.host.backends) == 1 or any(
         victim.view.vram_mb <= _left_mb(board, host, model, room)
@@ -123,7 +123,7 @@ def _could_return(board: Board, victim: CopyState, model: ModelState, room: Spac
 
 
 def _left_mb(board: Board, host: HostState, model: ModelState, room: Space) -> int:
-    """Return what a host has free once the further copy is there, what nobody needs counted as free."""
+    """Return a host's free memory with the further copy, counting copies no job needs as free."""
     free_mb = host.view.usable_mb - host.used_mb
     for copy in host.copies:
         needless = is_idle(copy) and not copy.view.pinned and not is_awaited(board, copy)
@@ -133,9 +133,9 @@ def _left_mb(board: Board, host: HostState, model: ModelState, room: Space) -> i
 
 
 def _delayed(board: Board, model: ModelState, backend: BackendState) -> float:
-    """Return the arrivals a second that would have to wait for this load to end.
+    """Return the arrivals per second that would have to wait for this load to end.
 
-    They need the host's one loader or, where the backend is serial, are held up in its memory.
+    They need the host's one loader or, if the backend is serial, are held up in its memory.
     """
     names = {other.view.name for other in backend.host.backends}
     return sum(

@@ -1,4 +1,4 @@
-"""What happens to a job after a failed attempt; pure."""
+"""The fate of a job after a failed attempt; pure."""
 
 from dataclasses import dataclass
 
@@ -47,9 +47,9 @@ def after_failure(
 ) -> Retry | Fail:
     """Decide what becomes of a job in state processing whose attempt raised `error`.
 
-    `alone` is False when other jobs ran on the server as it became unavailable: then none of them
-    can be blamed, so none is charged, and each runs alone the next time. `lost_in_a_row` counts
-    how often the model failed to load, or was unloaded by somebody else right after.
+    `alone` is False when other jobs ran on the server as it became unavailable: then none can be
+    blamed, so none is charged, and each runs alone the next time. `lost_in_a_row` counts how often
+    the model failed to load, or was unloaded by another program right after.
     """
     # 1. Not the job's doing: back to its place, and the attempt is given back.
     if isinstance(error, NotLoaded) and lost_in_a_row < spec.max_attempts:

@@ -1,4 +1,4 @@
-"""The servers of a forecast: the board of one decision, on which the time until the next one passes.
+"""The servers of a forecast: the board of one decision, on which time passes until the next one.
 
 Bookkeeping of copies, slots and loads; decides nothing.
 """
@@ -56,7 +56,7 @@ def loaded(copy: CopyState) -> None:
 
 
 def left(board: Board, copy: CopyState) -> None:
-    """Note that a copy that was to leave has done so."""
+    """Note that a copy being unloaded has left."""
     copy.backend.busy = max(0, copy.backend.busy - copy.running)  # it was to leave once they end
     board.forget(copy)
     _note_rest(copy.backend)
@@ -88,7 +88,7 @@ def usual_load_s(model: ModelView | None, backend: str) -> float:
 
 
 def has_slot(copy: CopyState) -> bool:
-    """Tell whether a ready copy could start a job."""
+    """Return whether a ready copy could start a job."""
     backend = copy.backend
     if backend.busy >= (1 if backend.view.serial else backend.view.parallel):
         return False
@@ -104,7 +104,7 @@ def serves(copy: CopyState, job: Job, now: float) -> bool:
 
 
 def serves_all(copy: CopyState) -> bool:
-    """Tell whether a copy starts whoever comes: it is ready, and its host serves and is not reserved."""
+    """Return whether a copy starts every arrival: ready, on an unreserved host that serves."""
     backend = copy.backend
     can = backend.usable and not backend.alone
     return copy.residency is Residency.READY and can and backend.host.reservation is None

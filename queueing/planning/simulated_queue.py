@@ -1,4 +1,4 @@
-"""One line of a forecast: the jobs before they start, those still to come, and the known starts.
+"""One line of a forecast: its waiting jobs, future arrivals, and the known starts.
 
 Pure bookkeeping; decides nothing.
 """
@@ -14,14 +14,14 @@ from queueing.planning.lanes import rank
 
 RUSH_S = 240.0  # within this time a rate of arrivals is expected to fall to a third
 LEAST_RUSH_S = 1.0
-RUSH_SHARE = 4.0  # of the time arrivals have been watched: what has just begun says little
-STEADY = 2.0  # so many who come together are a rush; a stream of fewer is expected to last
+RUSH_SHARE = 4.0  # of the time arrivals have been watched: a recent beginning says little
+STEADY = 2.0  # this many simultaneous arrivals are a rush; a stream of fewer is expected to last
 LASTING_RUSHES = 5.0  # as many times as long as a rush
-HEADS = 3  # heads shown to the planner; more only start in the same moment
+HEADS = 3  # heads shown to the planner; more start only at the same moment
 LASTING_SHARE = 0.5  # of the time for which a line has not been served to its end
 
 NOBODY = Flow(0.0)
-_ROUNDING = 1e-5  # of an arrival: UNIX seconds are no finer, and who comes now has come
+_ROUNDING = 1e-5  # of an arrival: UNIX seconds are no finer, and an arrival of now counts
 
 
 _waiting = quick(Waiting)
@@ -29,7 +29,7 @@ _waiting = quick(Waiting)
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A start that will come: when, and on which backend."""
+    """A future start: when, and on which backend."""
 
     at: float
     backend: str
@@ -39,8 +39,8 @@ class Started:
 class SimulatedQueue:
     """The simulation of one line: its jobs before they start, and the starts that are known.
 
-    Further jobs come at the rate of the present, less and less of them the further ahead: who asks
-    does so in a rush more often than in a lull, and no rush lasts. Only where the line has long been
+    Further jobs arrive at the present rate, which declines the further ahead it looks: requests
+    come in a rush more often than in a lull, and no rush lasts. Only if the line has long been
     growing are they expected for longer, by half the time its oldest job has waited.
     """
 
@@ -51,7 +51,7 @@ class SimulatedQueue:
     rush_s: float = RUSH_S  # within which that falls to a third
     lull_s: float = 0.0  # before the first of them
     starts: list[Started] = field(default_factory=list)
-    shown: dict[int, Job] = field(default_factory=dict)  # those who stand in, by place
+    shown: dict[int, Job] = field(default_factory=dict)  # stand-ins, by place
 
     def start(self, started: Started) -> None:
         """Note that its next job starts."""
@@ -59,7 +59,7 @@ class SimulatedQueue:
         self.starts.append(started)
 
     def waiting(self, moment: float) -> Waiting | None:
-        """Return the line as the planner sees it at that moment, None if nobody waits."""
+        """Return the line in the planner's terms at that moment, None if it is empty."""
         view, done, count = self.view, len(self.starts), self.count(moment)
         if done >= count:
             return None
@@ -79,7 +79,7 @@ class SimulatedQueue:
         )
 
     def count(self, moment: float) -> int:
-        """Return how many will have come by then, started ones included."""
+        """Return how many will have arrived by then, started ones included."""
         subsided = -expm1(min(0.0, self.now + self.lull_s - moment) / self.rush_s)
         return self.view.count + int(self.rate_per_s * self.rush_s * subsided + _ROUNDING)
 
@@ -88,7 +88,7 @@ class SimulatedQueue:
         return bisect_left(self.starts, moment, key=lambda start: start.at)
 
     def next_arrival_at(self) -> float:
-        """Return when the first job behind those that have started comes; it may be past."""
+        """Return when the first job behind those that have started arrives; it may be past."""
         return self._arrives_at(len(self.starts))
 
     def _arrives_at(self, index: int) -> float:
@@ -99,7 +99,7 @@ class SimulatedQueue:
         return self.now + self.lull_s - self.rush_s * log1p(-ahead / most)
 
     def job(self, index: int) -> Job:
-        """Return the job at that place; beyond the known heads one that stands in for it."""
+        """Return the job at that place; beyond the known heads a stand-in."""
         heads = self.view.heads
         if index < len(heads):
             return heads[index]
@@ -109,11 +109,11 @@ class SimulatedQueue:
         return job
 
     def _stand_in(self, index: int) -> Job:
-        """Return a job that takes the place of one the snapshot does not name."""
+        """Return a job in place of one the snapshot does not name."""
         return stand_in(0, self.model, self._queued_at(index), lane=self.view.lane)
 
     def _queued_at(self, index: int) -> float:
-        """Return when the job at a place beyond the known heads probably came, or will."""
+        """Return when the job at a place beyond the known heads probably arrived, or will."""
         if index >= self.view.count:
             return self._arrives_at(index)
         heads = self.view.heads
@@ -123,7 +123,7 @@ class SimulatedQueue:
 
 
 def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[SimulatedQueue]:
-    """Return the lines of a model: of the lanes in which somebody waits or is expected."""
+    """Return the lines of a model: of the lanes with waiting or expected jobs."""
     flows = dict(model.flows)
     views = {view.lane: view for view in model.waiting}
     if not flows:
@@ -144,9 +144,10 @@ def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[Simul
 def _line(
     model: str, view: Waiting, now: float, flow: Flow, rush_s: float, *, several: bool
 ) -> SimulatedQueue:
-    """Return one line; where there are several, those who come to one make others wait.
+    """Return one line; if there are several, arrivals in one make others wait.
 
-    Then it matters who comes together: such a rush is as much rarer, and a steady stream lasts.
+    Then it matters which arrivals come together: such a rush is proportionally rarer, and a steady
+    stream lasts.
     """
     if not several:
         return SimulatedQueue(model, view, now, flow.per_s, rush_s)

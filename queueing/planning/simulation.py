@@ -1,6 +1,6 @@
 """The simulation: one world run forward, step by step, by asking the planner.
 
-Pure. Assumes that requests go on coming at their present rates and that nothing fails.
+Pure. Assumes that requests keep arriving at their present rates and that nothing fails.
 """
 
 from collections import Counter
@@ -49,9 +49,9 @@ _LOADED, _LEFT, _ENDED, _CAME = range(4)
 class Simulation:
     """What will probably happen, as far as `step` has been called.
 
-    `over` tells that no further step will change anything; `cut_short` that this is only because
-    it has looked as far ahead as it may. What was decided and has happened since is noted on one
-    board, on which the next decision is made: a new one each time would cost most of the forecast.
+    `over` says that no further step will change anything; `cut_short` that this is only because it
+    has looked as far ahead as it may. Decisions and events since are recorded on one board, on
+    which the next decision is made: a new board each time would cost most of the forecast.
     """
 
     def __init__(self, world: World, service: Service, *, most_starts: int) -> None:
@@ -62,7 +62,7 @@ class Simulation:
         }
         self.over = False
         self.cut_short = False
-        self.now = world.now  # the moment it has got to
+        self.now = world.now  # the moment it has reached
         self._service = service
         self._started, self._starts_left = 0, most_starts
         self._plans_left = min(MOST_PLANS, LOOKS_AT_MODELS // max(1, len(world.models)))
@@ -137,7 +137,7 @@ class Simulation:
         return events
 
     def step(self) -> None:
-        """Decide at the present moment, then go to the next one that asks for a decision."""
+        """Decide at the present moment, then go to the next one that needs a decision."""
         self._plans_left -= 1
         self._decide()
         again = self._carry_out()
@@ -149,7 +149,7 @@ class Simulation:
         self.over = self.over or self.cut_short
 
     def _decide(self) -> None:
-        """Decide on the board; what conversations ask for is compared with what others would get."""
+        """Decide on the board; conversations' wishes are compared with what others would get."""
         if any(len(self._board.models[name].copies) > 1 for name in self._remembered):
             world = self.world
             self._board.dissolve()
@@ -158,7 +158,7 @@ class Simulation:
             decide(self._board)
 
     def _carry_out(self) -> bool:
-        """Note what has been decided; tell whether a line began all it showed."""
+        """Record the decisions; return whether a line began everything it showed."""
         board = self._board
         self._spent = spent(board)
         for start in board.starts:
@@ -172,9 +172,9 @@ class Simulation:
         return max(shown.values(), default=0) >= HEADS
 
     def _pass_time(self) -> None:
-        """Let time pass until there is something to decide.
+        """Let time pass until a decision is needed.
 
-        A copy that goes on with the next job of its line needs no decision: most events of a long
+        A copy that continues with the next job of its line needs no decision: most events of a long
         line are such, and asking the planner each time would cost ten times as much.
         """
         look_at = inf if self._board.look_at is None else self._board.look_at
@@ -197,7 +197,7 @@ class Simulation:
         self._show()
 
     def _is_plain(self, now: float, what: int, model: str, where: str) -> bool:
-        """Do what follows from an event, if that is plain: `where` is a backend, or a lane."""
+        """Handle the consequences of an event if they are plain: `where` is a backend, or a lane."""
         if what == _ENDED:
             copy = self._board.copies.get((model, where))
             return copy is not None and (
@@ -230,7 +230,7 @@ class Simulation:
         return True
 
     def _works_on(self, now: float, copy: CopyState) -> bool:
-        """Whether a copy only has a slot more than it needs: nobody waits for it, others still run."""
+        """Whether a copy only has a spare slot: no job waits for it, and others still run."""
         return copy.running > 0 and self._is_at_end(now, copy)
 
     def _rests(self, now: float, copy: CopyState) -> bool:
@@ -257,7 +257,7 @@ class Simulation:
         return model not in self._pausing and not self._left_in(model, now)
 
     def _begins(self, now: float, model: str, lane: str) -> bool:
-        """Let one who comes to an empty line begin on a copy, or wait for one, if that is plain."""
+        """Let an arrival in an empty line start on a copy, or wait for one, if that is plain."""
         copies = self._board.models[model].copies
         if model in self._pausing or not copies:
             return False
@@ -285,13 +285,13 @@ class Simulation:
         return True
 
     def _left_in(self, model: str, now: float) -> list[SimulatedQueue]:
-        """Return the lines of a model in which somebody waits at that moment."""
+        """Return the lines of a model with waiting jobs at that moment."""
         return [
             line for line in self._lines_of.get(model, ()) if len(line.starts) < line.count(now)
         ]
 
     def _next_lane(self, model: str, lines: Sequence[SimulatedQueue]) -> int:
-        """Return which of the lines has its turn, and note what that costs it."""
+        """Return the line whose turn it is, and charge its lane."""
         if len(self._lines_of[model]) < 2:
             return 0
         names = [line.view.lane for line in lines]
@@ -307,7 +307,7 @@ class Simulation:
         return picked
 
     def _joins(self, now: float, model: str) -> bool:
-        """Whether one who comes to an empty line only joins those who wait in others already."""
+        """Whether an arrival in an empty line only joins jobs waiting in other lines already."""
         if model in self._pausing or not self._board.models[model].lanes:
             return False
         return len(self._left_in(model, now)) > 1
@@ -325,7 +325,7 @@ class Simulation:
         elif what == _LOADED:
             loaded(copy)
             if model in self._lines_of:
-                self._moved.add(model)  # perhaps more have come to its line while it was loaded
+                self._moved.add(model)  # more may have joined its line while it was loaded
         else:
             ended(copy)
 
@@ -355,7 +355,7 @@ class Simulation:
     # ------------------------------------------------------------ the board of the next decision
 
     def _show(self) -> None:
-        """Make the board ready for the decision of that moment."""
+        """Prepare the board for the decision of that moment."""
         for name in self._moved | self._pausing:
             self._show_lines(self._board.models[name], self.now)
         self._moved.clear()
@@ -374,7 +374,7 @@ class Simulation:
         model.note_lanes()
 
     def _expect_in(self, line: SimulatedQueue) -> None:
-        """Have the next arrival in an empty line looked at when it comes."""
+        """Schedule the next arrival in an empty line as an event."""
         key = line.model, line.view.lane
         if line.rate_per_s > 0 and key not in self._coming:
             self._coming.add(key)

@@ -1,4 +1,4 @@
-"""Making room on a host: what must leave so that a model fits, and what that costs (rule R3).
+"""Making space on a host: which copies must leave so that a model fits, and the cost (rule R3).
 
 Answers questions about a board and changes nothing. Asked often, so it neither logs nor explains.
 """
@@ -17,10 +17,10 @@ from queueing.planning.board_states import (
     Space,
 )
 
-OTHER_COPY_SHARE = 0.25  # what an eviction costs where another copy of the model stays
+OTHER_COPY_SHARE = 0.25  # the cost of an eviction if another copy of the model stays
 
 May = Callable[[CopyState], bool]
-"""Whether a copy may leave, in the eyes of whoever asks."""
+"""Whether a copy may leave, from the caller's point of view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _Unit:
 def candidates(board: Board, model: ModelState) -> list[BackendState]:
     """Return the usable backends the model may be loaded on, in its order of preference.
 
-    A model larger than a host may take it alone where its server can offload (one that cannot was
+    A model larger than a host may take it alone if its server can offload (one that cannot was
     refused at start), but only when it fits on none of its hosts.
     """
     if model.candidates is None:
@@ -49,7 +49,7 @@ def candidates(board: Board, model: ModelState) -> list[BackendState]:
 def openings(board: Board) -> list[Opening]:
     """Return the backends with a free loader that are not reserved, in their order.
 
-    Where all cards are full few or none of them have room, and most models cost no search at all.
+    If all cards are full, few or none of them have space, and most models cost no search at all.
     """
     if board.openings is None:
         board.openings = [
@@ -64,7 +64,7 @@ def openings(board: Board) -> list[Opening]:
 
 
 def places_for(board: Board, model: ModelState) -> list[BackendState]:
-    """Return the openings that may have room for the model."""
+    """Return the openings that may have space for the model."""
     return [opening.backend for opening in openings(board) if opening.takes(model.view)]
 
 
@@ -75,7 +75,7 @@ def _opening(board: Board, backend: BackendState) -> Opening:
 
 
 def spare_mb(board: Board, host: HostState) -> int:
-    """Return what could leave the host at once: a bound to save the search where it is hopeless."""
+    """Return how much could leave the host at once: a bound that saves a hopeless search."""
     if host.spare_mb is None:
         host.spare_mb = sum(
             copy.view.vram_mb
@@ -93,7 +93,7 @@ def lacking_mb(host: HostState, model: ModelView) -> int:
 
 
 def is_idle(copy: CopyState) -> bool:
-    """Tell whether a copy could leave now without disturbing work."""
+    """Return whether a copy could leave now without disturbing work."""
     return (
         copy.residency is Residency.READY
         and copy.running == 0
@@ -103,7 +103,7 @@ def is_idle(copy: CopyState) -> bool:
 
 
 def is_awaited(board: Board, copy: CopyState) -> bool:
-    """Tell whether a waiting job needs this copy now, or before it could be loaded again."""
+    """Return whether a waiting job needs this copy now, or before it could be loaded again."""
     back_by = board.now + copy.model.load_s(copy.view.backend)
     return any(
         lane.head is not None
@@ -114,7 +114,7 @@ def is_awaited(board: Board, copy: CopyState) -> bool:
 
 
 def is_done_with(board: Board, copy: CopyState) -> bool:
-    """Tell whether a gated copy runs nothing and has nothing left that its gate admits."""
+    """Return whether a gated copy runs nothing and has no jobs left that its gate admits."""
     gate = copy.gate
     return gate is not None and not any(
         lane.head is not None and gate.admits(lane.head, board.now) for lane in copy.model.lanes
@@ -122,7 +122,7 @@ def is_done_with(board: Board, copy: CopyState) -> bool:
 
 
 def may_leave_now(board: Board, model: ModelState) -> May:
-    """Return which copies the model may displace now: idle ones nobody waits for, or its victims."""
+    """Return which copies the model may displace now: idle unawaited ones, or its victims."""
 
     def may(copy: CopyState) -> bool:
         if not is_idle(copy):
@@ -144,7 +144,7 @@ def make_room(model: ModelState, backend: BackendState, may: May) -> Space | Non
     None when there is none: too little may leave, or the model is there already.
     """
     if any(copy.model is model for copy in backend.copies):
-        return None  # it is there, or still on its way out
+        return None  # it is there, or still being unloaded
     host = backend.host
     units = _units(host, backend, may)
     chosen = _displaced(backend, units) if model.view.vram_mb else []
@@ -161,9 +161,9 @@ def make_room(model: ModelState, backend: BackendState, may: May) -> Space | Non
 
 
 def kept_out_by(model: ModelState, target: BackendState) -> CopyState | None:
-    """Return a copy because of which the model finds no room on a backend, however long it waits.
+    """Return a copy that keeps the model out of a backend, however long it waits.
 
-    It is pinned, or its server cannot unload. None where there will be room once others have left.
+    It is pinned, or its server cannot unload. None if there will be space once others have left.
     """
     if any(copy.model is model for copy in target.copies):
         return None
@@ -179,14 +179,14 @@ def _stays(copy: CopyState, target: BackendState) -> bool:
 
 
 def reload_cost(copy: CopyState) -> float:
-    """Return what missing this copy costs: arrivals a second times the load each may wait for."""
+    """Return the cost of missing this copy: arrivals per second times the load each may wait for."""
     cost = copy.model.view.rate_per_s * copy.model.load_s(copy.view.backend)
     elsewhere = any(other is not copy and other.serves for other in copy.model.copies)
     return cost * OTHER_COPY_SHARE if elsewhere else cost
 
 
 def _units(host: HostState, target: BackendState, may: May) -> list[_Unit]:
-    """Group the copies of a host that may leave into what leaves together."""
+    """Group the copies of a host that may leave by what leaves together."""
     units = []
     for backend in host.backends:
         weighing = [copy for copy in backend.copies if copy.view.vram_mb]
@@ -200,17 +200,17 @@ def _units(host: HostState, target: BackendState, may: May) -> list[_Unit]:
 
 
 def _can_go(copy: CopyState, target: BackendState) -> bool:
-    """Tell whether a copy can be made to leave at all.
+    """Return whether a copy can be made to leave at all.
 
     A server that cannot unload over HTTP still drops its model when it loads another one, if it
-    keeps a fixed number of them.
+    keeps a fixed number of models.
     """
     swaps = copy.backend is target and target.view.max_models is not None
     return not copy.view.pinned and (copy.backend.view.can_unload or swaps)
 
 
 def _displaced(backend: BackendState, units: Sequence[_Unit]) -> list[_Unit] | None:
-    """Return what the backend's own bound on models pushes out; None when that must not leave."""
+    """Return what the backend's own bound on models evicts; None when that must not leave."""
     bound = backend.view.max_models
     there = sum(copy.view.vram_mb > 0 for copy in backend.copies)
     excess = 0 if bound is None else there + 1 - bound
