@@ -101,6 +101,29 @@ def test_a_known_key_is_the_job_it_made_before(there: Queues) -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("scope", "limits"),
+    [("owner", Admission(max_open=3)), ("hour", Admission(max_per_hour=3))],
+)
+def test_limits_hold_for_what_comes_at_once(there: Queues, scope: str, limits: Admission) -> None:
+    """Whoever asks from two processes at the same moment would get twice their share."""
+
+    async def scenario() -> None:
+        async with there.opened() as (door, _):
+            await door.admin.pause()
+            asked = (door.submitter.submit(new(), limits=limits) for _ in range(6))
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            refused = [each for each in answers if isinstance(each, LimitReached)]
+            assert [(each.scope, each.limit) for each in refused] == [(scope, 3)] * 3
+            assert all((each.free_at is None) is (scope == "owner") for each in refused)
+            accepted = [each for each in answers if isinstance(each, Job)]
+            assert await door.jobs.open_jobs("ada") == accepted
+            other = await door.submitter.submit(new(owner="eve"), limits=limits)
+            assert other.owner == "eve"
+
+    run(scenario())
+
+
 def test_all_of_a_request_arrives(there: Queues) -> None:
     """A picture would be drawn from half of what was said."""
 

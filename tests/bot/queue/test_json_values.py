@@ -135,11 +135,13 @@ def example(kind: type[QueueError]) -> QueueError:
         "again_at": 7.5,
         "scope": "owner",
         "limit": 3,
+        "free_at": 8.5,
         "full_disk": True,
         "cause": "the cause",
         "problem": WHY,
     }
     taken = inspect.signature(kind).parameters
+    assert taken.keys() <= values.keys(), "a value of its own that is not tried"
     return kind(**{name: value for name, value in values.items() if name in taken})
 
 
