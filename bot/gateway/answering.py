@@ -7,7 +7,7 @@ not stream holds its headers back as long as its status can still change, and th
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from bot.gateway import sse
 from bot.gateway.errors import ApiError
 from bot.gateway.outcomes import BROKEN, gone, problem_of, too_late
-from bot.gateway.runs import Run, Runs
+from bot.gateway.runs import Run, Runs, wait
 from bot.gateway.waiting import place_of
 from bot.queue.jobs import JobReader
 from bot.queue.submitting import JobSubmitter
@@ -138,7 +138,7 @@ class Answering:
             if not sent and now - chunk_at >= CHUNK_EVERY_S:
                 chunk_at = now
                 await response.write(writer.keeping())
-            await _wait(news, COMMENT_EVERY_S)
+            await wait(news, COMMENT_EVERY_S)
 
     async def _end(self, job: Job, writer: Writer, *, replay: bool) -> bytes:
         try:
@@ -157,7 +157,7 @@ class Answering:
         ends = began + self._wait_s(request)
         async with self._while_listening(job, leave=leave, again_s=_comes_again_s(request)):
             with self._runs.watch(job) as (run, news):
-                if await _until_final(run, news, min(ends, began + self._hold_s(request))):
+                if await run.until_final(news, min(ends, began + self._hold_s(request))):
                     return web.json_response(
                         render(await self._output(run.job)), headers=headers_of(run.job)
                     )
@@ -176,7 +176,7 @@ class Answering:
         clock = asyncio.get_running_loop().time
         while not run.job.state.final and clock() < ends:
             await response.write(b" ")
-            await _until_final(run, news, min(ends, clock() + SPACE_EVERY_S))
+            await run.until_final(news, min(ends, clock() + SPACE_EVERY_S))
         try:
             if not run.job.state.final:
                 raise too_late(run.job)
@@ -225,23 +225,6 @@ class Answering:
 def headers_of(job: Job) -> dict[str, str]:
     """Return the headers every answer carries; SDKs show `x-request-id` in their errors."""
     return {"x-usher-job": str(job.id), "x-request-id": f"job-{job.id}"}
-
-
-async def _until_final(run: Run, news: asyncio.Event, ends: float) -> bool:
-    """Wait for the end of a job until a moment of the loop's clock; return whether it has ended."""
-    while not run.job.state.final:
-        left_s = ends - asyncio.get_running_loop().time()
-        if left_s <= 0:
-            return False
-        news.clear()
-        await _wait(news, left_s)
-    return True
-
-
-async def _wait(news: asyncio.Event, within_s: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(within_s):
-            await news.wait()
 
 
 def _clients_patience_s(request: web.Request) -> float:

@@ -8,21 +8,16 @@ from aiohttp import web
 from bot.gateway.answering import Answering
 from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
-from bot.gateway.errors import invalid
 from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.chunks import ChatStream, Heading
-from bot.gateway.openai.data_urls import NotData, data_of, is_data_url
-from bot.gateway.openai.messages import Picture, pictures_of, question_of
+from bot.gateway.openai.messages import pictures_of, question_of
 from bot.gateway.openai.records import read
-from bot.gateway.outcomes import in_words
+from bot.gateway.pictures import picture_of
 from bot.gateway.submitting import Submitting
-from bot.requests.images import checked
-from bot.requests.refusals import Declined
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat, ChatMessage, File, PassedOn
 
 QUESTION_SHOWN = 2_000  # characters of it in lists; the server gets all
-NO_ADDRESS = "Pictures must come as data URLs: this server does not fetch addresses."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,25 +39,20 @@ class ChatRoute:
         return await self.answering.whole(request, job, heading.whole, leave=leave)
 
     async def _submit(self, request: web.Request, caller: Caller, asked: ChatCompletions) -> Job:
-        files = tuple([await _picture(each) for each in pictures_of(asked.messages)])
-        question = question_of(asked.messages)[:QUESTION_SHOWN]
-        shown = ChatMessage(role="user", text=question, pictures=tuple(range(len(files))))
-        chat = Chat(
-            messages=(shown,),
-            temperature=asked.temperature,
-            max_tokens=asked.most_tokens,
-            passed_on=PassedOn(body=asked.body()),
-        )
+        chat, files = await passed_on_chat(asked)
         return await self.submitting.submit(request, caller, asked.model, chat, files)
 
 
-async def _picture(picture: Picture) -> File:
-    """Return a picture of a request, looked at and without what was written beside its pixels."""
-    if not is_data_url(picture.url):
-        raise invalid(NO_ADDRESS, picture.param)
-    try:
-        return await checked(data_of(picture.url))
-    except NotData as error:
-        raise invalid(f"{picture.param}: {error}.", picture.param) from None
-    except Declined as declined:
-        raise invalid(in_words(declined.refusal), picture.param) from None
+async def passed_on_chat(asked: ChatCompletions) -> tuple[Chat, tuple[File, ...]]:
+    """Return the request of the queue with its pictures. Raises `ApiError`."""
+    pictures = pictures_of(asked.messages)
+    files = tuple([await picture_of(each.url, each.param) for each in pictures])
+    question = question_of(asked.messages)[:QUESTION_SHOWN]
+    shown = ChatMessage(role="user", text=question, pictures=tuple(range(len(files))))
+    chat = Chat(
+        messages=(shown,),
+        temperature=asked.temperature,
+        max_tokens=asked.most_tokens,
+        passed_on=PassedOn(body=asked.body()),
+    )
+    return chat, files

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from bot.gateway.answering import Answering, WaitLimits
 from bot.gateway.callers import Authentication
 from bot.gateway.chat_completions import ChatRoute
+from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
 from bot.gateway.runs import Runs
 from bot.gateway.server import application
@@ -79,12 +80,20 @@ class Gateway:
         )
         chat = ChatRoute(submitting=submitting, answering=self._answering)
         models = ModelsRoute(queue=queue)
+        jobs = JobRoutes(queue=queue, submitting=submitting, runs=self._runs)
         self._app = application(
             authentication,
             {
                 "POST /v1/chat/completions": chat,
                 "GET /v1/models": models.all,
                 "GET /v1/models/{name}": models.one,
+                "POST /v1/jobs": jobs.submit,
+                "GET /v1/jobs": jobs.listed,
+                "GET /v1/jobs/{job}": jobs.one,
+                "DELETE /v1/jobs/{job}": jobs.cancel,
+                "GET /v1/jobs/{job}/files/{number}": jobs.file,
+                "GET /v1/queue": jobs.lines,
+                "GET /v1/hosts": jobs.hosts,
             },
         )
         self._clients = clients

@@ -7,7 +7,7 @@ from the beginning. Events are taken from the acceptance on, before the caller k
 import asyncio
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pydantic import ValidationError
 
@@ -62,6 +62,16 @@ class Run:
             yield event
         finally:
             self._watches.discard(event)
+
+    async def until_final(self, news: asyncio.Event, ends: float) -> bool:
+        """Wait for the end until a moment of the loop's clock; return whether it has come."""
+        while not self.job.state.final:
+            left_s = ends - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                return False
+            news.clear()
+            await wait(news, left_s)
+        return True
 
     def change(self, job: Job) -> None:
         """Take a change of the job."""
@@ -164,6 +174,13 @@ class Runs:
         for run in waiting:
             if (standing := standings.get(run.job.id)) is not None:
                 run.stand(standing)
+
+
+async def wait(news: asyncio.Event, within_s: float) -> None:
+    """Wait for news, so many seconds at most."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            await news.wait()
 
 
 def is_api_job(job: Job) -> bool:

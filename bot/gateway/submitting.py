@@ -12,7 +12,9 @@ from bot.gateway.callers import Caller
 from bot.gateway.outcomes import refused
 from bot.gateway.runs import PLATFORM
 from bot.requests.admission import AdmissionService
+from bot.requests.drawing import Drawing
 from bot.requests.limits import Asking
+from bot.requests.refusals import Refusal
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
 from queueing.core.requests import Chat, File, TextToImage
@@ -41,16 +43,22 @@ class Submitting:
 
         With an `Idempotency-Key` it is the job of the call that came first under it.
         """
-        key = _key(request.headers, caller)
-        made = await self.admission.submit(
-            Asking(person=caller.person, key=key, reply_to=_origin(caller, key)),
-            model,
-            wanted,
-            files,
-        )
+        made = await self.admission.submit(_asking(request, caller), model, wanted, files)
+        return self._accepted(made)
+
+    async def draw(self, request: web.Request, caller: Caller, drawing: Drawing) -> Job:
+        """Accept a wish for a picture. Raises as `submit`."""
+        return self._accepted(await self.admission.draw(_asking(request, caller), drawing))
+
+    def _accepted(self, made: Job | Refusal) -> Job:
         if not isinstance(made, Job):
             raise refused(made, self.models(), self.clock.now())
         return made
+
+
+def _asking(request: web.Request, caller: Caller) -> Asking:
+    key = _key(request.headers, caller)
+    return Asking(person=caller.person, key=key, reply_to=_origin(caller, key))
 
 
 def _key(headers: Mapping[str, str], caller: Caller) -> str:

@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from bot.gateway.runs import Run
 from queueing.core import reasons
+from queueing.core.standings import ModelStatus, Standing
 
 
 def place_of(run: Run) -> dict[str, JsonValue]:
@@ -16,12 +17,19 @@ def place_of(run: Run) -> dict[str, JsonValue]:
         return told
     if standing.position is not None:
         told["position"] = standing.position
-    if standing.reason is not None:
-        words = reasons.words(standing.reason)
-        told["reason"] = "".join(_clock(w) if isinstance(w, float) else str(w) for w in words)
+    if (reason := reason_of(standing)) is not None:
+        told["reason"] = reason
     if standing.done_at is not None:
         told["ready_at"] = moment(standing.done_at)
     return told
+
+
+def reason_of(standing: Standing | ModelStatus) -> str | None:
+    """Return why something waits, as one sentence without a full stop; its moments are in UTC."""
+    if standing.reason is None:
+        return None
+    words = reasons.words(standing.reason)
+    return "".join(_clock(word) if isinstance(word, float) else word for word in words)
 
 
 def moment(at: float) -> str:

@@ -32,6 +32,7 @@ models:
     backends: [studio]
     capabilities: [text-to-image]
     vram: 9GB
+    parallel: 1
     load_s: 0.01
     service_s: 0.1
 chats: {}

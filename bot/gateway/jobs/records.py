@@ -1,0 +1,182 @@
+"""The records of the native API; its OpenAPI document is made from them.
+
+Moments are ISO 8601 in UTC. What cannot be said is null.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    model_validator,
+)
+
+from bot.gateway.openai.chat import ChatCompletions
+from bot.gateway.openai.records import NAME_LIMIT
+from bot.requests.drawing import PROMPT_LIMIT, DrawingOptions
+from queueing.core.jobs import JobState
+from queueing.core.requests import SEED_MAX
+
+PICTURES_LIMIT = 8
+
+
+class PictureJob(BaseModel):
+    """A picture to draw; what is left out is the model's default or the person's own.
+
+    `pictures` are data URLs or base64; the first is the one to start from. A `seed` of -1 asks for
+    a random one, `raw` leaves the prompt as it is.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
+    model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
+    pictures: tuple[str, ...] = Field(default=(), max_length=PICTURES_LIMIT)
+    width: int | None = Field(default=None, ge=64, le=8192)
+    height: int | None = Field(default=None, ge=64, le=8192)
+    steps: int | None = Field(default=None, ge=1, le=200)
+    seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
+    negative: str | None = Field(default=None, max_length=PROMPT_LIMIT)
+    count: int | None = Field(default=None, ge=1, le=4)
+    strength: float | None = Field(default=None, ge=0, le=1)
+    lora: str | None = Field(default=None, max_length=NAME_LIMIT)
+    style: str | None = Field(default=None, max_length=NAME_LIMIT)
+    raw: bool = False
+
+    @model_validator(mode="after")
+    def _both_sides(self) -> Self:
+        if (self.width is None) != (self.height is None):
+            raise ValueError("width and height go together")
+        return self
+
+    @property
+    def options(self) -> DrawingOptions:
+        """What was said of the picture beside its words."""
+        size = (self.width, self.height) if self.width and self.height else None
+        return DrawingOptions(
+            size=size,
+            steps=self.steps,
+            seed=self.seed,
+            negative=self.negative,
+            count=self.count,
+            strength=self.strength,
+            lora=self.lora,
+        )
+
+
+def _kind(body: object) -> str:
+    given = body if isinstance(body, dict) else {}
+    return "chat" if "messages" in given else "picture"
+
+
+JobRequest = Annotated[
+    Annotated[ChatCompletions, Tag("chat")] | Annotated[PictureJob, Tag("picture")],
+    Discriminator(_kind),
+]
+"""What a job is to do: `messages` are answered, a `prompt` is drawn."""
+JOB_REQUESTS: TypeAdapter[ChatCompletions | PictureJob] = TypeAdapter(JobRequest)
+
+
+class View(BaseModel):
+    """Base of what is answered."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class FileView(View):
+    """A file of a result; `url` is a path of this API."""
+
+    number: int
+    name: str
+    mime: str
+    size: int
+    url: str
+
+
+class ErrorView(View):
+    """Why a job failed, as people read it."""
+
+    message: str
+    code: str | None = None
+
+
+class JobView(View):
+    """A job and where it stands.
+
+    `position` is 1 for the next to start; `progress` goes from 0 to 1. `text`, `files` and `error` are
+    there once the job has ended.
+    """
+
+    object: Literal["job"] = "job"
+    id: int
+    model: str
+    state: JobState
+    created_at: str
+    started_at: str | None = None
+    finished_at: str | None = None
+    position: int | None = None
+    reason: str | None = None
+    ready_at: str | None = None
+    progress: float | None = None
+    text: str | None = None
+    files: tuple[FileView, ...] = ()
+    error: ErrorView | None = None
+
+
+class JobList(View):
+    """Jobs, newest first."""
+
+    object: Literal["list"] = "list"
+    data: tuple[JobView, ...]
+
+
+class LineView(View):
+    """The line of a model: what waits, what runs, why it waits and when a job accepted now is done."""
+
+    model: str
+    waiting: int
+    running: int
+    reason: str | None = None
+    next_done_at: str | None = None
+    paused: bool
+    usually_s: float
+    resident_on: tuple[str, ...]
+
+
+class QueueView(View):
+    """Every line."""
+
+    object: Literal["queue"] = "queue"
+    lines: tuple[LineView, ...]
+
+
+class ServerView(View):
+    """A server of a host: since when it is up or down, and what it says of itself."""
+
+    name: str
+    kind: str
+    up: bool
+    since: str
+    description: str
+
+
+class MachineView(View):
+    """A machine with its memory."""
+
+    name: str
+    vram_mb: int
+    usable_mb: int
+    used_mb: int
+    paused: bool
+    servers: tuple[ServerView, ...]
+
+
+class MachineList(View):
+    """Every machine."""
+
+    object: Literal["list"] = "list"
+    data: tuple[MachineView, ...]

@@ -1,0 +1,126 @@
+"""Jobs, lines and machines as the native API shows them. Pure."""
+
+from collections.abc import Sequence
+
+from bot.gateway.errors import ApiError
+from bot.gateway.jobs.records import (
+    ErrorView,
+    FileView,
+    JobView,
+    LineView,
+    MachineList,
+    MachineView,
+    QueueView,
+    ServerView,
+)
+from bot.gateway.outcomes import problem_of
+from bot.gateway.waiting import moment, reason_of
+from queueing.core.jobs import Job, JobState
+from queueing.core.requests import Output
+from queueing.core.standings import QueueSnapshot, Standing
+
+
+def job_view(
+    job: Job,
+    *,
+    standing: Standing | None = None,
+    progress: float | None = None,
+    output: Output | None = None,
+) -> JobView:
+    """Return a job as it is shown; `output` is what it came to, where that is known."""
+    waits = standing is not None and job.state is JobState.PENDING
+    return JobView(
+        id=job.id,
+        model=job.model,
+        state=job.state,
+        created_at=moment(job.queued_at),
+        started_at=_moment(job.started_at),
+        finished_at=_moment(job.finished_at),
+        position=standing.position if standing is not None and waits else None,
+        reason=reason_of(standing) if standing is not None and waits else None,
+        ready_at=_moment(standing.done_at) if standing is not None else None,
+        progress=progress,
+        text=output.text or None if output is not None else None,
+        files=files_of(job, output) if output is not None else (),
+        error=_error(job),
+    )
+
+
+def files_of(job: Job, output: Output) -> tuple[FileView, ...]:
+    """Return the files of a result, numbered from 1."""
+    return tuple(
+        FileView(
+            number=number,
+            name=file.name,
+            mime=file.mime,
+            size=len(file.data),
+            url=f"/v1/jobs/{job.id}/files/{number}",
+        )
+        for number, file in enumerate(output.files, start=1)
+    )
+
+
+def queue_view(snapshot: QueueSnapshot) -> QueueView:
+    """Return every line."""
+    return QueueView(
+        lines=tuple(
+            LineView(
+                model=model.name,
+                waiting=model.waiting,
+                running=model.running,
+                reason=reason_of(model),
+                next_done_at=_moment(model.next_done_at),
+                paused=model.paused,
+                usually_s=round(model.service_s, 1),
+                resident_on=tuple(copy.host for copy in model.copies),
+            )
+            for model in snapshot.models
+        )
+    )
+
+
+def machine_list(snapshot: QueueSnapshot) -> MachineList:
+    """Return every machine with its servers, without their addresses."""
+    return MachineList(
+        data=tuple(
+            MachineView(
+                name=host.name,
+                vram_mb=host.vram_mb,
+                usable_mb=host.usable_mb,
+                used_mb=host.used_mb,
+                paused=host.paused,
+                servers=_servers(snapshot, host.name),
+            )
+            for host in snapshot.hosts
+        )
+    )
+
+
+def _servers(snapshot: QueueSnapshot, host: str) -> tuple[ServerView, ...]:
+    return tuple(
+        ServerView(
+            name=server.name,
+            kind=server.kind,
+            up=server.up,
+            since=moment(server.since),
+            description=server.description,
+        )
+        for server in snapshot.backends
+        if server.host == host
+    )
+
+
+def _error(job: Job) -> ErrorView | None:
+    if job.state is not JobState.FAILED:
+        return None
+    error: ApiError = problem_of(job)
+    return ErrorView(message=error.message, code=error.code)
+
+
+def _moment(at: float | None) -> str | None:
+    return None if at is None else moment(at)
+
+
+def newest_first(jobs: Sequence[Job]) -> list[Job]:
+    """Return jobs, the newest first."""
+    return sorted(jobs, key=lambda job: job.id, reverse=True)

@@ -1,0 +1,25 @@
+"""Pictures in requests: data URLs and base64 become checked files; no address is fetched."""
+
+from bot.gateway.errors import invalid
+from bot.gateway.openai.data_urls import NotData, data_of
+from bot.gateway.outcomes import in_words
+from bot.requests.images import checked
+from bot.requests.refusals import Declined
+from queueing.core.requests import File
+
+NO_ADDRESS = "pictures must come as data URLs: this server does not fetch addresses"
+
+
+async def picture_of(text: str, param: str) -> File:
+    """Return a picture of a request, looked at and without what was written beside its pixels.
+
+    Raises `ApiError`, which names the field.
+    """
+    if "://" in text[:20]:
+        raise invalid(f"{param}: {NO_ADDRESS}.", param)
+    try:
+        return await checked(data_of(text))
+    except NotData as error:
+        raise invalid(f"{param}: {error}.", param) from None
+    except Declined as declined:
+        raise invalid(in_words(declined.refusal), param) from None

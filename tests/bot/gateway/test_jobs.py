@@ -1,0 +1,179 @@
+"""The native API: submit and await."""
+
+import asyncio
+import base64
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from tests.bot.gateway.test_keys import CLOSED, bearer, new_key, page_of
+from tests.bot.gateway.whole_api import CONFIG, Api, running
+
+DRAW = {"model": "flux", "prompt": "a red cat", "seed": 7}
+CHAT = {"model": "llama", "messages": [{"role": "user", "content": "What is a cat?"}]}
+SLOW = CONFIG.replace("service_s: 0.1", "service_s: 60")
+
+
+async def done(api: Api, job: Any) -> Any:
+    return await api.get(f"/jobs/{job['id']}?wait=60")
+
+
+async def test_a_picture_is_drawn_and_fetched(tmp_path: Path) -> None:
+    """A program could not have a picture."""
+    async with running(tmp_path) as api:
+        job = await api.post("/jobs", DRAW, status=202)
+        assert job["state"] in {"pending", "processing"}
+        assert job["model"] == "flux"
+        ended = await done(api, job)
+        assert ended["state"] == "completed"
+        (file,) = ended["files"]
+        assert file["mime"] == "image/png"
+        url = api.url.removesuffix("/v1") + file["url"]
+        async with api.session.get(url) as answer:
+            data = await answer.read()
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert len(data) == file["size"]
+        assert Image.open(io.BytesIO(data)).format == "PNG"
+        await api.get(f"/jobs/{job['id']}/files/2", status=404)
+        await api.get(f"/jobs/{job['id']}/files/x", status=404)
+
+
+async def test_a_text_is_written(tmp_path: Path) -> None:
+    """A program that polls would have no answers."""
+    async with running(tmp_path) as api:
+        ended = await done(api, await api.post("/jobs", CHAT, status=202))
+    assert ended["state"] == "completed"
+    assert "What is a cat?" in ended["text"]
+    assert ended["finished_at"].endswith("Z")
+
+
+async def test_a_picture_starts_from_another(tmp_path: Path) -> None:
+    """Editing pictures would need a chat."""
+    out = io.BytesIO()
+    Image.new("RGB", (96, 64), "blue").save(out, "PNG")
+    able = CONFIG.replace("[text-to-image]", "[text-to-image, image-to-image]")
+    body = {**DRAW, "pictures": [base64.b64encode(out.getvalue()).decode()], "strength": 0.5}
+    async with running(tmp_path, able) as api:
+        ended = await done(api, await api.post("/jobs", body, status=202))
+    assert ended["state"] == "completed"
+
+
+async def test_a_waiting_job_says_where_it_stands(tmp_path: Path) -> None:
+    """A program could only wait in the dark."""
+    async with running(tmp_path, SLOW) as api:
+        first = await api.post("/jobs", DRAW, status=202)
+        await api.until(lambda jobs: any(job.started_at for job in jobs))
+        second = await api.post("/jobs", DRAW, status=202)
+        third = await api.post("/jobs", DRAW, status=202)
+        waiting = [await api.get(f"/jobs/{job['id']}") for job in (second, third)]
+        assert [job["position"] for job in waiting] == [1, 2]
+        assert all(job["reason"] and job["ready_at"].endswith("Z") for job in waiting)
+        listed = (await api.get("/jobs?state=open"))["data"]
+        assert [job["id"] for job in listed] == [third["id"], second["id"], first["id"]]
+        lines = {line["model"]: line for line in (await api.get("/queue"))["lines"]}
+        assert (lines["flux"]["waiting"], lines["flux"]["running"]) == (2, 1)
+        (host,) = (await api.get("/hosts"))["data"]
+        assert host["servers"][0]["up"]
+
+
+async def test_a_job_is_cancelled_waiting_or_running(tmp_path: Path) -> None:
+    """A program could not take a request back."""
+    async with running(tmp_path, SLOW) as api:
+        running_job = await api.post("/jobs", DRAW, status=202)
+        await api.until(lambda jobs: any(job.started_at for job in jobs))
+        waiting = await api.post("/jobs", DRAW, status=202)
+        for job in (waiting, running_job):
+            for _ in range(2):
+                url = f"{api.url}/jobs/{job['id']}"
+                async with api.session.delete(url) as answer:
+                    assert (await answer.json())["state"] == "cancelled"
+        assert not await api.open_jobs()
+
+
+async def test_a_long_poll_ends_with_its_time(tmp_path: Path) -> None:
+    """A client would give the connection up for dead."""
+    async with running(tmp_path, SLOW) as api:
+        job = await api.post("/jobs", DRAW, status=202)
+        began = time.monotonic()
+        assert (await api.get(f"/jobs/{job['id']}?wait=0.2"))["state"] != "completed"
+        assert time.monotonic() - began >= 0.2
+
+
+async def test_another_persons_job_is_none(tmp_path: Path) -> None:
+    """Anybody could read anybody's pictures by counting."""
+    async with running(tmp_path, CLOSED) as api:
+        page = await page_of(api)
+        mine, other = bearer(await new_key(page)), bearer(await new_key(page, "robot --service"))
+        job = await api.post("/jobs", DRAW, status=202, headers=mine)
+        for method, path in (
+            ("GET", ""),
+            ("DELETE", ""),
+            ("GET", "/files/1"),
+        ):
+            url = f"{api.url}/jobs/{job['id']}{path}"
+            async with api.session.request(method, url, headers=other) as answer:
+                assert answer.status == 404, (method, path)
+        async with api.session.get(f"{api.url}/jobs", headers=other) as answer:
+            assert (await answer.json())["data"] == []
+
+
+async def test_the_same_key_is_the_same_job(tmp_path: Path) -> None:
+    """A repeated submission would be a second job."""
+    headers = {"Idempotency-Key": "one"}
+    async with running(tmp_path) as api:
+        jobs = [await api.post("/jobs", DRAW, status=202, headers=headers) for _ in range(3)]
+        assert len({job["id"] for job in jobs}) == 1
+        both = await asyncio.gather(
+            *(api.post("/jobs", DRAW, status=202, headers={"Idempotency-Key": "two"}) for _ in "ab")
+        )
+        assert len({job["id"] for job in both}) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"model": "flux"},
+        {**DRAW, "steps": 0},
+        {**DRAW, "width": 512},
+        {**DRAW, "surprise": 1},
+        {**DRAW, "lora": "none-here"},
+        {**DRAW, "style": "none-here"},
+        {**DRAW, "pictures": ["http://10.0.0.1/x.png"]},
+        {**DRAW, "pictures": ["AAAA"]},
+        {**DRAW, "strength": 0.5},
+        {"messages": CHAT["messages"]},
+        {**CHAT, "model": "flux"},
+        [],
+    ],
+)
+async def test_a_bad_request_makes_no_job(body: Any, tmp_path: Path) -> None:
+    """A mistake would wait in line to fail."""
+    async with running(tmp_path) as api:
+        answer = await api.post("/jobs", body, status=400)
+        assert answer["error"]["message"]
+        assert not await api.open_jobs()
+
+
+@pytest.mark.parametrize(
+    "path", ["/jobs/0", "/jobs/99", "/jobs/x", "/jobs/" + "9" * 40, "/jobs/-1"]
+)
+async def test_a_number_without_a_job_is_404(path: str, tmp_path: Path) -> None:
+    """A made-up number would be an error of the server."""
+    async with running(tmp_path) as api:
+        await api.get(path, status=404)
+
+
+@pytest.mark.parametrize(
+    "query", ["wait=x", "wait=-1", "wait=nan", "wait=1e9", "limit=1e9", "before=x"]
+)
+async def test_numbers_of_a_query_are_checked(query: str, tmp_path: Path) -> None:
+    """A number out of range would hang the call or fail in the database."""
+    async with running(tmp_path) as api:
+        job = await api.post("/jobs", DRAW, status=202)
+        path = f"/jobs/{job['id']}?{query}" if query.startswith("wait") else f"/jobs?{query}"
+        await api.get(path, status=400)
