@@ -33,6 +33,7 @@ from benchmarks.store_jobs import (
     LIMITS,
     MODELS,
     NOW,
+    charge_rows,
     database_in,
     job_rows,
     new_job,
@@ -64,12 +65,13 @@ async def submits_per_s(folder: Path, callers: int, amount: int) -> float:
 async def raw_per_s(folder: Path, callers: int, amount: int) -> float:
     """Measure the limit: the same rows, one transaction for as many as there are callers."""
     async with database_in(folder) as database:
-        rows = job_rows(amount)
+        rows, charges = job_rows(amount), charge_rows(amount)
         with closing(plain_connection(database)) as connection:
             started = time.perf_counter()
             for at in range(0, amount, callers):
                 connection.execute("BEGIN IMMEDIATE")
                 connection.executemany(queries.INSERT_JOB, rows[at : at + callers])
+                connection.executemany(queries.CHARGE, charges[at : at + callers])
                 connection.execute("COMMIT")
             return amount / (time.perf_counter() - started)
 

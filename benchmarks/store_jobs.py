@@ -43,6 +43,11 @@ def job_rows(amount: int) -> list[Row]:
     return rows
 
 
+def charge_rows(amount: int) -> list[Row]:
+    """Return the rows that count those jobs against their owners' hours."""
+    return [(number + 1, new_job(number).owner, NOW) for number in range(amount)]
+
+
 @asynccontextmanager
 async def database_in(folder: Path) -> AsyncIterator[SqliteDatabase]:
     """Open a new database in a folder of its own."""

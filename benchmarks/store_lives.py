@@ -17,6 +17,7 @@ from huey import SqliteHuey
 from benchmarks.store_jobs import (
     LIMITS,
     NOW,
+    charge_rows,
     database_in,
     job_rows,
     new_job,
@@ -77,13 +78,13 @@ def live_raw(database: SqliteDatabase, workers: int, amount: int) -> float:
 def raw_transactions(workers: int, amount: int) -> Iterator[Steps]:
     """Yield the statements of each transaction with the values of its rows."""
     numbers = range(1, amount + 1)
-    accepted = job_rows(amount)
+    accepted, charges = job_rows(amount), charge_rows(amount)
     started: list[Row] = [(1, NOW, "b", 1, "r", number, 1) for number in numbers]
     ended: list[Row] = [(NOW, None, None, number, 2) for number in numbers]
     outputs = [row for number in numbers for row in output_rows(number, DONE)]
     for at in range(0, amount, workers):
         those = slice(at, at + workers)
-        yield [(queries.INSERT_JOB, accepted[those])]
+        yield [(queries.INSERT_JOB, accepted[those]), (queries.CHARGE, charges[those])]
         yield [(queries.CHANGE[JobEvent.START], started[those])]
         yield [
             (queries.CHANGE[JobEvent.COMPLETE], ended[those]),

@@ -7,7 +7,6 @@ everything that can refuse comes before the first statement that writes.
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -20,7 +19,15 @@ from queueing.store.database import DISK_FULL, Connection, DiskFull
 from queueing.store.jobs import queries
 from queueing.store.jobs.charges import Charges
 from queueing.store.jobs.position_index import LineKey, Move, PositionIndex
-from queueing.store.jobs.rows import Row, accepted, file_rows, job_from, job_row, output_rows
+from queueing.store.jobs.rows import (
+    Row,
+    accepted,
+    file_rows,
+    insert_rows,
+    job_from,
+    job_row,
+    output_rows,
+)
 
 
 class Submission(NamedTuple):
@@ -115,7 +122,7 @@ class AdmissionCounters:
                 if arrival.new.files:
                     inputs += file_rows(answer.id, arrival.new.files)
             outcomes.append(answer)
-        _insert_jobs(connection, rows)
+        insert_rows(connection, queries.INSERT_JOB, queries.INSERT_JOBS, rows)
         connection.executemany(queries.INSERT_INPUT, inputs)
         self._charges.write(connection)
         self._charges.prune(connection, arrivals[-1].now)
@@ -312,14 +319,6 @@ def _known(connection: Connection, keys: Sequence[str]) -> dict[str, Job]:
         for row in connection.execute(queries.JOBS_BY_KEYS[count], filled):
             known[row[-1]] = job_from(row)
     return known
-
-
-def _insert_jobs(connection: Connection, rows: Sequence[Row]) -> None:
-    by_twenty = len(rows) - len(rows) % queries.JOBS_AT_ONCE
-    for at in range(0, by_twenty, queries.JOBS_AT_ONCE):
-        several = rows[at : at + queries.JOBS_AT_ONCE]
-        connection.execute(queries.INSERT_JOBS, tuple(chain.from_iterable(several)))
-    connection.executemany(queries.INSERT_JOB, rows[by_twenty:])
 
 
 _altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.items()}

@@ -12,7 +12,7 @@ from queueing.core.errors import LimitReached
 from queueing.core.jobs import Job
 from queueing.store.database import Connection
 from queueing.store.jobs import queries
-from queueing.store.jobs.rows import Row
+from queueing.store.jobs.rows import Row, insert_rows
 
 HOUR_S = 3600.0
 _PRUNE_EVERY_S = 600.0
@@ -46,7 +46,7 @@ class Charges:
     def write(self, connection: Connection) -> None:
         """Write what was charged."""
         if self._new:
-            connection.executemany(queries.CHARGE, self._new)
+            insert_rows(connection, queries.CHARGE, queries.CHARGE_SEVERAL, self._new)
             self._new.clear()
 
     def give_back(self, connection: Connection, jobs: Iterable[Job]) -> None:

@@ -25,13 +25,14 @@ INSERT_JOB = (
     "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key, parent,"
     f" reply_to, request, remembered_by) VALUES {_ROW}"
 )
-JOBS_AT_ONCE = 20  # rows per statement: a third cheaper than one by one; more rows gain little
-INSERT_JOBS = INSERT_JOB + f", {_ROW}" * (JOBS_AT_ONCE - 1)
+ROWS_AT_ONCE = 20  # rows per statement: a third cheaper than one by one; more rows gain little
+INSERT_JOBS = INSERT_JOB + f", {_ROW}" * (ROWS_AT_ONCE - 1)
 INSERT_INPUT = "INSERT INTO inputs (job_id, number, name, mime, data) VALUES (?, ?, ?, ?, ?)"
 
 # ---------------------------------------------------------------- hourly quotas
 
 CHARGE = "INSERT INTO charges (job_id, owner, at) VALUES (?, ?, ?)"
+CHARGE_SEVERAL = CHARGE + ", (?, ?, ?)" * (ROWS_AT_ONCE - 1)
 CHARGES = "SELECT job_id, owner, at FROM charges WHERE at > ?"
 CHARGED_AT = "SELECT at FROM charges WHERE job_id = ?"
 GIVE_BACK = "DELETE FROM charges WHERE job_id = ?"

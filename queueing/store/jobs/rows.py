@@ -1,11 +1,13 @@
-"""Jobs as rows and back, and the effect of an event on a job. Pure."""
+"""Jobs as rows and back, and the effect of an event on a job."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from queueing.core.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob, make_job
 from queueing.core.requests import REQUESTS, File, Output
 from queueing.store.database import Connection
+from queueing.store.jobs import queries
 
 Row = Sequence[Any]
 _STATES = {str(state): state for state in JobState}
@@ -167,3 +169,12 @@ def output_from(rows: Sequence[Row]) -> Output | None:
 def jobs_of(connection: Connection, query: str, parameters: Row = ()) -> list[Job]:
     """Return the jobs found by a query of `JOB_COLUMNS`."""
     return [job_from(row) for row in connection.execute(query, parameters)]
+
+
+def insert_rows(connection: Connection, one: str, several: str, rows: Sequence[Row]) -> None:
+    """Insert rows, as many as can be with the statement for `ROWS_AT_ONCE` of them."""
+    rest = len(rows) - len(rows) % queries.ROWS_AT_ONCE
+    for at in range(0, rest, queries.ROWS_AT_ONCE):
+        together = rows[at : at + queries.ROWS_AT_ONCE]
+        connection.execute(several, tuple(chain.from_iterable(together)))
+    connection.executemany(one, rows[rest:])
