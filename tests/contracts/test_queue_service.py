@@ -23,6 +23,7 @@ from queueing.core.problems import What
 from queueing.core.requests import Chat, ChatMessage, File, TextToImage
 from queueing.core.storage import Admission
 from tests.contracts.queue_harness import SERVICES, Queues, queues
+from tests.fakes.clock import START
 from tests.simulation.loop import run
 
 NO_LIMITS = Admission()
@@ -202,6 +203,10 @@ REFUSALS: list[tuple[Callable[[QueueService], Awaitable[object]], QueueError]] =
     (
         lambda service: service.submitter.submit(new(), limits=Admission(max_open=0)),
         LimitReached("owner", 0),
+    ),
+    (
+        lambda service: service.submitter.submit(new(), limits=Admission(max_per_hour=0)),
+        LimitReached("hour", 0, free_at=START + 3600),
     ),
     (lambda service: service.models.loras("flax"), UnknownModel("flax", ("flux",))),
 ]
