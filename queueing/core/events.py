@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from queueing.core.jobs import Job, JobEvent
+from queueing.core.quick import quick
 from queueing.core.requests import Progress
 
 
@@ -18,6 +19,9 @@ class JobChanged:
     job: Job
     event: JobEvent | None
     entered: str | None = None
+
+
+make_change = quick(JobChanged)  # one is made for each event
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

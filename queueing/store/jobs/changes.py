@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from queueing.core.errors import LimitReached, StaleJob
-from queueing.core.events import JobChanged
+from queueing.core.events import JobChanged, make_change
 from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob
 from queueing.core.requests import Chat, File, Output, TextToImage
 from queueing.core.storage import Admission
@@ -226,7 +226,7 @@ class AdmissionCounters:
         for change in changes:
             if _write_change(connection, change):
                 entered = self._note(connection, change.before, change.after)
-                outcomes.append(JobChanged(job=change.after, event=change.event, entered=entered))
+                outcomes.append(make_change(job=change.after, event=change.event, entered=entered))
                 if change.gives_back:
                     given_back.append(change.after)
                 if change.output is not None:
