@@ -2,7 +2,7 @@
 
 `python -m benchmarks.affinity [--json] [--tokens 8000] [--rounds 3] URL URL`: two text servers with
 the same model (two `llama-server`, each on a port of its own). A conversation grows to that many
-tokens in five turns. The first server is busy with somebody else during the first four, so the
+tokens in five turns. The first server is busy with another person during the first four, so the
 second answers; at the fifth both are free. Real queue, store, router and backends in this process;
 rounds with the rule and without it take turns, each with a conversation of its own. Keys of the JSON:
 `first_word_s` and `first_word_s_without` (medians, from the acceptance of the fifth question to
@@ -106,7 +106,7 @@ class Talking:
         return not any(copy.running for copy in model.copies)
 
     async def _occupy(self) -> Job:
-        """Keep the first server busy with somebody else's endless question."""
+        """Keep the first server busy with another person's endless question."""
         said = [ChatMessage(role="user", text="Tell me everything.")]
         (job,) = await self._installation.submit(
             self._question(said, 100_000, remembered_by=NAMES[0])

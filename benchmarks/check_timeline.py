@@ -194,7 +194,7 @@ class Timeline:
     # ------------------------------------------------------------ starvation
 
     def _judge_wait(self, at: float, load: LoadOutcome) -> None:
-        """Compare the wait of a model nobody had in memory with the bound of rule 4."""
+        """Compare the wait of a model no one had in memory with the bound of rule 4."""
         if not self.waiting[load.model] or any(name == load.model for _, name in self.copies):
             return
         waited_s, bound_s = at - self._since(load.model), self._bound_s(load.model)

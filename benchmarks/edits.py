@@ -43,7 +43,7 @@ NO_LIMITS = PersonLimits(open_per_person=WAITING, in_line_per_person=WAITING)
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who asks, and where."""
+    """A person who asks, and where."""
 
     chat: StrictChat
     room: str
@@ -73,7 +73,7 @@ class Studio(FakeServer):
 
 
 class Community:
-    """The people: they fill the lines, and somebody asks again for each job that ends."""
+    """The people: they fill the lines, and a person asks again for each job that ends."""
 
     def __init__(self, telegram: StrictChat, discord: StrictChat, random: Random) -> None:
         chats = (telegram, discord)
@@ -87,7 +87,7 @@ class Community:
         ]
 
     async def ask(self, running: Bot, model: str) -> None:
-        """Let somebody ask for a picture."""
+        """Let a person ask for a picture."""
         grouped = self._random.random() < GROUP_SHARE
         person = self._random.choice(self._grouped if grouped else self._private)
         call = person.chat.call(f"/image {model} a cat", chat=person.room, user=person.user)

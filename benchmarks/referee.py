@@ -76,7 +76,7 @@ def _print_row(name: str, results: Sequence[Mapping[str, Verdict]]) -> None:
 
 
 def _kept(results: Sequence[Mapping[str, Verdict]], lane: str) -> str:
-    """Return a column: the share of a lane's promises that were kept, where anybody stood in it."""
+    """Return a column: the share of a lane's promises that were kept, where anyone stood in it."""
     shares = [runs["ours"].figures.get(f"kept_{lane}") for runs in results]
     seen = [share for share in shares if share is not None]
     return f"{mean(seen):9.2f}" if seen else f"{'':9}"

@@ -35,7 +35,7 @@ async def measure(seed: int, minutes: float, size: float = 1.0) -> tuple[dict[st
     random = Random(seed)
     installation, crowd = installation_of(random), Crowd(random, size)
     servers = {name: s for name, s in installation.servers.items() if isinstance(s, Server)}
-    watcher = FakeChat("watcher", limits=Discord.limits)  # its answers are on nobody's account
+    watcher = FakeChat("watcher", limits=Discord.limits)  # its answers are on no one's account
     async with bot(installation, *crowd.chats, watcher, limits=NO_LIMITS) as running:
         watch = Watch(running, watcher, Truth(servers))
         accepted: asyncio.Queue[Job] = asyncio.Queue()

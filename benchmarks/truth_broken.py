@@ -1,4 +1,4 @@
-"""Why promises of the trial of truth were broken: what came in between that nobody could know of."""
+"""Why promises of the trial of truth were broken: what came in between that no one could know of."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def _cause(
 
 
 def _overtaken(promise: Promise, server: Server, accepted_at: Mapping[str, float]) -> bool:
-    """Tell whether somebody who came later began first on the server that served this one."""
+    """Tell whether a person who came later began first on the server that served this one."""
     starts = [moment for moment, _, prompt in server.starts if prompt == promise.prompt]
     return bool(starts) and any(
         promise.at < accepted_at.get(prompt, 0.0) and moment < starts[-1]

@@ -41,7 +41,7 @@ class Page(StrictChat):
         self.limits = Web.limits
 
     def windows_of(self, _chat: str) -> tuple[Window, ...]:
-        """Return a window that nobody fills."""
+        """Return a window that no one fills."""
         return (Window(1000, 1.0),)
 
 
@@ -111,7 +111,7 @@ def installation_of(random: Random) -> Installation:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who asks, and where."""
+    """A person who asks, and where."""
 
     chat: StrictChat
     room: str

@@ -187,7 +187,7 @@ class Watch:
         return rate_limit.earliest(now, urgent=False) <= now and now - shown.since >= gap_s
 
     async def _asked(self, user: str) -> dict[int, str]:
-        """Return what `/queue` says of somebody's jobs."""
+        """Return what `/queue` says of a person's jobs."""
         answer: asyncio.Future[Content] = asyncio.get_running_loop().create_future()
 
         async def respond(content: Content, _private: bool) -> None:

@@ -122,7 +122,7 @@ class Chat:
         chat: str,
         content: Content,
         *,
-        reply_to: MessageRef | None = None,  # noqa: ARG002  nobody reads it
+        reply_to: MessageRef | None = None,  # noqa: ARG002  no one reads it
         nonce: str | None = None,  # noqa: ARG002  as above
     ) -> MessageRef:
         """Post a message."""
@@ -145,6 +145,6 @@ class Chat:
     async def delete(self, ref: MessageRef) -> None:
         """Remove a message."""
 
-    def is_group(self, chat: str) -> bool:  # noqa: ARG002  nobody else is there
+    def is_group(self, chat: str) -> bool:  # noqa: ARG002  no one else is there
         """Return whether several people read a chat."""
         return False

@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def films_have_their_turn() -> Iterator[None]:
-    """Have the helper for films give its time to nobody, or on a busy machine it would get none."""
+    """Have the helper for films give its time to no one, or on a busy machine it would get none."""
     eager = "from backends.media.films import worker; worker._NICE = 0; worker.main()"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(helper, "PROGRAM", ("-P", "-c", eager))

@@ -40,7 +40,7 @@ def test_the_example_configuration_loads() -> None:
 
 
 def test_the_example_configuration_names_every_setting() -> None:
-    """A setting would exist that nobody can find."""
+    """A setting would exist that no one can find."""
     shown = set(_paths(yaml.safe_load(EXAMPLE), ()))
     missing = {path for path in _settings((), 0) if path not in shown}
     assert not missing
@@ -48,7 +48,7 @@ def test_the_example_configuration_names_every_setting() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_example_configuration_names_every_setting_of_a_kind(kind: str) -> None:
-    """A setting of one kind of server would exist that nobody can find."""
+    """A setting of one kind of server would exist that no one can find."""
     example = yaml.safe_load(EXAMPLE)
     servers = [b for h in example["hosts"].values() for b in h["backends"].values()]
     of_kind = {name for server in servers if server["kind"] == kind for name in server}

@@ -46,7 +46,7 @@ def test_every_folder_of_the_page_exists() -> None:
 
 @pytest.mark.parametrize("folder", folders())
 def test_every_folder_is_on_the_page(folder: str) -> None:
-    """A room nobody drew has no reason anybody could read."""
+    """A room no one drew has no reason anyone could read."""
     page = drawn()
     assert folder in page or any(folder.startswith(each) and each.count("/") > 2 for each in page)
 
@@ -67,7 +67,7 @@ def test_few_files_lie_loose(package: str) -> None:
 
 @pytest.mark.parametrize("path", TERMS)
 def test_every_term_is_carried_by_a_class_that_exists(path: str) -> None:
-    """A word nobody can search for explains nothing."""
+    """A word no one can search for explains nothing."""
     module, name = path.rsplit(".", 1)
     assert hasattr(import_module(module), name)
 

@@ -108,7 +108,7 @@ def _subqueries_have_names(text: str) -> bool:
 
 
 def test_sql_stands_where_it_is_named() -> None:
-    """A statement in a closure is read by nobody who brings a second engine."""
+    """A statement in a closure is read by no one who brings a second engine."""
     elsewhere = {
         str(file.relative_to(ROOT)): found
         for file in MODULES
@@ -124,7 +124,7 @@ def test_statements_are_in_the_shared_dialect() -> None:
 
 
 async def test_every_statement_fits_the_schema(tmp_path: Path) -> None:
-    """A misspelt column would fail when somebody first needs it."""
+    """A misspelt column would fail when a person first needs it."""
     database = await open_database(f"sqlite:///{tmp_path}/usher.db", migrations=(MIGRATIONS,))
 
     def explain(connection: Connection) -> dict[str, int]:

@@ -189,7 +189,7 @@ def test_lock_files_hold_what_the_project_needs() -> None:
 def test_the_lock_task_without_uv_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Somebody who changes a dependency would meet a traceback."""
+    """A person who changes a dependency would meet a traceback."""
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     assert tasks.main(["lock"]) == 1
     assert "needs uv" in capsys.readouterr().err

@@ -103,7 +103,7 @@ def raise_if_failed(workflow: Workflow, ended: Ended) -> None:
     if ended.failure is not None:
         raise failure(ended.failure, workflow)
     if ended.interrupted:
-        raise Interrupted("interrupted on the server by somebody else")
+        raise Interrupted("interrupted on the server by another user")
 
 
 def is_loader(workflow: Workflow, node_id: str) -> bool:

@@ -88,7 +88,7 @@ class LlamaCppPython(Generic):
     extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p", "typical_p", "repeat_penalty"})
     note: ClassVar[str] = (
         "llama-cpp-python cuts an answer off when the next request comes: set `parallel: 1` for "
-        "this backend, and let nobody else use it; or use llama-server."
+        "this backend, and use it for nothing else; or use llama-server."
     )
 
     async def describe(self, http: Http) -> str | None:

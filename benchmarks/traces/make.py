@@ -3,7 +3,7 @@
 `--dir DIR --variants N` makes N others of each kind elsewhere, and of further kinds whose cards,
 models and load are drawn by lot, to see what is luck; `--crowd JOBS` makes one of so many jobs for
 50 models on 8 hosts, to see what promises cost. Each trace is one situation people are in:
-cards shared by several models, bursts, a model everybody wants beside ones hardly anybody does,
+cards shared by several models, bursts, a model everyone wants beside ones hardly anyone does,
 more work than the cards can do.
 """
 

@@ -77,7 +77,7 @@ def _run(arguments: argparse.Namespace) -> int:
     config = _loaded(arguments.config)
     if not config.chats.any():
         raise ConfigError(
-            (f"{arguments.config}: chats: none is set, so nobody could ask anything",)
+            (f"{arguments.config}: chats: none is set, so no request could reach the bot",)
         )
     from bot.runtime import process  # noqa: PLC0415  # as above
 

@@ -142,7 +142,7 @@ def _option_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
 def _idle_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
     for model in catalog.models.values():
         if not model.capabilities:
-            text = "its servers can do nothing in common, so nobody could use it"
+            text = "its servers have no capability in common, so it cannot be used"
             yield ConfigProblem(path=("models", model.name, "backends"), text=text)
 
 

@@ -66,7 +66,7 @@ class Authentication:
     def require_place(self, request: web.Request) -> None:
         """Refuse pages of other origins, before anything of a body is read. Raises `ApiError`.
 
-        A page in somebody's browser must not reach an API that needs no key, and a hostile name
+        A page in a person's browser must not reach an API that needs no key, and a hostile name
         that points here is no name of this machine.
         """
         origin = request.headers.get("Origin")

@@ -53,7 +53,7 @@ def _row(name: str, spec: ModelSpec, status: ModelStatus) -> dict[str, JsonValue
     return {
         "id": name,
         "object": "model",
-        "created": 0,  # clients sort by it; nobody knows when a model was made
+        "created": 0,  # clients sort by it; a model's age is unknown
         "owned_by": "usher",
         "architecture": {"input_modalities": [*inputs]},
         "usher": {

@@ -49,7 +49,7 @@ class Run:
 
     @property
     def watched(self) -> bool:
-        """Whether anybody waits for it."""
+        """Whether anyone waits for it."""
         return bool(self._watches)
 
     @contextmanager
@@ -133,7 +133,7 @@ class Runs:
             yield run, news
 
     def is_watched(self, job: Job) -> bool:
-        """Return whether anybody waits for a job now."""
+        """Return whether anyone waits for a job now."""
         run = self._runs.get(job.id)
         return run is not None and run.watched
 

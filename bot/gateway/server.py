@@ -40,7 +40,7 @@ def application(authentication: Authentication, routes: Mapping[str, Route]) -> 
             log.warning("%s %s: %s", request.method, request.path, error)
             return error_response(AWAY)
         except ConnectionError:
-            raise  # the caller has hung up; nobody is left to be told anything
+            raise  # the caller has hung up, so there is no one to answer
         except Exception:
             log.exception("%s %s: stopped by a bug", request.method, request.path)
             return error_response(BUG)

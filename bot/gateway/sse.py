@@ -17,7 +17,7 @@ def data(value: JsonValue) -> bytes:
 
 
 def comment(value: JsonValue) -> bytes:
-    """Return a comment that those who look for it can read; everybody else skips it."""
+    """Return a comment for clients that look for it; all others skip it."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     return b": usher " + text.encode("ascii") + b"\n\n"
 

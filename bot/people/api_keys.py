@@ -28,7 +28,7 @@ NAMING: Mapping[str, NameForms] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApiKey:
-    """A key as it is listed; what opens with it is known to nobody but its owner.
+    """A key as it is listed; only its owner knows the secret.
 
     `user` is the person it stands for, `user_name` how they are shown. With `people`, it stands for
     a service whose callers name the people behind them. `style` is the client it was made for.

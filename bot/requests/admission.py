@@ -83,9 +83,9 @@ class AdmissionService:
         return await self._answered(None, self._add_pictures(asking, job, pictures, words))
 
     async def ask_for_prompt(self, picture: Job) -> Job | Refusal | None:
-        """Accept the question for a better prompt of a picture, None where nobody improves it.
+        """Accept the question for a better prompt of a picture, None without enhancement.
 
-        It counts against nobody's limits.
+        It counts against no one's limits.
         """
         spec = self.queue.models.offer.catalog.find(picture.model)
         request = picture.request

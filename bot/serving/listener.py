@@ -107,7 +107,7 @@ class Listener:
                 visitor.close()
 
     async def _wait_for_handles(self, error: OSError) -> None:
-        _log.warning("nobody else can be let in now: %s", error)
+        _log.warning("no further connection can be accepted now: %s", error)
         for visit in sorted(self._here().values(), key=lambda each: each.at)[:_BACKLOG]:
             if visit.person is None:
                 self._end(visit)

@@ -107,8 +107,7 @@ class JobChanges(Protocol):
 
         A job that fails counts no longer against its owner's hour, nor does one with `gives_back`.
 
-        Compare-and-set on id, version and source state; raises `StaleJob` when somebody was
-        faster. A job that ends lets its owner's oldest overflow job enter its line at the end.
+        Compare-and-set on id, version and source state; raises `StaleJob` when another change was faster. A job that ends lets its owner's oldest overflow job enter its line at the end.
         """
 
     async def move_first(self, job_id: int) -> Job | None:

@@ -118,7 +118,7 @@ class Sending:
                 await self._backends[job.backend].resume(spec, work, _unheard)
         except TimeoutError:
             log.info("job %d was cancelled: stopped on %s", job.id, job.backend)
-        except Exception as error:  # noqa: BLE001 - a courtesy to the server; nobody waits for it
+        except Exception as error:  # noqa: BLE001 - a courtesy to the server; no caller waits for it
             log.info("job %d was cancelled: %s: %s", job.id, job.backend, error)
 
     def leave(self) -> frozenset[str]:

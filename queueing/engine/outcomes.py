@@ -52,7 +52,7 @@ class Outcomes:
                     suspect=suspect,
                 )
             except StaleJob:
-                log.info("job %d: somebody was faster than its %s", job.id, event.value)
+                log.info("job %d: another change was faster than its %s", job.id, event.value)
                 return
             except StoreError as failure:
                 log.warning("job %d: its %s is not stored yet: %s", job.id, event.value, failure)

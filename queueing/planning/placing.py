@@ -135,7 +135,7 @@ def reserve_for_overdue(board: Board, homeless: Sequence[ModelState]) -> None:
         return
     overdue = []
     if all(host.reservation is not None for host in board.hosts.values()):
-        return  # as mostly in a crowd: whoever lifts one of them looks at all that are due
+        return  # the usual case in a crowd: lifting one of them looks at all that are due
     for model in homeless:
         if model.due > board.now:
             board.look(model.due)

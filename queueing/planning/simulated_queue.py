@@ -20,7 +20,7 @@ LASTING_RUSHES = 5.0  # as many times as long as a rush
 HEADS = 3  # heads shown to the planner; more start only at the same moment
 LASTING_SHARE = 0.5  # of the time for which a line has not been served to its end
 
-NOBODY = Flow(0.0)
+NO_ARRIVALS = Flow(0.0)
 _ROUNDING = 1e-5  # of an arrival: UNIX seconds are no finer, and an arrival of now counts
 
 
@@ -136,7 +136,7 @@ def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[Simul
     rush_s = max(LEAST_RUSH_S, min(max(RUSH_S, lasting_s), RUSH_SHARE * watched_s))
     several = len(flows) > 1
     return [
-        _line(model.name, views[lane], now, flows.get(lane, NOBODY), rush_s, several=several)
+        _line(model.name, views[lane], now, flows.get(lane, NO_ARRIVALS), rush_s, several=several)
         for lane in sorted(views, key=rank)
     ]
 

@@ -250,7 +250,7 @@ class Simulation:
         return lacking_mb(host, heir.view) > spare_mb(self._board, host)
 
     def _is_at_end(self, now: float, copy: CopyState) -> bool:
-        """Whether nobody waits for a slot that has become free on a copy, or beside it."""
+        """Whether no job waits for a slot that has become free on a copy, or beside it."""
         model, backend = copy.model.view.name, copy.backend
         if backend.view.serial or backend.busy + 1 >= backend.view.parallel:
             return False

@@ -71,7 +71,7 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answers:
-    """What is asked from outside; `queueing.service.jobqueue` puts it at the front door."""
+    """The parts that callers use; `queueing.service.jobqueue` offers them."""
 
     intake: Intake
     models: OfferedModels

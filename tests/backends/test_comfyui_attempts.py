@@ -63,7 +63,7 @@ async def test_a_silent_websocket_is_replaced(
 async def test_what_waits_behind_others_at_the_server_says_so(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed people would read that theirs is drawn while somebody else's is."""
+    """If this failed people would read that theirs is drawn while another person's is."""
     fake.step_s = 0.02
     stranger = connect(fake)
     first, second = work(LONG), work(LONG)
@@ -212,7 +212,7 @@ async def test_of_a_servers_file_name_only_a_plain_ending_is_kept(
 async def test_cancelling_a_waiting_prompt_leaves_the_running_one(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed cancelling would interrupt whoever is being drawn."""
+    """If this failed cancelling would interrupt anyone who is being drawn."""
     first, second = work(LONG), work(LONG)
     runs = [asyncio.create_task(comfy.run(SDXL, each, ignore)) for each in (first, second)]
     await running(fake, first.key)
@@ -235,7 +235,7 @@ async def test_cancelling_a_waiting_prompt_leaves_the_running_one(
 async def test_cancelling_while_the_prompt_is_sent_leaves_nothing_behind(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed a prompt accepted a moment after the cancel would run for nobody."""
+    """If this failed a prompt accepted a moment after the cancel would run for no one."""
     fake.faults.answer_last = True
     attempt = work(LONG)
     run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))

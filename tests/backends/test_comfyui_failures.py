@@ -103,7 +103,7 @@ async def test_an_interrupt_by_somebody_else_is_tried_again(
 async def test_garbage_is_never_more_than_a_failure(
     fake: FakeComfyUI, comfy: ComfyUI, path: str
 ) -> None:
-    """If this failed a proxy's error page would crash or hang whoever asks."""
+    """If this failed a proxy's error page would crash or hang anyone who asks."""
     fake.faults.garbage = path
     for call in (drawn(comfy), comfy.probe(), comfy.discover(), comfy.loaded([SDXL])):
         try:

@@ -1,4 +1,4 @@
-"""Files of a ComfyUI server that are no pictures: films, sound and what nobody can read."""
+"""Files of a ComfyUI server that are no pictures: films, sound and what no one can read."""
 
 import struct
 
@@ -99,7 +99,7 @@ def test_words_about_drawings_are_no_drawing() -> None:
 
 
 async def test_what_nobody_can_read_is_kept_back(comfy: ComfyUI) -> None:
-    """If this failed a 3D model would carry the prompt to everybody."""
+    """If this failed a 3D model would carry the prompt to everyone."""
     with pytest.raises(Rejected):
         await given(comfy, MODEL_3D)
 

@@ -42,7 +42,7 @@ async def test_loading_what_was_freed_really_loads(fake: FakeComfyUI, comfy: Com
 
 
 async def test_what_is_loaded_follows_the_server(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed jobs would be sent to models that somebody else replaced."""
+    """If this failed jobs would be sent to models that another person replaced."""
     other = replace(model("sub/dreams v2.ckpt"), name="dreams")
     both = [SDXL, other]
     assert await comfy.loaded(both) == frozenset()

@@ -270,7 +270,7 @@ def test_the_queue_tells_where_an_attempt_is() -> None:
 
 
 def test_what_counts_its_steps_takes_most_of_the_time() -> None:
-    """If this failed somebody's own nodes would show an empty bar until they are done."""
+    """If this failed a person's own nodes would show an empty bar until they are done."""
     nodes = {
         "1": Node(class_type="Own", inputs={}),
         "2": Node(class_type="Save", inputs={"images": ["1", 0]}),

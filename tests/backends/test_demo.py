@@ -127,7 +127,7 @@ async def test_more_work_takes_longer_and_a_lora_is_not_taken(
 
 
 async def test_every_picture_says_that_no_model_was_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise somebody could take the stand-in for a model."""
+    """Otherwise a person could take the stand-in for a model."""
     assert "no model" in HONEST_LINE
     size = (512, 512)
     with_line = Painting("cat", 1, size).finish()
@@ -137,7 +137,7 @@ async def test_every_picture_says_that_no_model_was_used(monkeypatch: pytest.Mon
 
 
 async def test_a_text_streams_and_says_that_no_model_was_used() -> None:
-    """Otherwise somebody could take the stand-in for a model, or miss how streaming looks."""
+    """Otherwise a person could take the stand-in for a model, or miss how streaming looks."""
     reports: list[Progress] = []
     output = await made(demo(), ask("Why is grass green?"), report=reports.append)
     assert "no language model was used" in output.text

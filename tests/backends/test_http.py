@@ -56,7 +56,7 @@ async def test_json_goes_there_and_back(serve: Serve) -> None:
 
 
 async def test_a_body_that_may_not_go_never_arrives(serve: Serve) -> None:
-    """If this failed a server could work on what nobody has written down."""
+    """If this failed a server could work on what no one has written down."""
     arrived: list[object] = []
 
     async def take(request: web.Request) -> web.Response:

@@ -55,7 +55,7 @@ def test_every_usual_kind_of_picture_can_be_encoded(mode: str) -> None:
 def test_nothing_beside_the_pixels_reaches_a_server(
     kind: str, encode: Callable[[Image.Image], bytes]
 ) -> None:
-    """Otherwise a comment in a photo would be read by whoever runs the server."""
+    """Otherwise a comment in a photo would be read by anyone who runs the server."""
     before = PLANTED[kind]()
     if kind == "AVIF":  # not taken from people
         with pytest.raises(Rejected):
@@ -71,7 +71,7 @@ def test_nothing_beside_the_pixels_reaches_a_server(
 def test_the_colours_of_a_profile_become_those_servers_expect() -> None:
     """Otherwise a phone's photo would look dull to the model."""
     wide = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
-    at = wide.index(b"rXYZ")  # swap red and green: a profile nobody can overlook
+    at = wide.index(b"rXYZ")  # swap red and green: a profile no one can overlook
     (red, green) = (wide[at + 4 : at + 12], wide[wide.index(b"gXYZ") + 4 :][:8])
     other = wide.index(b"gXYZ")
     wide[at + 4 : at + 12], wide[other + 4 : other + 12] = green, red

@@ -202,7 +202,7 @@ def test_a_prompt_that_looks_like_a_placeholder_stays_text() -> None:
     ],
 )
 def test_files_that_are_no_workflow_are_refused_with_file_and_node(text: str, says: str) -> None:
-    """If this failed a wrong file would only show when somebody's job fails."""
+    """If this failed a wrong file would only show when a person's job fails."""
     with pytest.raises(BadModel, match=f"own.json: .*{says}"):
         parse_workflow(text, name="own.json")
 

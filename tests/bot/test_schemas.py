@@ -108,7 +108,7 @@ def test_every_row_comes_forward(old: Path) -> None:
 
 
 def test_what_counts_against_an_hour_comes_forward(old: Path) -> None:
-    """An upgrade would give everybody a new hour, or charge them for what failed before it."""
+    """An upgrade would give everyone a new hour, or charge them for what failed before it."""
     with closing(sqlite3.connect(old)) as connection:
         connection.execute("INSERT INTO spent VALUES (3, 'telegram:7', 1003.0)")  # has failed
         connection.execute("INSERT INTO spent VALUES (4, 'telegram:7', 1004.5)")

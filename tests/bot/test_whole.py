@@ -11,7 +11,7 @@ from benchmarks import whole
 def test_each_call_is_accepted_and_its_result_shown(
     capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
-    """Its figures would be those of refusals, or of results that nobody saw."""
+    """Its figures would be those of refusals, or of results that no one saw."""
     whole.main(["--alone", "--callers", "5", "--waiting", "20", "--calls", "20", "--kind", kind])
     figures = json.loads(capsys.readouterr().out)
     assert figures["jobs"] == 20

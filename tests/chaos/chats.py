@@ -16,7 +16,7 @@ from tests.fakes.telegram import FakeTelegram
 
 PEOPLE = 8  # on each platform
 GROUP = -1001
-ANSWERED_WITHIN_S = 10.0  # a call on its way for longer than this reached nobody
+ANSWERED_WITHIN_S = 10.0  # a call on its way for longer than this reached no one
 _OF_JOB = re.compile(r"job:(\d+):.*")
 
 
@@ -33,7 +33,7 @@ class Seen:
 
 @dataclass(kw_only=True, eq=False)
 class Asked:
-    """A request somebody made; `pressed` tells that they pressed Cancel afterwards.
+    """A request a person made; `pressed` tells that they pressed Cancel afterwards.
 
     `job` is the one it became, once that is known.
     """
@@ -68,7 +68,7 @@ class Chats(Protocol):
     """One platform as the crowd uses it."""
 
     keeps_calls: bool
-    """What is asked while nobody listens is handed over later; otherwise the person is told."""
+    """What is asked while no one listens is handed over later; otherwise the person is told."""
 
     def is_there(self) -> bool:
         """Return whether a person can ask now."""
@@ -77,7 +77,7 @@ class Chats(Protocol):
         """Return a person and the chat they ask in."""
 
     async def ask(self, request: Asked, words: Words) -> None:
-        """Ask; raises `ConnectionError` or `TimeoutError` where nobody is there to hear it."""
+        """Ask; raises `ConnectionError` or `TimeoutError` where no one is there to hear it."""
 
     def replies(self, request: Asked) -> list[Seen]:
         """Return what the bot wrote in answer to a request."""

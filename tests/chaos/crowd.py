@@ -32,7 +32,7 @@ class Crowd:
         self._numbers = 0
         self.ended = 0  # of what was asked, as far as is known
         self.asked: list[Asked] = []
-        self.unheard = 0  # calls that reached nobody: the person was told so
+        self.unheard = 0  # calls that reached no one: the person was told so
 
     async def go_on(self, pause_s: float, most: int) -> None:
         """Ask at random moments, on average one request each so many seconds, `most` in all."""
@@ -65,7 +65,7 @@ class Crowd:
 
     async def _cancel(self, request: Asked) -> None:
         """Press Cancel some time after the button appears, if it still shows then."""
-        # It was never shown in time, or is gone at the last moment, or nobody is there to hear it.
+        # It was never shown in time, or is gone at the last moment, or no one is there to hear it.
         with suppress(AssertionError, ConnectionError, TimeoutError):
             async with asyncio.timeout(20):
                 while not _with_button(request):  # noqa: ASYNC110  two fakes, one look
@@ -83,7 +83,7 @@ class Crowd:
     def count_out(self, jobs: dict[int, int]) -> None:
         """Note which job each request became; drop those that were never accepted.
 
-        A chat that keeps no calls tells the person at once that nobody answered, or a program that
+        A chat that keeps no calls tells the person at once that no one answered, or a program that
         stops says so there; what was answered with a place in line counts, whatever became of it.
         """
         self.know(jobs)
@@ -107,7 +107,7 @@ def replies(request: Asked) -> list[Seen]:
 
 
 def results(request: Asked, number_of: NumberOf) -> list[Seen]:
-    """Return the messages that show a result, whoever's it is, in answer to a request."""
+    """Return the messages that show a result, anyone who's it is, in answer to a request."""
     return [message for message in replies(request) if number_of(message) is not None]
 
 
@@ -123,7 +123,7 @@ def has_ended(request: Asked, number_of: NumberOf) -> bool:
 
 
 def strangers(chats: Sequence[Chats], asked: Sequence[Asked], number_of: NumberOf) -> Iterator[str]:
-    """Yield a line for every result that is where nobody asked for it."""
+    """Yield a line for every result that is where no one asked for it."""
     belongs: Counter[tuple[int, int]] = Counter()
     for request in asked:
         belongs.update((id(seen.raw), request.number) for seen in replies(request))

@@ -29,7 +29,7 @@ Entry = dict[str, Any]
 
 
 class Page:
-    """A page of somebody's; `token` gives that of their link, None while they have none.
+    """A page of a person's; `token` gives that of their link, None while they have none.
 
     `entries` are the messages it shows, `files` the pictures it has got, `jobs` those whose buttons
     a message ever had, `refused` the reasons by key.

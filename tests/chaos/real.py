@@ -32,7 +32,7 @@ _FACTS = re.compile(r"· (\d+ (s|min|h)|under 1 s)")
 
 
 def free_port() -> int:
-    """Return a port nobody listens on."""
+    """Return a port no one listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -119,7 +119,7 @@ class RealComfyUI:
 
 
 def _drawn(key: str, entry: Any, run: int) -> Drawn | None:
-    """Return an entry of the history; None for what nobody asked for, drawn to load a model."""
+    """Return an entry of the history; None for what no one asked for, drawn to load a model."""
     numbers = [
         node["inputs"]["seed"] - SEEDS
         for node in entry["prompt"][2].values()

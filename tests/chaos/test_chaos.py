@@ -16,7 +16,7 @@ STOPS = KILLS // 3
 
 @pytest.mark.timeout(600 + 10 * (KILLS + STOPS))
 async def test_nothing_is_lost_or_done_twice_when_the_program_ends(tmp_path: Path) -> None:
-    """Somebody's request would be lost, stuck, shown twice or drawn again after a crash or stop."""
+    """A person's request would be lost, stuck, shown twice or drawn again after a crash or stop."""
     seed = int(os.environ.get("USHER_SEED", "1"))
     print(f"seed {seed}")
     verdict = await Trial(tmp_path, kills=KILLS, stops=STOPS, seed=seed).run()

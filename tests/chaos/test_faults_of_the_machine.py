@@ -45,19 +45,19 @@ def at(path: Path) -> Installation:
 
 
 async def ask(running: Bot, prompt: str, person: int) -> None:
-    """Let somebody ask for a picture in their own chat."""
+    """Let a person ask for a picture in their own chat."""
     call = running.chat.call(f"/image flux {prompt}", user=f"fake:{person}", chat=str(person))
     await running.gate.call(call)
 
 
 def first_line(chat: FakeChat, person: int) -> str:
-    """Return how the one message in somebody's own chat begins in the end."""
+    """Return how the one message in a person's own chat begins in the end."""
     (text,) = shown_to(chat, person)
     return text.partition("\n")[0]
 
 
 def shown_to(chat: FakeChat, person: int) -> list[str]:
-    """Return what stands in somebody's own chat in the end, pings aside."""
+    """Return what stands in a person's own chat in the end, pings aside."""
     texts = [each.text for each in chat.messages.values() if each.chat == str(person)]
     return [text for text in texts if not text.startswith("Ready:")]
 
@@ -166,7 +166,7 @@ def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
             upkeep.backup(path, copy)
             await running.records._database.write_and_scrub(_note)  # all is in the file itself
             _damage(path)
-            await ask(running, "a fish", 3)  # taken: nobody has met the damage yet
+            await ask(running, "a fish", 3)  # taken: no one has met the damage yet
             await asyncio.sleep(10)
             await ask(running, "a dog", 4)
             await asyncio.sleep(10)
@@ -221,7 +221,7 @@ def _damage(path: Path) -> None:
 
 
 class _Hands:
-    """The machine's clock, which somebody sets, and the steady one; both follow virtual time."""
+    """The machine's clock, which a person sets, and the steady one; both follow virtual time."""
 
     def __init__(self) -> None:
         self.set_by_h = 0.0

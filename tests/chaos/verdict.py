@@ -37,7 +37,7 @@ class Line:
 
     A server works on `at_once` of its jobs at a time. One in its pause after a failed attempt may be
     passed, and one that is `held` for a better prompt while it is. Owners in `overflow` enter a line later than they are accepted: they may be
-    passed, and pass nobody but each other.
+    passed, and pass no one but each other.
     """
 
     model: str
@@ -91,8 +91,8 @@ class Verdict:
     recovery_s: list[float] = field(default_factory=list)
     died_at: dict[str, int] = field(default_factory=dict)
     server_kills: int = 0
-    second_messages: list[str] = field(default_factory=list)  # a send nobody could note
-    unheard: int = 0  # Discord calls that came to nobody: people are told so at once
+    second_messages: list[str] = field(default_factory=list)  # a send no one could note
+    unheard: int = 0  # Discord calls that came to no one: people are told so at once
     servers: Mapping[str, int | None] = field(default_factory=dict)  # what else was counted there
 
     @property
@@ -163,7 +163,7 @@ class Verdict:
 
 
 def _out_of_turn(asked: Sequence[Asked], rows: Mapping[int, Row]) -> Iterator[str]:
-    """Yield a line where somebody's later request was accepted before their earlier one."""
+    """Yield a line where a person's later request was accepted before their earlier one."""
     latest: dict[str, Row] = {}
     for request in asked:
         row, earlier = rows.get(request.number), latest.get(request.chat)

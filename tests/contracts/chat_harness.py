@@ -90,7 +90,7 @@ class Stage(Protocol):
 
     @property
     def alone(self) -> bool:
-        """Whether nobody else is there, and one person's lines come one after the other."""
+        """Whether no one else is there, and one person's lines come one after the other."""
 
     async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
         """Let a person write that with a picture; it has to wait until `what` is done."""

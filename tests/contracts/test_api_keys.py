@@ -13,7 +13,7 @@ def keys(database: Database) -> ApiKeys:
 
 
 async def test_a_new_key_is_known_by_its_secret_alone(keys: ApiKeys) -> None:
-    """A caller would be nobody, or anybody."""
+    """A caller would be no one, or anyone."""
     key, secret = await keys.new("web:ada", "Ada", name="laptop", now=5.0, style="openwebui")
     assert await keys.by_secret(secret) == key
     assert (key.user, key.user_name, key.name, key.created_at) == ("web:ada", "Ada", "laptop", 5.0)
@@ -29,7 +29,7 @@ async def test_two_keys_are_never_alike(keys: ApiKeys) -> None:
 
 
 async def test_people_see_and_end_their_own_keys_only(keys: ApiKeys) -> None:
-    """Somebody could end another person's programs."""
+    """A person could end another person's programs."""
     ada, secret = await keys.new("web:ada", "Ada", name="a", now=5.0)
     bob, _ = await keys.new("web:bob", "Bob", name="b", now=6.0)
     assert await keys.listed("web:ada") == [ada]

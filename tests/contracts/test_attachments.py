@@ -64,7 +64,7 @@ def test_every_command_uses_or_names_every_kind() -> None:
 
 
 def test_what_hangs_on_a_message_replied_to_counts_like_what_is_attached() -> None:
-    """A question about somebody's film would be answered without anybody having seen it."""
+    """A question about a person's film would be answered without anyone having seen it."""
 
     async def scenario(running: Bot) -> None:
         film = attachment(b"", "holiday.mp4", "video/mp4", replied=True)
@@ -250,7 +250,7 @@ async def test_a_reply_to_what_discord_keeps_to_itself_is_told() -> None:
 
 
 async def test_a_forwarded_message_brings_its_words_and_files() -> None:
-    """What somebody forwards to the bot would be met with the help, or asked about unseen."""
+    """What a person forwards to the bot would be met with the help, or asked about unseen."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, on_discord(fake, handler):
         person = fake.person(7)
@@ -271,7 +271,7 @@ async def test_a_forwarded_message_brings_its_words_and_files() -> None:
 
 
 def test_every_kind_is_brought_by_some_platform() -> None:
-    """A kind would have a sentence that nobody can ever be told, or one be tried nowhere."""
+    """A kind would have a sentence that no one can ever be told, or one be tried nowhere."""
     assert {*TELEGRAMS, *DISCORDS, *FILES, AttachmentKind.UNSEEN} == set(AttachmentKind)
 
 
@@ -340,7 +340,7 @@ def test_pictures_without_a_word_are_described_and_a_text_file_is_asked_about() 
 
 
 def test_a_picture_where_no_model_sees_is_refused_in_a_sentence_of_its_own() -> None:
-    """Somebody would be told that a “prompt” is missing, and write one without effect."""
+    """A person would be told that a “prompt” is missing, and write one without effect."""
 
     async def scenario(running: Bot) -> None:
         for line in ("/ask", "/ask what is it?", "/describe"):

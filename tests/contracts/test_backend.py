@@ -43,7 +43,7 @@ def whole(harness: Harness, output: Output) -> bool:
 
 
 async def test_options_that_cannot_work_are_refused_without_asking(harness: Harness) -> None:
-    """If this failed a wrong configuration would only show when somebody's job fails."""
+    """If this failed a wrong configuration would only show when a person's job fails."""
     harness.backend.check(harness.model)
     if harness.unusable is None:
         pytest.skip("every option works here")
@@ -86,7 +86,7 @@ async def test_the_server_says_who_it_is(harness: Harness) -> None:
 
 
 async def test_a_model_the_server_lacks_is_found_out(harness: Harness) -> None:
-    """If this failed a missing model file would only show when somebody's job fails."""
+    """If this failed a missing model file would only show when a person's job fails."""
     await harness.backend.verify(harness.model)
     if harness.absent is None:
         pytest.skip("the server lacks nothing")
@@ -127,7 +127,7 @@ async def test_a_run_reports_and_its_output_can_be_fetched_again(harness: Harnes
 
 
 async def test_nothing_is_sent_before_it_is_written_down(harness: Harness) -> None:
-    """If this failed a power cut could leave work at a server that nobody knows of."""
+    """If this failed a power cut could leave work at a server that no one knows of."""
     asked, written = asyncio.Event(), asyncio.Event()
 
     async def recorded() -> None:
@@ -170,7 +170,7 @@ async def test_runs_may_overlap(harness: Harness) -> None:
 
 
 async def test_a_cancelled_run_stops_on_the_server(harness: Harness) -> None:
-    """If this failed the card would go on drawing for somebody who left."""
+    """If this failed the card would go on drawing for a person who left."""
     task = asyncio.create_task(harness.backend.run(harness.model, harness.long_work(), ignore))
     await until(harness.busy)
     task.cancel()
@@ -258,7 +258,7 @@ async def test_loading_and_unloading_tell_the_truth(harness: Harness) -> None:
 
 
 async def test_a_dead_server_is_unavailable(harness: Harness) -> None:
-    """If this failed a stopped server would crash or hang whoever asks it."""
+    """If this failed a stopped server would crash or hang anyone who asks it."""
     if harness.die is None:
         pytest.skip("this server is not ours to kill")
     await harness.die()

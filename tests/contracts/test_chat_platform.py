@@ -206,7 +206,7 @@ async def test_while_it_does_not_run_nothing_is_sent_and_nothing_is_unclear(stag
 async def test_a_call_can_be_answered_and_its_answer_edited(
     stage: Stage, handler: RecordingHandler, platform: ChatPlatform
 ) -> None:
-    """Somebody would ask and never hear, or the status message stay as it began."""
+    """A person would ask and never hear, or the status message stay as it began."""
     await stage.says("/queue")
     call = await handler.called()
     assert (call.command, call.platform) == ("queue", platform.name)

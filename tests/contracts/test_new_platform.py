@@ -102,7 +102,7 @@ def test_every_platform_has_its_settings_and_says_how_people_are_named() -> None
 
 
 async def test_who_may_call_follows_from_the_settings(tmp_path: Path) -> None:
-    """A new chat would be open to everybody, whatever its `allow` says."""
+    """A new chat would be open to everyone, whatever its `allow` says."""
     given = config(pigeon={"allow": ["5"], "allow_roles": ["pigeon:keepers@5"]})
     assert problems(given) == []
     async with usher(given, tmp_path) as (parts, chat):

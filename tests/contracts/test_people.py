@@ -36,12 +36,12 @@ def read(database: Database) -> Read:
 
 
 async def test_a_person_without_settings_is_one_without_settings(people: People) -> None:
-    """Somebody new would be answered with an error."""
+    """A person new would be answered with an error."""
     assert await people.get("telegram:42") == Person(user="telegram:42")
 
 
 async def test_a_change_alters_what_it_names_and_nothing_else(people: People) -> None:
-    """A new language would take somebody's favourite model away."""
+    """A new language would take a person's favourite model away."""
     await people.change("ada", image_model="flux", max_open=3, banned_at=5.0)
     changed = await people.change("ada", language="de", max_open=None)
     assert changed == Person(user="ada", image_model="flux", language="de", banned_at=5.0)
@@ -82,7 +82,7 @@ async def test_the_newest_acts_come_first(audit: AuditLog) -> None:
 
 
 async def test_an_act_is_kept_whole(audit: AuditLog) -> None:
-    """Nobody could tell afterwards why something was done."""
+    """No one could tell afterwards why something was done."""
     act = Act(at=1.5, actor="ada", action="limit", subject="bob", detail="open 3 · “spam”")
     await audit.write(act)
     assert list(await audit.newest(9)) == [act]
@@ -116,7 +116,7 @@ async def test_a_new_link_ends_the_old_one(read: Read) -> None:
 
 
 async def test_an_id_is_never_given_twice(read: Read) -> None:
-    """Somebody of the same name would find the chat of the one before."""
+    """A person of the same name would find the chat of the one before."""
     invites = await read()
     first = (await invites.invite("Ada", 1.0)).person
     for _ in range(2):

@@ -165,7 +165,7 @@ def test_a_request_is_replaced_until_its_job_starts(there: Queues) -> None:
 
 
 def test_a_cancelled_job_ends_wherever_it_is(there: Queues) -> None:
-    """A card would go on with what nobody wants, or a finished picture be thrown away."""
+    """A card would go on with what no one wants, or a finished picture be thrown away."""
 
     async def scenario() -> None:
         async with there.opened() as (service, told):
@@ -379,7 +379,7 @@ def test_what_is_not_acknowledged_is_told_after_a_restart(there: Queues, page: i
 
 
 def test_standings_agree_with_what_is_told(there: Queues) -> None:
-    """A message would say "third" for ever: whoever shows a place looks again only when told to."""
+    """A message would say "third" for ever: anyone who shows a place looks again only when told to."""
 
     async def scenario() -> None:
         async with there.opened() as (service, told):
@@ -481,7 +481,7 @@ def test_admins_move_clear_and_keep(there: Queues) -> None:
 
 
 def test_what_is_forgotten_is_gone_and_only_that(there: Queues) -> None:
-    """Somebody's words would stay after they were told that they are gone."""
+    """A person's words would stay after they were told that they are gone."""
 
     async def scenario() -> None:
         async with there.opened() as (service, told):

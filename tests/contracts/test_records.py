@@ -194,7 +194,7 @@ async def test_a_reply_is_meant_for_what_was_noted_last(
 
 
 async def test_a_conversation_begins_again_where_it_was_asked_for(records: Records) -> None:
-    """`/new` would forget somebody else's conversation, or not one's own."""
+    """`/new` would forget another person's conversation, or not one's own."""
     await records.begin_afresh("telegram", "42", "ada", DAY_S, idle_s=60.0)
     assert await records.afresh_since("telegram", "42", "ada") == DAY_S
     assert await records.afresh_since("telegram", "42", "bob") == 0.0
@@ -204,7 +204,7 @@ async def test_a_conversation_begins_again_where_it_was_asked_for(records: Recor
 
 
 async def test_beginnings_that_no_longer_matter_are_dropped(records: Records) -> None:
-    """Every `/new` of anybody would be kept for ever."""
+    """Every `/new` of anyone would be kept for ever."""
     await records.begin_afresh("telegram", "42", "ada", 100.0, idle_s=60.0)
     await records.begin_afresh("telegram", "42", "bob", 161.0, idle_s=60.0)
     assert await records.afresh_since("telegram", "42", "ada") == 0.0

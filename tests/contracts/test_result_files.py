@@ -38,7 +38,7 @@ async def test_a_file_is_read_in_pieces(files: ResultFiles, database: Database) 
 async def test_there_are_no_other_files(
     files: ResultFiles, database: Database, number: int
 ) -> None:
-    """The words of an answer, or somebody else's picture, could be had as a file."""
+    """The words of an answer, or another person's picture, could be had as a file."""
     job = await _result(database)
     assert await files.head(job, number) is None
     assert await files.piece(job, number, 0, 64) is None

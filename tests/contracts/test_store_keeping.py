@@ -102,7 +102,7 @@ async def test_what_was_made_for_an_erased_job_goes_with_it(store: Store) -> Non
 
 
 async def test_ids_are_never_used_twice(store: Store, reopen: Open) -> None:
-    """A button on an old message would act on somebody else's job."""
+    """A button on an old message would act on another person's job."""
     job = await end(store, await add(store))
     await store.acknowledge(job)
     await store.purge(NOW + 1)
@@ -160,7 +160,7 @@ async def test_sizes_are_kept_model_by_model(store: Store, reopen: Open) -> None
 async def test_only_cancelled_jobs_that_had_started_and_are_untold_are_abandoned(
     store: Store,
 ) -> None:
-    """A restart would ask servers for jobs they never had, or leave one drawing for nobody."""
+    """A restart would ask servers for jobs they never had, or leave one drawing for no one."""
     waiting, running, told, done = [await add(store) for _ in range(4)]
     await store.apply(waiting, JobEvent.CANCEL, 2.0)
     await end(store, done)
@@ -197,7 +197,7 @@ async def test_a_history_is_the_owners_own_newest_first(store: Store) -> None:
 
 
 async def test_a_history_shows_what_was_made_for_a_job_only_when_asked(store: Store) -> None:
-    """People would read questions that nobody asked, or an erasure would leave them behind."""
+    """People would read questions that no one asked, or an erasure would leave them behind."""
     job = await add(store)
     made = await add(store, replace(new(), parent=job.id))
     assert await store.history("ada", limit=9) == [job]
@@ -234,7 +234,7 @@ async def test_everything_stands_after_a_restart(store: Store, reopen: Open) -> 
 async def test_a_running_jobs_place_is_not_given_away_by_a_restart(
     store: Store, reopen: Open
 ) -> None:
-    """A job that ran during a restart would find somebody else in its place."""
+    """A job that ran during a restart would find another person in its place."""
     running = await start(store, await add(store))
     await store.aclose()
     again = await reopen()

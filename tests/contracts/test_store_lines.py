@@ -20,7 +20,7 @@ from tests.contracts.store_harness import (
 
 
 async def test_a_line_is_first_in_first_out(store: Store) -> None:
-    """Somebody would be overtaken within a model and lane."""
+    """A person would be overtaken within a model and lane."""
     jobs = await asyncio.gather(*(add(store) for _ in range(20)))
     jobs = sorted(jobs, key=lambda job: job.id)
     assert await heads(store) == [job.id for job in jobs]
@@ -39,7 +39,7 @@ async def test_lines_tell_count_first_arrival_and_limited_heads(store: Store) ->
 
 
 async def test_models_and_lanes_have_lines_of_their_own(store: Store) -> None:
-    """Somebody would wait behind another model or a slower lane."""
+    """A person would wait behind another model or a slower lane."""
     for job in (new(), new("sdxl"), new(lane="vip")):
         accepted = await add(store, job)
         assert await store.positions([accepted.id]) == {accepted.id: 1}
@@ -62,7 +62,7 @@ async def test_positions_close_up_when_jobs_leave_anywhere(store: Store) -> None
 
 
 async def test_an_empty_line_is_not_reported(store: Store) -> None:
-    """The router would plan for models nobody waits for."""
+    """The router would plan for models no one waits for."""
     await start(store, await add(store))
     assert await store.lines(NOW, per_line=1) == []
 
@@ -181,6 +181,6 @@ async def test_turns_count_what_could_start(store: Store) -> None:
 
 
 async def test_a_job_of_the_overflow_has_no_turn(store: Store) -> None:
-    """Somebody's tenth job would be told a place among those that stand in line."""
+    """A person's tenth job would be told a place among those that stand in line."""
     first, second = [await store.add(new(), NOW, limits=Admission(max_in_line=1)) for _ in range(2)]
     assert list(await store.turns([first.id, second.id], begun=())) == [first.id]

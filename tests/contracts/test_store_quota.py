@@ -142,7 +142,7 @@ async def test_a_deleted_job_still_counts(store: Store) -> None:
 
 
 async def test_what_is_counted_survives_a_restart(reopen: Open) -> None:
-    """Everybody's hour would begin again with each start."""
+    """Everyone's hour would begin again with each start."""
     store = await reopen()
     await asked(store)
     await asked(store)

@@ -112,7 +112,7 @@ class FakeServer:
         self.tells_memory = False
         self.tells_loaded = True
         self.weightless: set[str] = set()
-        self.remembers = True  # can be asked for an attempt that nobody listens to any more
+        self.remembers = True  # can be asked for an attempt that no one listens to any more
         self.fates: Callable[[Work], Fate] = lambda _work: Fate()
         self.load_fates: Callable[[], Exception | None] = lambda: None
         self.loading: dict[str, tuple[asyncio.Future[None], asyncio.TimerHandle]] = {}
@@ -173,7 +173,7 @@ class FakeServer:
             raise Unavailable(f"{self.name}: connection refused")
 
     def accept(self, model: str, work: Work) -> Attempt:
-        """Take an attempt on and work at it, whoever listens."""
+        """Take an attempt on and work at it, anyone who listens."""
         loop = asyncio.get_running_loop()
         if work.key in self.sent:
             self.violations.append(f"{prompt_of(work)} sent twice under {work.key}")
@@ -238,7 +238,7 @@ class FakeServer:
         return self.sizes.get(model.name, model.vram_mb or 0)
 
     def begin_load(self, model: str, vram_mb: int) -> asyncio.Future[None]:
-        """Load a model, whoever waits for it; a load under way is joined."""
+        """Load a model, anyone who waits for it; a load under way is joined."""
         if model in self.loading:
             return self.loading[model][0]
         loop = asyncio.get_running_loop()
@@ -439,7 +439,7 @@ class FakeProbe:
 
 
 def _retrieve(done: asyncio.Future[None]) -> None:
-    """Look at an outcome nobody may be listening for, so that asyncio does not complain."""
+    """Look at an outcome no one may be listening for, so that asyncio does not complain."""
     if not done.cancelled():
         done.exception()
 

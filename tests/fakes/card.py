@@ -1,6 +1,6 @@
 """A card's memory as several processes share it: one file that says who holds how much.
 
-It stands in for a GPU. Whoever takes more than is left runs out of memory, as on a real card, and
+It stands in for a GPU. Anyone who takes more than is left runs out of memory, as on a real card, and
 every change is written down, so that a test can see afterwards what was in memory together.
 """
 

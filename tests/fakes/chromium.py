@@ -96,7 +96,7 @@ class Page:
                 self._notice(message["method"], message["params"])
                 continue
             answer = self._answers.pop(message["id"])
-            if not answer.done():  # else nobody waits for it any more
+            if not answer.done():  # else no one waits for it any more
                 answer.set_result(message)
         for answer in self._answers.values():
             answer.set_exception(AssertionError("Chromium went away"))
@@ -124,7 +124,7 @@ class Page:
         return result
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call a method where nobody listens, passing over what else arrives."""
+        """Call a method where no one listens, passing over what else arrives."""
         number = next(self._ids)
         await self._socket.send_json({"id": number, "method": method, "params": params})
         async for frame in self._socket:

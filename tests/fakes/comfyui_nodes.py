@@ -105,7 +105,7 @@ NODES: dict[str, dict[str, Any]] = {
         "latent_image": ["LATENT"],
     },
     "DiffusersLoader": {"model_path": [FILES["model_path"]]},
-    "Sleep": {  # somebody's own node: it may load anything, and takes fewer seeds
+    "Sleep": {  # a person's own node: it may load anything, and takes fewer seeds
         "text": ["STRING", {}],
         "seed": ["INT", {"default": 0, "min": 0, "max": 2**53}],
         "steps": ["INT", {"default": 4, "min": 2, "max": 60}],

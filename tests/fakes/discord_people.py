@@ -36,7 +36,7 @@ _PYTHON_TYPES: Mapping[int, tuple[type, ...]] = {
 
 @dataclass(kw_only=True, eq=False)
 class Person:
-    """Somebody with an account; `direct` is the chat with the bot alone."""
+    """A person with an account; `direct` is the chat with the bot alone."""
 
     fake: "FakeDiscord"
     id: int

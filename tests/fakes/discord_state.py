@@ -95,7 +95,7 @@ class Channel:
 
     @property
     def messages(self) -> list[FakeMessage]:
-        """What everybody there sees."""
+        """What everyone there sees."""
         return [message for message in self.all_messages if message.seen_only_by is None]
 
     def seen_by(self, person_id: int) -> list[FakeMessage]:

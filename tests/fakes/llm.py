@@ -165,7 +165,7 @@ class FakeLlm:
             slot.free()
 
     def note(self) -> None:
-        """Wake whoever waits for a change."""
+        """Wake anyone who waits for a change."""
         waiting, self._changed = self._changed, asyncio.Event()
         waiting.set()
 

@@ -38,7 +38,7 @@ class Fault(StrEnum):
     WRONG_MODEL = "wrong-model"
     OOM = "oom"
     CRASH = "crash"  # the engine dies, the server lives
-    UNLOADED = "unloaded"  # somebody unloads the model while it answers
+    UNLOADED = "unloaded"  # a person unloads the model while it answers
     EMPTY = "empty"
     SILENT = "silent"  # a stream without one event
     BROKEN = "broken"  # the same, and the connection breaks

@@ -1,4 +1,4 @@
-"""Ports that a test's servers come back to: nobody else on the machine is given them meanwhile."""
+"""Ports that a test's servers come back to: no one else on the machine is given them meanwhile."""
 
 import socket
 import sys
@@ -6,9 +6,9 @@ import weakref
 
 
 def port_of(owner: object) -> int:
-    """Return a free loopback port, kept from everybody who asks for any as long as `owner` lives.
+    """Return a free loopback port, kept from everyone who asks for any as long as `owner` lives.
 
-    Whoever names it may listen there, and until then connections to it are refused. Other tests
+    Anyone who names it may listen there, and until then connections to it are refused. Other tests
     start servers all the time: one of them would be given a port that was only looked for.
     """
     kept = socket.socket()
@@ -17,6 +17,6 @@ def port_of(owner: object) -> int:
     port: int = kept.getsockname()[1]
     if sys.platform == "linux":
         weakref.finalize(owner, kept.close)
-    else:  # elsewhere nobody can listen beside it
+    else:  # elsewhere no one can listen beside it
         kept.close()
     return port

@@ -182,7 +182,7 @@ class FakeTelegram:
 
 @dataclass(eq=False)
 class Person:
-    """Somebody with an account; `chat` is the chat with the bot alone."""
+    """A person with an account; `chat` is the chat with the bot alone."""
 
     fake: FakeTelegram
     id: int

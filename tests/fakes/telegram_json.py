@@ -98,7 +98,7 @@ def photo(file: FakeFile) -> Json:
 def film(file: FakeFile) -> Json:
     """Return a film, an animation or a sound as Telegram offers it."""
     made = document(file)["document"]
-    size = {} if file.film == "audio" else {"width": 320, "height": 320}  # where nobody says it
+    size = {} if file.film == "audio" else {"width": 320, "height": 320}  # where no one says it
     known = {
         "duration": 0,
         **size,

@@ -209,7 +209,7 @@ LINES = EXAMPLE.splitlines()
 
 @st.composite
 def edited(draw: Any) -> str:
-    """Return the example as somebody in a hurry edits it."""
+    """Return the example as a person in a hurry edits it."""
     lines = list(LINES)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(lines) - 1))
@@ -233,7 +233,7 @@ def edited(draw: Any) -> str:
 @given(edited())
 @example(re.sub(r"enhance: \w+", "enhance: {}", EXAMPLE))
 def test_configurations(text: str) -> None:
-    """A mistake in the file would end in a traceback, or show a token to whoever helps."""
+    """A mistake in the file would end in a traceback, or show a token to anyone who helps."""
     environ = {"DISCORD_TOKEN": CANARY, "TELEGRAM_TOKEN": CANARY}
     try:
         config.parse(text, environ, folder=Path(__file__).parents[2]).catalog()

@@ -116,7 +116,7 @@ def test_what_is_cleaned_can_be_stored_and_shown(text: str) -> None:
 @bounded
 @given(lines)
 def test_lines_of_the_web_page(line: str) -> None:
-    """A line of the web chat would be lost before anybody could answer it."""
+    """A line of the web chat would be lost before anyone could answer it."""
     command, rest = split_command(line)
     assert isinstance(command, str)
     assert command

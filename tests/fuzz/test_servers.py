@@ -336,7 +336,7 @@ def renamed(value: Any, name: str) -> Any:
 @bounded
 @given(st.data())
 def test_text_servers_lists(kind: str, data: st.DataObject) -> None:
-    """A list with something odd would stop the bot's start, or offer what nobody can type."""
+    """A list with something odd would stop the bot's start, or offer what no one can type."""
     good = lists_of(kind)
     if data.draw(st.booleans()):
         good = renamed(good, data.draw(texts))
@@ -448,7 +448,7 @@ OURS = (None, NO_MODEL, NO_PICTURES, REFUSED, TOO_LONG)
     st.sampled_from(["", "CUDA error: ", "out of memory "]) | texts,
 )
 def test_failures_of_comfyui(node: str, kind: str, raised: str, said: str) -> None:
-    """People would be shown paths of the server, or what somebody else asked it for."""
+    """People would be shown paths of the server, or what another person asked it for."""
     drawing = read_templates(DRAWS).all[0]
     failed = NodeFailure(
         node_id=node,

@@ -1,4 +1,4 @@
-"""Whatever a client sends over the page's socket, the page and everybody else's go on."""
+"""Whatever a client sends over the page's socket, the page and everyone else's go on."""
 
 import json
 from pathlib import Path
@@ -76,7 +76,7 @@ async def test_numbers_beyond_all_bounds_are_answered(
 
 
 async def test_a_page_survives_what_no_page_sends() -> None:
-    """One hostile client would end the web chat for everybody."""
+    """One hostile client would end the web chat for everyone."""
     bad = [
         *NASTY,
         "[" * 10_000,

@@ -233,7 +233,7 @@ def _no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_question_that_kills_its_server_is_given_up_and_its_neighbours_are_answered(
     tmp_path: Path,
 ) -> None:
-    """If this fails one poisonous request takes the server down for ever, with everybody's work."""
+    """If this fails one poisonous request takes the server down for ever, with everyone's work."""
     options = ("--size", "qwen=4000", "--step-s", "0.2", "--dies-of", "poison")
     async with respawning("lmstudio", *options) as studio:
         host = HostSpec(

@@ -80,7 +80,7 @@ def is_up(running: Installation, name: str) -> bool:
 
 @pytest.mark.parametrize("loaded", [True, False], ids=["while it ran jobs", "before its load"])
 async def test_jobs_of_a_wedged_server_go_elsewhere(tmp_path: Path, *, loaded: bool) -> None:
-    """If this fails a hung worker with healthy HTTP swallows the jobs of everybody."""
+    """If this fails a hung worker with healthy HTTP swallows the jobs of everyone."""
     async with servers(tmp_path, 2) as (running, (wedged, healthy)):
         await until(lambda: is_up(running, "c1") and is_up(running, "c2"))
         if loaded:

@@ -1,4 +1,4 @@
-"""What is at hand: in memory, or in without anybody waiting for it."""
+"""What is at hand: in memory, or in without anyone waiting for it."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -78,13 +78,13 @@ def test_what_is_in_memory_or_on_its_way_is_at_hand() -> None:
         (QWEN, [FLUX], ("sdxl",), False),  # the room sdxl needs
         (replace(QWEN, vram_mb=14000), [], (), False),  # the room flux needs
         (replace(QWEN, vram_mb=14000), [FLUX], (), False),
-        (replace(FAR, load_s=40.0), [], ("sdxl",), True),  # nobody wants that host
+        (replace(FAR, load_s=40.0), [], ("sdxl",), True),  # no one wants that host
     ],
 )
 def test_a_load_for_a_prompt_takes_nobodys_room_or_turn(
     text: ModelSpec, held: list[ModelSpec], wanted: Collection[str], *, fits: bool
 ) -> None:
-    """If this fails a picture, or somebody else's, waits for a load it did not ask for."""
+    """If this fails a picture, or another person's, waits for a load it did not ask for."""
 
     async def scenario() -> None:
         assert Scene(text).holds(*held).answers(*wanted) is fits

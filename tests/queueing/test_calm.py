@@ -30,7 +30,7 @@ def test_a_moment_that_wanders_a_little_is_told_as_before() -> None:
 
 
 def test_a_moment_that_is_clearly_off_is_corrected_soon() -> None:
-    """Somebody would read a promise long known to be wrong."""
+    """A person would read a promise long known to be wrong."""
     assert told(1000.0, *[1300.0] * 9)[-1] == 1300.0
     assert told(30.0, *[41.0] * 9)[-1] == 41.0
 

@@ -72,7 +72,7 @@ def test_the_checker_finds_a_broken_promise(wrong: object, found: str) -> None:
 
 
 def test_the_checker_finds_a_cold_job_that_starved() -> None:
-    """A hot model could keep a cold one out for ever without anybody noticing."""
+    """A hot model could keep a cold one out for ever without anyone noticing."""
     late = load(refer(SMALL), started_s=900.0, finished_s=905.0)
     late = job(late, 2, ready_s=905.0, started_s=905.0, finished_s=907.0)
     assert any("waited 899 s for its load" in line for line in check(SMALL, late).broken)

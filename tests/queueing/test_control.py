@@ -52,7 +52,7 @@ def prompts(installation: Installation, server: str = "comfy") -> list[str]:
 
 
 def test_a_paused_model_says_so_and_promises_no_time() -> None:
-    """If this fails people are promised a time that nobody knows."""
+    """If this fails people are promised a time that no one knows."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -213,7 +213,7 @@ def test_two_admins_who_drain_one_host_are_both_told() -> None:
 
 
 def test_a_drain_says_when_a_server_may_still_hold_memory() -> None:
-    """If this fails somebody starts a game on a card that is full."""
+    """If this fails a person starts a game on a card that is full."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -329,7 +329,7 @@ def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloaded() ->
 
 
 def test_a_preload_avoids_paused_hosts_and_models() -> None:
-    """If this fails a preload waits for ever, or takes back a card somebody was given."""
+    """If this fails a preload waits for ever, or takes back a card a person was given."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -352,7 +352,7 @@ def test_a_preload_avoids_paused_hosts_and_models() -> None:
 
 
 def test_one_persons_flood_waits_in_the_overflow_and_enters_job_by_job() -> None:
-    """If this fails one person's ten jobs stand before everybody else's first."""
+    """If this fails one person's ten jobs stand before everyone else's first."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -517,7 +517,7 @@ def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
 
 
 def test_a_running_job_is_forgotten_without_a_trace_on_its_server() -> None:
-    """If this fails a server draws on for somebody who is gone, or its late end crashes us."""
+    """If this fails a server draws on for a person who is gone, or its late end crashes us."""
 
     async def scenario() -> None:
         installation = two_hosts()

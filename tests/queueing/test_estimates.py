@@ -126,7 +126,7 @@ def test_estimates_stay_within_what_was_seen(seconds: list[float]) -> None:
 
 
 def test_the_arrival_rate_follows_the_arrivals_and_fades() -> None:
-    """The planner would keep what nobody asks for and evict what everybody does."""
+    """The planner would keep what no one asks for and evict what everyone does."""
     rates = Rates()
     for second in range(0, 7200, 10):
         rates.arrived("flux", float(second))
@@ -151,7 +151,7 @@ def test_the_first_arrival_is_no_stream() -> None:
 
 
 def test_who_comes_together_is_told_from_who_comes_often() -> None:
-    """Somebody would be told to wait for rushes that are over, or for no stream that lasts."""
+    """A person would be told to wait for rushes that are over, or for no stream that lasts."""
     rng = random.Random(1)
     steady, rushes = Rates(), Rates()
     at = 0.0

@@ -37,7 +37,7 @@ def test_lines_share_the_cards_as_they_did() -> None:
 
 
 def test_the_last_line_gets_what_the_others_leave() -> None:
-    """Whoever waits in the longest line would be promised an evening instead of an hour."""
+    """Anyone who waits in the longest line would be promised an evening instead of an hour."""
     tail = run_on(seen("flux", 20, 100), seen("sdxl", 20, 20))
     assert tail["sdxl", "normal"].start_at(40) == pytest.approx(NOW + 100)
     assert tail["flux", "normal"].start_at(40) == pytest.approx(NOW + 100)
@@ -51,7 +51,7 @@ def test_no_line_gets_more_than_its_servers_can_run() -> None:
 
 
 def test_a_line_whose_turn_was_not_seen_is_taken_for_one_like_the_others() -> None:
-    """Nobody in it would be promised anything."""
+    """No one in it would be promised anything."""
     tail = run_on(seen("flux", 20, 20), seen("rare", 0, 20))["rare", "normal"]
     assert NOW < tail.start_at(1) < tail.start_at(20) <= NOW + 200
 

@@ -86,7 +86,7 @@ def test_a_game_shrinks_the_budget_and_its_end_restores_it(fleet: Fleet) -> None
 @pytest.mark.parametrize(
     ("total_mb", "free_mb", "usable_mb"),
     [
-        (24_000, 17_500, 8_000),  # somebody else's part of the card is in use
+        (24_000, 17_500, 8_000),  # another person's part of the card is in use
         (24_000, 8_000, 8_000),
         (24_000, 6_000, 6_000),  # they took more than their part
         (6_000, 6_000, 8_000),  # `usher check` tells of that
@@ -95,7 +95,7 @@ def test_a_game_shrinks_the_budget_and_its_end_restores_it(fleet: Fleet) -> None
 def test_a_part_of_a_card_is_compared_with_that_part(
     clock: HandClock, total_mb: int, free_mb: int, usable_mb: int
 ) -> None:
-    """If this fails nothing ever runs for somebody who gives us 8 of 24 GB."""
+    """If this fails nothing ever runs for a person who gives us 8 of 24 GB."""
     part = HostSpec(name="gpu", vram_mb=8_000, backends=CARD.backends, margin=1.0)
     fleet = Fleet(Catalog([FLUX], [part]), {}, clock)
     fleet.measured("gpu", total_mb, free_mb)

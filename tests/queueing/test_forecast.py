@@ -34,7 +34,7 @@ def test_a_job_of_a_ready_model_takes_its_own_time() -> None:
 
 
 def test_the_rest_of_what_runs_and_the_jobs_ahead_are_counted() -> None:
-    """People would be promised their picture while somebody else's is being drawn."""
+    """People would be promised their picture while another person's is being drawn."""
     waiting = jobs("flux", 3, 2, 1)
     running = copy("flux", running=1, ends_at=(NOW + 4.0,))
     snapshot = world(model("flux", line(waiting)), copies=(running,))
@@ -103,7 +103,7 @@ def test_a_line_that_has_grown_for_long_goes_on_growing() -> None:
 
 
 def test_a_place_behind_the_last_is_told_where_nobody_else_is_expected() -> None:
-    """Somebody who meets a full line would hear that it does not move."""
+    """A person who meets a full line would hear that it does not move."""
     waiting = jobs("flux", 2, 1, 0)
     snapshot = world(model("flux", line(waiting)), copies=(copy("flux"),))
     expected = Forecast(snapshot, ten_seconds).of(waiting[0], 4, NOW)
@@ -148,7 +148,7 @@ def test_a_forecast_knows_the_lines_it_has_seen() -> None:
 
 
 def test_nothing_is_promised_where_no_host_is_up() -> None:
-    """People would be promised a moment that nobody can keep."""
+    """People would be promised a moment that no one can keep."""
     waiting = jobs("flux", 0)
     down = (BackendView(name="b1", host="h1", up=False),)
     snapshot = world(model("flux", line(waiting)), backends=down)
@@ -217,7 +217,7 @@ def test_a_promise_never_lies_in_the_past() -> None:
 
 
 def test_a_server_is_free_again_once_it_has_unloaded() -> None:
-    """Nobody would be promised anything while ComfyUI drops a model, or the wrong thing."""
+    """No one would be promised anything while ComfyUI drops a model, or the wrong thing."""
     waiting = jobs("flux", 0)
     snapshot = world(
         model("flux", line(waiting)),

@@ -154,7 +154,7 @@ def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
 
 @pytest.mark.parametrize("wedges", [1, 4])
 def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wedges: int) -> None:
-    """If this fails its line waits for up to half an hour although somebody restarted it."""
+    """If this fails its line waits for up to half an hour although a person restarted it."""
 
     async def scenario() -> None:
         installation = one_model(timeouts=Timeouts(first_s=30.0), max_attempts=10)

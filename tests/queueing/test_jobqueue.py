@@ -52,7 +52,7 @@ def test_a_job_is_loaded_for_run_and_completed() -> None:
 
 
 def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
-    """If this fails a typing error becomes a job that nobody can run."""
+    """If this fails a typing error becomes a job that no one can run."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -232,7 +232,7 @@ def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
 
 
 def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
-    """If this fails whoever asks as a job starts sees no time, and so does all the line for a while."""
+    """If this fails anyone who asks as a job starts sees no time, and so does all the line for a while."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy")])
@@ -259,7 +259,7 @@ def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
 
 
 def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
-    """If this fails a card goes on drawing what nobody wants while others wait."""
+    """If this fails a card goes on drawing what no one wants while others wait."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
@@ -281,7 +281,7 @@ def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
 
 @pytest.mark.parametrize("turns", range(12))
 def test_a_cancel_that_meets_the_start_leaves_nothing_running(turns: int) -> None:
-    """If this fails a cancel at the wrong moment leaves a server at work for nobody."""
+    """If this fails a cancel at the wrong moment leaves a server at work for no one."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])

@@ -70,7 +70,7 @@ def test_places_are_the_order_in_which_jobs_start(
 def test_a_place_rises_only_when_somebody_arrives_and_goes_first(
     weights: dict[str, int], moves: list[str]
 ) -> None:
-    """Broken: somebody is pushed back although nobody came, or by one who came later in line."""
+    """Broken: a person is pushed back although no one came, or by one who came later in line."""
     rules = Rules(lane_weights=weights)
     spent: Spent = {}
     line: dict[str, list[int]] = {lane: [] for lane in LANES}

@@ -128,7 +128,7 @@ def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None
 
 
 def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
-    """If this fails memory stays taken by a copy nobody knows of."""
+    """If this fails memory stays taken by a copy no one knows of."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -290,7 +290,7 @@ def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised() -> None
         standing = (await queue.status.standings([job]))[job.id]
         assert standing.reason == Reason(why=Blocked.KEPT, model="flux", host="gpu", other="llama")
         assert standing.done_at is None
-        installation.servers["vllm"].evict("llama")  # somebody ended it by hand
+        installation.servers["vllm"].evict("llama")  # a person ended it by hand
         assert (await ended(queue, job)).state is JobState.COMPLETED
         running.cancel()
         await asyncio.wait([running])
@@ -320,7 +320,7 @@ def test_a_preload_that_fails_says_so_and_leaves_no_pin() -> None:
 
 
 def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
-    """If this fails `/unload` cuts somebody's picture short, or never happens on a busy model."""
+    """If this fails `/unload` cuts a person's picture short, or never happens on a busy model."""
 
     async def scenario() -> None:
         installation = two_models()

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 def test_a_name_is_found_whatever_its_case_and_told_as_it_is_written(
     word: str, meant: list[str]
 ) -> None:
-    """Somebody would be told a name that the next call does not find, or none for a capital."""
+    """A person would be told a name that the next call does not find, or none for a capital."""
     assert near(word, ["Pixel-Art", "oil", "ink"]) == meant
 
 

@@ -311,7 +311,7 @@ def test_free_memory_is_taken_before_anything_is_evicted() -> None:
 
 
 def test_the_copy_that_is_missed_least_is_evicted() -> None:
-    """The model everybody asks for would leave for one nobody does."""
+    """The model everyone asks for would leave for one no one does."""
     snapshot = world(
         model("flux", line(jobs("flux", 5)), vram_mb=8 * GB),
         model("hot", vram_mb=8 * GB, rate_per_s=0.1),
@@ -334,7 +334,7 @@ def test_no_more_leaves_than_is_needed() -> None:
 
 
 def test_what_runs_is_never_evicted() -> None:
-    """A picture would be cut short by somebody else's request."""
+    """A picture would be cut short by another person's request."""
     snapshot = world(
         model("flux", line(jobs("flux", 5))), model("sdxl"), copies=(copy("sdxl", running=1),)
     )
@@ -396,7 +396,7 @@ def test_models_that_are_freed_together_leave_together() -> None:
 
 
 def test_a_server_that_cannot_unload_keeps_its_model_unless_it_swaps_itself() -> None:
-    """A load would begin in memory that nobody can free."""
+    """A load would begin in memory that no one can free."""
     models = (model("b", line(jobs("b", 5)), on=("old", "b1")), model("a", on=("old",)))
     copies = (copy("a", "old"),)
     backends = (
@@ -412,7 +412,7 @@ def test_a_server_that_cannot_unload_keeps_its_model_unless_it_swaps_itself() ->
 
 
 def test_a_pinned_copy_stays() -> None:
-    """What an admin keeps loaded would leave for anybody's request."""
+    """What an admin keeps loaded would leave for anyone's request."""
     snapshot = world(
         model("flux", line(jobs("flux", 5))), model("sdxl"), copies=(copy("sdxl", pinned=True),)
     )
@@ -545,7 +545,7 @@ def test_other_programs_make_a_model_wait_and_not_fail() -> None:
 
 
 def test_idle_copies_leave_when_other_programs_take_memory() -> None:
-    """The card would be overfull until somebody asks for something."""
+    """The card would be overfull until a person asks for something."""
     squeezed = HostView(name="h1", usable_mb=9 * GB, budget_mb=20 * GB)
     snapshot = world(
         model("a", vram_mb=8 * GB),
@@ -584,7 +584,7 @@ def test_a_line_that_starts_whole_says_so() -> None:
 
 
 def test_an_empty_line_is_no_reason_to_load() -> None:
-    """A model nobody waits for would be loaded."""
+    """A model no one waits for would be loaded."""
     empty = Waiting(lane="normal", count=0, heads=(), oldest_at=NOW)
     assert plan(world(model("flux", empty))) == Plan()
 

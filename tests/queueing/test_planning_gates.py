@@ -48,7 +48,7 @@ def after(snapshot: World, answer: Plan, *, running: int = 0, later_s: float = 0
 
 
 def test_a_model_waits_its_age_limit_before_a_host_is_reserved() -> None:
-    """Hosts would be kept for everybody who has just arrived, or for nobody."""
+    """Hosts would be kept for everyone who has just arrived, or for no one."""
     early = plan(hot_and_cold(LIMIT_S - 1, 5))
     assert early.reservations == ()
     assert early.look_at == NOW + 1
@@ -60,7 +60,7 @@ def test_a_model_waits_its_age_limit_before_a_host_is_reserved() -> None:
 
 
 def test_a_young_job_moved_first_does_not_make_its_line_younger() -> None:
-    """An admin's `/move first` would take the turn from everybody who waits behind the job."""
+    """An admin's `/move first` would take the turn from everyone who waits behind the job."""
     snapshot = hot_and_cold(LIMIT_S, 5)
     moved = replace(snapshot.models["cold"], waiting=(line(jobs("cold", 1, LIMIT_S)),))
     snapshot = replace(snapshot, models={**snapshot.models, "cold": moved})
@@ -132,7 +132,7 @@ def test_a_gate_closes_for_everybody_in_the_end() -> None:
 
 
 def test_a_reserved_host_takes_no_other_load() -> None:
-    """The room somebody has waited minutes for would go to a newcomer."""
+    """The room a person has waited minutes for would go to a newcomer."""
     snapshot = hot_and_cold(LIMIT_S + 10, 60)
     small = model("small", line(jobs("small", 3)), vram_mb=GB)
     snapshot = replace(snapshot, models={**snapshot.models, "small": small})
@@ -200,7 +200,7 @@ def test_on_a_serial_backend_every_copy_is_gated() -> None:
 
 
 def test_the_host_that_is_empty_soonest_is_reserved() -> None:
-    """Somebody overdue would wait for the slowest card."""
+    """A person overdue would wait for the slowest card."""
     snapshot = world(
         model("hot", line(jobs("hot", *range(60, 0, -1))), on=("b1",), rate_per_s=0.1),
         model("calm", on=("b2",), rate_per_s=0.1),
@@ -266,7 +266,7 @@ def test_a_short_line_is_done_before_a_further_copy_would_be() -> None:
 
 
 def test_a_further_copy_must_be_worth_what_it_evicts() -> None:
-    """A model everybody uses would leave for the end of somebody's line."""
+    """A model everyone uses would leave for the end of a person's line."""
     assert plan(backlog(6, evictable=True)).loads != ()
     assert plan(backlog(6, rate_per_s=0.2, evictable=True)).loads == ()
 

@@ -114,7 +114,7 @@ def _copies(
 @settings(max_examples=400, deadline=None)
 @given(worlds())
 def test_no_answer_breaks_a_promise(snapshot: World) -> None:
-    """A card would run out of memory, a picture be cut short, or somebody be passed by."""
+    """A card would run out of memory, a picture be cut short, or a person be passed by."""
     answer = plan(snapshot)
     note(repr(answer))
     _busy_stays(snapshot, answer)

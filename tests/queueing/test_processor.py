@@ -95,7 +95,7 @@ def test_a_refusal_of_the_server_is_told_to_the_person() -> None:
 
 
 def test_a_fault_of_ours_fails_one_job_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    """If this fails one bug in an adapter stops the bot for everybody."""
+    """If this fails one bug in an adapter stops the bot for everyone."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -221,7 +221,7 @@ def test_one_killer_among_three_is_found_and_the_others_pay_nothing() -> None:
 
 
 def test_a_killer_takes_no_attempt_of_the_job_whose_result_is_being_fetched() -> None:
-    """If this fails whoever is drawn before a request that kills the server fails with it."""
+    """If this fails anyone who is drawn before a request that kills the server fails with it."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
@@ -239,7 +239,7 @@ def test_a_killer_takes_no_attempt_of_the_job_whose_result_is_being_fetched() ->
 
 
 def test_a_dead_servers_jobs_run_elsewhere() -> None:
-    """If this fails everybody waits for one machine although another could do the work."""
+    """If this fails everyone waits for one machine although another could do the work."""
 
     async def scenario() -> None:
         installation = Installation.of(

@@ -31,7 +31,7 @@ def test_each_stage_counts_from_its_own_beginning() -> None:
 
 
 def test_work_that_waits_at_its_server_begins_when_it_begins() -> None:
-    """Behind somebody else's film of an hour a picture would read "done in 5 s" all the time."""
+    """Behind another person's film of an hour a picture would read "done in 5 s" all the time."""
     pace = ProgressEta(ends_at=15.0, now=5.0)
     assert pace.heard(Progress(ahead=1), 6.0) is None
     assert pace.heard(Progress(fraction=0.0), 100.0) == 110.0

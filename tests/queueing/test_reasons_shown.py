@@ -94,7 +94,7 @@ def check_others(starts: list[Begun], at: float, reason: Reason, world: Installa
 
 
 def check_nobody(starts: list[Begun], at: float, reason: Reason, world: Installation) -> None:
-    """Check that nobody who waited when the forecast was made began first on that host."""
+    """Check that no one who waited when the forecast was made began first on that host."""
     for begun in starts:
         there = world.catalog.host_of[begun.backend] == reason.host
         if begun.at <= at or begun.queued_at + FRESH_LONG_S > at:

@@ -151,7 +151,7 @@ async def bring_everything_down(installation: Installation, job_id: int, times: 
 
 
 def test_a_job_is_not_blamed_for_our_restarts(tmp_path: Path) -> None:
-    """If this fails a few restarts in a row fail whoever's request ran, and its work is lost."""
+    """If this fails a few restarts in a row fail anyone who's request ran, and its work is lost."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -339,7 +339,7 @@ def test_a_learned_size_survives_a_restart_until_it_is_measured_again(tmp_path: 
 
 
 def test_a_job_cancelled_as_we_died_does_not_run_on(tmp_path: Path) -> None:
-    """If this fails a server draws for nobody while others wait for it."""
+    """If this fails a server draws for no one while others wait for it."""
 
     async def scenario() -> None:
         installation, job_id = await left_running(tmp_path, service_s=500.0)
@@ -470,7 +470,7 @@ def test_a_stop_returns_jobs_to_their_place_where_servers_keep_nothing(tmp_path:
 
 
 def test_a_job_cancelled_while_the_bot_is_away_is_stopped_on_its_server(tmp_path: Path) -> None:
-    """If this fails a server draws to its end what nobody wants any more."""
+    """If this fails a server draws to its end what no one wants any more."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)

@@ -56,7 +56,7 @@ def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
 def test_a_fault_in_the_planner_stops_nothing_for_good(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If this fails one odd world stops the bot for everybody."""
+    """If this fails one odd world stops the bot for everyone."""
     worlds = []
 
     def sometimes(world: World) -> Plan:
@@ -78,7 +78,7 @@ def test_a_fault_in_the_planner_stops_nothing_for_good(
 
 
 def test_an_idle_queue_rests() -> None:
-    """If this fails the bot burns a processor while nobody asks for anything."""
+    """If this fails the bot burns a processor while no one asks for anything."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -226,7 +226,7 @@ def test_an_old_answer_of_the_store_starts_nothing_twice(
 
 
 def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
-    """If this fails one person's cold model makes everybody wait."""
+    """If this fails one person's cold model makes everyone wait."""
 
     async def scenario() -> None:
         installation = Installation.of(

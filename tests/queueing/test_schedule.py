@@ -127,7 +127,7 @@ def test_everything_that_waits_is_promised_a_moment() -> None:
 
 
 def test_promises_are_kept_in_every_lane() -> None:
-    """Somebody in a lane that others go before would be told a time without them."""
+    """A person in a lane that others go before would be told a time without them."""
     given = hot_lanes(random.Random("hot-lanes-3"))
     given = given.model_copy(update={"jobs": given.jobs[:700]})
     figures = summary(given, replay(given, "full", promises=True))

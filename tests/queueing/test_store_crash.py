@@ -64,7 +64,7 @@ def _run_and_kill(url: str, lines: int) -> dict[int, JobState]:
 
 
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
-    """Somebody would have been promised a picture that a crash made everybody forget."""
+    """A person would have been promised a picture that a crash made everyone forget."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     dice = random.Random(seed)

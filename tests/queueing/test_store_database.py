@@ -125,7 +125,7 @@ async def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
 
 
 async def test_a_file_that_is_no_database_is_refused_and_kept(path: Path) -> None:
-    """A wrong path in the configuration would overwrite somebody's file."""
+    """A wrong path in the configuration would overwrite a person's file."""
     diary = "my diary\n" * 1000
     fill(path, diary)
     assert "is no database" in await refusal(path)
@@ -195,7 +195,7 @@ async def test_a_refused_write_says_what_to_do(database: SqliteDatabase) -> None
 async def test_a_network_file_system_is_warned_about(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Jobs would be lost where SQLite's locks do not hold, and nobody would know why."""
+    """Jobs would be lost where SQLite's locks do not hold, and no one would know why."""
     real = Path.read_text
 
     def mounts(self: Path, encoding: str | None = None) -> str:
@@ -403,7 +403,7 @@ async def test_a_full_disk_stops_accepting_and_nothing_else(
 async def test_the_last_of_a_disk_is_kept_for_what_was_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a disk that acceptances had filled, nobody could cancel and nothing could be deleted."""
+    """On a disk that acceptances had filled, no one could cancel and nothing could be deleted."""
     folder = tmp_path / "disk"
     folder.mkdir()
     link = tmp_path / "linked.db"  # the log stands beside the file, not beside the link
@@ -476,7 +476,7 @@ async def test_erased_bytes_are_in_none_of_the_files(database: SqliteDatabase, p
 
 
 async def test_the_view_shows_what_a_waiting_job_waits_for(database: SqliteDatabase) -> None:
-    """Whoever reads the database would see other states than the chat shows."""
+    """Anyone who reads the database would see other states than the chat shows."""
     store = JobStore(database)
     for number in range(2):
         await store.add(new(number), 1.0, limits=LIMITS)

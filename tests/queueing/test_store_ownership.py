@@ -1,4 +1,4 @@
-"""One database has one writer, by whichever name it is reached, and is nobody else's to read."""
+"""One database has one writer, by whichever name it is reached, and is no one else's to read."""
 
 import asyncio
 import os
@@ -71,7 +71,7 @@ async def test_a_file_with_two_names_is_refused(path: Path, tmp_path: Path) -> N
 
 
 def test_a_lock_file_that_is_deleted_lets_nobody_in(path: Path) -> None:
-    """Somebody who tidies up would let a second bot write."""
+    """A person who tidies up would let a second bot write."""
     held = own(path)
     path.with_name(path.name + ".lock").unlink()
     assert "another Usher runs on this database" in refused(path)

@@ -12,7 +12,7 @@ LINE = ("flux", "normal")
 
 @given(st.lists(st.tuples(st.sampled_from(["arrive", "leave", "return", "first"]), st.integers(0))))
 def test_positions_are_ranks(steps: list[tuple[str, int]]) -> None:
-    """Somebody would read a position that counting the people ahead does not confirm."""
+    """A person would read a position that counting the people ahead does not confirm."""
     places = PositionIndex()
     waiting: list[tuple[int, int]] = []  # (seq, job id), sorted: the model to compare with
     away: list[tuple[int, int]] = []

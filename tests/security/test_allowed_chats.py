@@ -1,4 +1,4 @@
-"""Calls from chats the operator did not let in are refused, whoever makes them."""
+"""Calls from chats the operator did not let in are refused, anyone who makes them."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ REFUSED = "n't open to this chat"
 
 
 async def test_telegram_listens_to_the_listed_chats_only(tmp_path: Path) -> None:
-    """Anybody could add the bot to a group of theirs, or write to it, and use the GPUs."""
+    """Anyone could add the bot to a group of theirs, or write to it, and use the GPUs."""
     async with (
         FakeTelegram() as fake,
         on_telegram(fake, tmp_path, ", allow: [-1001, 7]") as parts,
@@ -73,7 +73,7 @@ async def test_topics_belong_to_their_group(tmp_path: Path) -> None:
 async def test_discord_listens_to_listed_servers_channels_and_threads(
     allowed: str, expected: set[str], tmp_path: Path
 ) -> None:
-    """Anybody could invite the bot to a server of theirs, or write to it, and use the GPUs."""
+    """Anyone could invite the bot to a server of theirs, or write to it, and use the GPUs."""
     async with FakeDiscord() as fake:
         thread = fake.add_channel(55, thread=True, parent=1)
         async with on_discord(fake, tmp_path, f", allow: [{allowed}]") as parts:
@@ -102,7 +102,7 @@ async def test_discord_listens_to_listed_people_in_direct_messages(tmp_path: Pat
 
 @pytest.mark.parametrize("wrong", ["'@us'", "true", "1.5", "'https://t.me/us'"])
 def test_a_chat_that_is_no_id_is_refused_at_the_start(wrong: str) -> None:
-    """A name instead of an id would let nobody in, or be anybody's to take."""
+    """A name instead of an id would let no one in, or be anyone's to take."""
     text = written(f"telegram: {{token: x, allow: [{wrong}]}}")
     with pytest.raises(ConfigError, match="must be a chat's id, such as -100"):
         parse(text, {})

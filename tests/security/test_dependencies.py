@@ -67,6 +67,6 @@ def test_the_libraries_here_are_those_of_the_lock() -> None:
 
 
 def test_installing_demands_the_hashes() -> None:
-    """The hashes would stand in the files and nobody would look at them."""
+    """The hashes would stand in the files and no one would look at them."""
     assert "--require-hashes" in (ROOT / "tasks.py").read_text(encoding="utf-8")
     assert "--require-hashes" in (ROOT / "Dockerfile").read_text(encoding="utf-8")

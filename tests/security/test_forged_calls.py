@@ -75,7 +75,7 @@ def filled(command: Command) -> dict[str, str | int | float | bool]:
 @pytest.mark.parametrize("button", [True, False], ids=["pressed", "typed"])
 @pytest.mark.parametrize("command", ABOUT_A_JOB, ids=lambda command: command.name)
 def test_another_persons_job_cannot_be_touched_or_read(command: Command, button: bool) -> None:
-    """Anybody could cancel, repeat, change or read what others asked for, by counting numbers."""
+    """Anyone could cancel, repeat, change or read what others asked for, by counting numbers."""
 
     async def scenario(running: Bot) -> None:
         for job_id in (1, 2):
@@ -100,7 +100,7 @@ def test_another_persons_job_cannot_be_touched_or_read(command: Command, button:
 
 @pytest.mark.parametrize("command", ADMINS, ids=lambda command: command.name)
 def test_admins_commands_go_by_the_exact_user_id(command: Command) -> None:
-    """Somebody with a name, a number or a platform like an admin's could run the installation."""
+    """A person with a name, a number or a platform like an admin's could run the installation."""
 
     async def scenario(running: Bot) -> None:
         before, paused = await jobs(running), running.queue.status.snapshot().paused
@@ -118,7 +118,7 @@ def test_admins_commands_go_by_the_exact_user_id(command: Command) -> None:
 
 
 def test_an_admin_is_let_through() -> None:
-    """The tests above would pass if everybody were refused."""
+    """The tests above would pass if everyone were refused."""
 
     async def scenario(running: Bot) -> None:
         await running.gate.call(running.chat.call("/cancel 2", user=ADMIN, chat="99"))

@@ -55,7 +55,7 @@ async def followed(link: str) -> Mapping[str, str]:
         return answer.headers
 
 
-# Whoever speaks while the bot closes may lose its last word, but not the connection's end.
+# Anyone who speaks while the bot closes may lose its last word, but not the connection's end.
 ENDED = {NOT_KNOWN, aiohttp.WSCloseCode.ABNORMAL_CLOSURE}
 
 
@@ -92,7 +92,7 @@ async def test_an_invited_person_is_let_in_as_nobody_else(tmp_path: Path) -> Non
 
 
 async def test_a_link_that_is_taken_back_ends_open_pages(tmp_path: Path) -> None:
-    """Somebody who is thrown out could go on as long as they do not close the page."""
+    """A person who is thrown out could go on as long as they do not close the page."""
     async with FakeTelegram() as fake, installation(fake, tmp_path) as (web, parts):
         admin = fake.person(1)
         token = token_in(await told(fake, admin, "/invite Ada"))
@@ -126,7 +126,7 @@ async def test_a_new_link_ends_pages_of_the_old_one(tmp_path: Path) -> None:
 
 
 async def test_links_are_made_by_admins_in_private_only(tmp_path: Path) -> None:
-    """Everybody in a group would read the key, or anybody could make themselves one."""
+    """Everyone in a group would read the key, or anyone could make themselves one."""
     async with FakeTelegram() as fake, installation(fake, tmp_path):
         admin, group = fake.person(1), fake.group(-1001)
         for who, where, expected in (
@@ -140,7 +140,7 @@ async def test_links_are_made_by_admins_in_private_only(tmp_path: Path) -> None:
 
 
 async def test_without_a_token_of_the_page_nobody_is_invited(tmp_path: Path) -> None:
-    """A link would look like a lock on a page that everybody can open anyway."""
+    """A link would look like a lock on a page that everyone can open anyway."""
     async with FakeTelegram() as fake, installation(fake, tmp_path, token="") as (web, _):
         assert "chats.web.token" in await told(fake, fake.person(1), "/invite Ada")
         async with tab(web, greet=False) as page:

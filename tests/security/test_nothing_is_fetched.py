@@ -15,7 +15,7 @@ from tests.security.bots import on_telegram
 
 
 class Bait:
-    """A server that nobody has a reason to ask."""
+    """A server that no one has a reason to ask."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

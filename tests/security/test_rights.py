@@ -51,14 +51,14 @@ async def is_admin(fake: FakeDiscord, person: Person, channel: Channel) -> tuple
         ([f"discord-role:{MODERATORS}"], {"moderator"}),
         ([f"discord:manage-guild@{GUILD_ID}"], {"manager"}),
         ([f"discord:administrator@{GUILD_ID}"], set()),
-        (["discord:manage-guild@999"], set()),  # a server of theirs, where everybody is its admin
-        ([f"discord-role:{GUILD_ID}"], set()),  # the role of everybody
+        (["discord:manage-guild@999"], set()),  # a server of theirs, where everyone is its admin
+        ([f"discord-role:{GUILD_ID}"], set()),  # the role of everyone
     ],
 )
 async def test_discord_admins_are_so_on_the_named_server_alone(
     admins: list[str], expected: set[str], tmp_path: Path
 ) -> None:
-    """Anybody can make a server, add the bot and be its admin there."""
+    """Anyone can make a server, add the bot and be its admin there."""
     async with FakeDiscord() as fake:
         people = members(fake)
         async with on_discord(fake, tmp_path, admins=admins):
@@ -71,7 +71,7 @@ async def test_discord_admins_are_so_on_the_named_server_alone(
 
 
 async def test_a_button_obeys_a_role_and_the_log_says_which(tmp_path: Path) -> None:
-    """A moderator could not stop a job by its button, or nobody could tell by what right they did."""
+    """A moderator could not stop a job by its button, or no one could tell by what right they did."""
     async with FakeDiscord() as fake:
         people, right = members(fake), f"discord-role:{MODERATORS}"
         async with on_discord(fake, tmp_path, admins=[right]) as parts:
@@ -114,7 +114,7 @@ async def test_only_people_with_a_listed_role_may_use_the_bot(tmp_path: Path) ->
 
 
 async def test_a_groups_admins_are_so_in_that_group_alone(tmp_path: Path) -> None:
-    """Anybody can make a group, add the bot and be its admin there."""
+    """Anyone can make a group, add the bot and be its admin there."""
     async with FakeTelegram() as fake:
         ours, theirs = fake.group(-1001), fake.group(-1002)
         ours.admins = theirs.admins = (7,)
@@ -147,17 +147,17 @@ async def test_a_groups_admins_are_so_in_that_group_alone(tmp_path: Path) -> Non
         "discord-role:mods",
         "discord:manage-guild",
         "discord:manage-guild@",
-        "discord:send-messages@5",  # everybody's
+        "discord:send-messages@5",  # everyone's
         "discord:manage-channels@5",  # a channel can give it
         "discord:ada",
         "telegram:group-admins",
         "telegram:group-admins@5",
         "telegram:abc",
-        "telegram:anonymous-1001",  # whoever speaks for a channel there comes under it
+        "telegram:anonymous-1001",  # anyone who speaks for a channel there comes under it
     ],
 )
 def test_a_right_that_names_no_place_is_refused_at_the_start(wrong: str) -> None:
-    """A permission of any server would make admins of everybody who has a server."""
+    """A permission of any server would make admins of everyone who has a server."""
     with pytest.raises(
         ConfigError, match=r"admins\[0\]: must be such as (discord|telegram):[0-9]+ or"
     ):

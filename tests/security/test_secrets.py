@@ -1,4 +1,4 @@
-"""Canary tokens go in; nothing that anybody can read brings them out."""
+"""Canary tokens go in; nothing that anyone can read brings them out."""
 
 import asyncio
 import base64
@@ -99,7 +99,7 @@ async def test_no_output_of_a_run_holds_a_secret(form: str, loud: bool, tmp_path
             secrets=config.secrets(),
             stream=log,
         )
-        if loud:  # as somebody in search of a fault might: then redaction is all there is
+        if loud:  # as a person in search of a fault might: then redaction is all there is
             for library in logs.CHATTY:
                 logging.getLogger(library).setLevel(logging.DEBUG)
         app = build(config, database_url=f"sqlite:///{tmp_path}/usher.sqlite")
@@ -137,7 +137,7 @@ async def test_no_output_of_a_run_holds_a_secret(form: str, loud: bool, tmp_path
 
 
 async def test_a_configuration_that_is_shown_shows_no_secret(tmp_path: Path) -> None:
-    """A token would appear wherever somebody prints what they loaded."""
+    """A token would appear wherever a person prints what they loaded."""
     text = CONFIG.replace("TELEGRAM_URL", "http://x").replace("LLM_PORT", "1")
     config = configuration.parse(text, CANARIES, folder=tmp_path)
     for name in ("DISCORD_TOKEN", "TELEGRAM_TOKEN", "WEB_TOKEN", "COMFY_TOKEN", "LLM_TOKEN"):

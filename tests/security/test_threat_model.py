@@ -32,7 +32,7 @@ def test_the_rows_are_found() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip()[:50])
 def test_each_row_names_tests_that_exist(row: str) -> None:
-    """A defence would be stated that nobody proves, or whose proof was deleted."""
+    """A defence would be stated that no one proves, or whose proof was deleted."""
     _, _, _, tests, _ = row.split("|")
     named = NAMED.findall(tests)
     assert named

@@ -186,7 +186,7 @@ def _end(content: Content) -> str | None:
 
 
 def chat_of(request: int) -> str:
-    """Return the chat a request is made in: somebody's own, or one of ten groups."""
+    """Return the chat a request is made in: a person's own, or one of ten groups."""
     return f"g{request % 10}" if request % 7 == 0 else str(request % PEOPLE)
 
 

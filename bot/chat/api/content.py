@@ -84,7 +84,7 @@ class Content:
     """What a message shows. Equal contents look the same, so an edit between them is needless.
 
     `files` are pictures or attachments (the first picture is shown large); `buttons` are rows.
-    `mention` is a platform's user id that may be notified by this message, nobody else can be.
+    `mention` is the only platform user id this message may notify.
     `spoiler` hides the pictures until a reader asks for them; `awaits` says that a reply to this
     very message is hoped for, so that a platform may open the reader's keyboard for it. A `secret`
     content is shown and kept nowhere: a platform whose messages we keep ourselves shows it once.

@@ -36,7 +36,7 @@ class Context:
 
     `naming` says how people are named on each platform there is. `chat_logs` are, by platform, the
     chats that the bot keeps itself. `invites` is None where the web chat has no token, so that
-    everybody there is the same person, and `api_keys` where there is no API. `idle_s` is how long a chat without others goes on with the
+    all its visitors are the same person, and `api_keys` where there is no API. `idle_s` is how long a chat without others goes on with the
     last exchange.
     """
 

@@ -1,6 +1,6 @@
 """`/queue`: the caller's jobs with place, reason and time, then the line of every busy model.
 
-`/queue all`, for admins: everybody's jobs with their owners.
+`/queue all`, for admins: all jobs with their owners.
 """
 
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ NAME_LIMIT = 200  # characters of a model's name
 
 
 class ClientRecord(BaseModel):
-    """Base of what clients send: fields nobody knows are left out, and null is the same as none.
+    """Base of what clients send: unknown fields are left out, and null is the same as none.
 
     n8n sends `strict: null`, LangChain `tools: null`: clients write null for any optional field.
     """

@@ -285,7 +285,7 @@ class Web:
     def _require(self, chat: str, content: Content) -> None:
         self._require_up()
         if self._people.by_id(chat) is None:
-            raise ChatGone(f"nobody of the web chat is known as {chat!r}")
+            raise ChatGone(f"no person of the web chat is known as {chat!r}")
         if sum(len(file.data) for file in content.files) > MAX_SENT:
             raise TooLarge(f"files of more than {MAX_SENT} bytes")
 

@@ -152,7 +152,7 @@ class Worker:
             try:
                 self._run_taken(self._inline)
                 _committed(waiting)
-            except Exception as error:  # noqa: BLE001 - nobody may wait for ever
+            except Exception as error:  # noqa: BLE001 - no caller may wait for ever
                 failure = error
             self._answer(waiting, failure)
 
@@ -172,7 +172,7 @@ class Worker:
         try:
             await connection.commit()  # runs the batch: see _committing_by
             _committed(waiting)
-        except Exception as error:  # noqa: BLE001 - nobody may wait for ever
+        except Exception as error:  # noqa: BLE001 - no caller may wait for ever
             failure = error
         self._answer(waiting, failure)
 

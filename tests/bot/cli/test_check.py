@@ -99,7 +99,7 @@ async def test_nothing_is_made_or_left_behind(tmp_path: Path) -> None:
 async def test_a_server_that_is_away_fails_alone(tmp_path: Path) -> None:
     """One server that is off would hide what else works, or be reported with status 0."""
     async with server(None) as url:
-        pass  # closed again: nobody listens there
+        pass  # closed again: no one listens there
     text = CONFIG.replace("{kind: demo}", f"{{kind: demo}}, away: {{kind: openai, url: '{url}'}}")
     text = text.replace("[stand-in]", "[stand-in, away], capabilities: [text-to-text]")
     config = configured(tmp_path, text)
@@ -136,7 +136,7 @@ async def test_a_server_that_hangs_or_answers_nonsense_fails_in_time(
 
 
 async def test_no_chat_at_all_fails(tmp_path: Path) -> None:
-    """A bot that nobody can reach would pass."""
+    """A bot that no one can reach would pass."""
     findings = await found(configured(tmp_path, CONFIG.replace("chats: {web: {port: 0}}\n", "")))
     assert findings["chat", "none"].works is False
 
@@ -144,7 +144,7 @@ async def test_no_chat_at_all_fails(tmp_path: Path) -> None:
 async def test_secrets_are_hidden_in_the_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error text of a library would print the token to whoever looks on."""
+    """An error text of a library would print the token to anyone who looks on."""
 
     async def refuse(_: object) -> str:
         raise RuntimeError("the token canary-of-sixteen-signs is wrong")
@@ -256,7 +256,7 @@ async def test_what_a_server_offers_is_told(tmp_path: Path) -> None:
 
 
 async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
-    """Whoever names no model would be refused, because of a misspelt name nobody looked at."""
+    """Anyone who names no model would be refused, because of a misspelt name no one looked at."""
     text = CONFIG.replace("{kind: demo}", "{kind: demo, discover: true}")
     text += "defaults: {image: Demo-Painter, ask: demo-wirter}\n"
     findings = await found(configured(tmp_path, text))
@@ -286,7 +286,7 @@ async def test_a_card_smaller_than_configured_is_told(tmp_path: Path) -> None:
 async def test_memory_that_a_server_never_gives_back_is_told(
     tmp_path: Path, kind: str, vram: str, told: list[str]
 ) -> None:
-    """Pictures would wait for ever beside a text model that stays, and nobody was warned."""
+    """Pictures would wait for ever beside a text model that stays, and no one was warned."""
     async with serving(kind) as fake:
         text = f"""\
 hosts:
@@ -309,7 +309,7 @@ chats: {{web: {{port: 0}}}}
 
 
 async def test_a_card_larger_than_configured_is_told(tmp_path: Path) -> None:
-    """Somebody who meant the whole card would wonder why so little of it is used."""
+    """A person who meant the whole card would wonder why so little of it is used."""
     async with FakeComfyUI() as fake:
         text = CONFIG.replace("{kind: demo}", f"{{kind: comfyui, url: '{fake.url}'}}")
         text = text.replace("24GB", "8GB").replace("]}", "], workflow: sdxl.json}")

@@ -49,7 +49,7 @@ def test_a_wrong_configuration_ends_with_1_and_all_its_problems(
 def test_run_without_any_chat_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A bot nobody can reach would run and look healthy."""
+    """A bot no one can reach would run and look healthy."""
     file = configured(tmp_path, CONFIG.replace("chats: {web: {port: 0}}\n", ""))
     assert cli.main(["run", "-c", file]) == 1
     assert "chats: none is set" in capsys.readouterr().err
@@ -255,7 +255,7 @@ def test_a_second_bot_on_one_database_is_refused(
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to answer")
 def test_a_signal_in_the_middle_of_a_write_to_the_log_is_not_lost() -> None:
-    """Whoever stops the bot as it logs a line would wait for an end that never comes."""
+    """Anyone who stops the bot as it logs a line would wait for an end that never comes."""
     script = """\
 import asyncio, io, os, signal, sys
 from bot.runtime.signals import run_until_signal

@@ -207,7 +207,7 @@ def test_variables_stand_only_where_secrets_belong() -> None:
 
 
 def test_a_token_in_the_file_works_but_is_warned_about() -> None:
-    """A token would be copied around with the file without anybody noticing."""
+    """A token would be copied around with the file without anyone noticing."""
     config = parse(with_lines("  telegram: {token: '12345:secret'}"), {})
     assert len(config.warnings) == 1
     assert config.warnings[0].startswith("config.yaml:10: chats.telegram.token: stands in the file")
@@ -304,7 +304,7 @@ def test_what_a_workflow_does_is_what_the_model_can_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ChatsConfig.model_fields)
 def test_every_chat_there_can_be_counts_as_one(name: str) -> None:
-    """A new platform would be refused at the start, as if nobody could ask anything."""
+    """A new platform would be refused at the start, as if no one could ask anything."""
     given: dict[str, Any] = {name: object()}
     assert ChatsConfig.model_construct(**given).any()
     assert not ChatsConfig().any()

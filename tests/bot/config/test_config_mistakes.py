@@ -231,7 +231,7 @@ def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str)
         (
             "[stand-in]}",
             "[stand-in], capabilities: []}",
-            "config.yaml:7: models.flux.backends: its servers can do nothing in common",
+            "config.yaml:7: models.flux.backends: its servers have no capability in common",
         ),
     ],
 )

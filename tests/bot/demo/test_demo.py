@@ -101,7 +101,7 @@ def test_a_port_that_is_taken_does_not_keep_a_newcomer_out(monkeypatch: pytest.M
 def test_a_port_one_asked_for_and_that_is_taken_ends_the_demo(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With a crowd it would simulate people for ever beside a page that nobody can open."""
+    """With a crowd it would simulate people for ever beside a page that no one can open."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

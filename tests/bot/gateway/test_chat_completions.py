@@ -138,7 +138,7 @@ async def test_a_bad_request_is_refused_in_openais_shape(
 
 
 async def test_a_near_name_is_named(tmp_path: Path) -> None:
-    """Somebody who mistypes a model would have to look it up."""
+    """A person who mistypes a model would have to look it up."""
     async with running(tmp_path) as api:
         answer = await api.post("/chat/completions", {**CAT, "model": "lama"}, status=404)
     assert "llama" in answer["error"]["message"]
@@ -158,7 +158,7 @@ async def test_deep_nesting_and_garbage_are_refused(tmp_path: Path) -> None:
 
 
 async def test_hanging_up_ends_the_job(tmp_path: Path) -> None:
-    """The card would work for nobody."""
+    """The card would work for no one."""
     async with running(tmp_path, SLOW) as api:
         async with api.session.post(f"{api.url}/chat/completions", json={**CAT, "stream": True}):
             await until_running(api)
@@ -246,7 +246,7 @@ async def test_a_long_wait_is_kept_alive_with_white_space(tmp_path: Path) -> Non
 async def test_a_page_in_a_browser_reaches_nothing(
     headers: dict[str, str], status: int, tmp_path: Path
 ) -> None:
-    """Any page somebody opens could use their cards."""
+    """Any page a person opens could use their cards."""
     sent = {"Content-Type": "application/json"} | headers
     async with running(tmp_path) as api:
         url = f"{api.url}/chat/completions"
@@ -256,7 +256,7 @@ async def test_a_page_in_a_browser_reaches_nothing(
 
 
 async def test_unknown_paths_are_told_in_the_same_shape(tmp_path: Path) -> None:
-    """A client shows `error.message`; an HTML page tells nobody anything."""
+    """A client shows `error.message`; an HTML page tells no one anything."""
     async with running(tmp_path) as api:
         async with api.session.get(f"{api.url}/nothing") as answer:
             assert answer.status == 404

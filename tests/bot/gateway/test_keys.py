@@ -62,7 +62,7 @@ def bearer(key: str) -> dict[str, str]:
 
 
 async def test_a_key_is_the_person_who_made_it(tmp_path: Path) -> None:
-    """What somebody uses by a key would count for nobody."""
+    """What a person uses by a key would count for no one."""
     async with running(tmp_path, CLOSED) as api:
         await api.post("/chat/completions", CAT, status=401)
         key = await new_key(await page_of(api))
@@ -72,7 +72,7 @@ async def test_a_key_is_the_person_who_made_it(tmp_path: Path) -> None:
 
 
 async def test_a_key_is_written_nowhere(tmp_path: Path) -> None:
-    """Whoever reads the database, a backup or the page's history could act as its person."""
+    """Anyone who reads the database, a backup or the page's history could act as its person."""
     async with running(tmp_path, CLOSED) as api:
         page = await page_of(api)
         key = await new_key(page)
@@ -86,7 +86,7 @@ async def test_a_key_is_written_nowhere(tmp_path: Path) -> None:
 
 
 async def test_a_revoked_key_ends_at_once(tmp_path: Path) -> None:
-    """A lost key would go on being somebody."""
+    """A lost key would go on being a person."""
     async with running(tmp_path, CLOSED) as api:
         page = await page_of(api)
         key = await new_key(page)
@@ -111,7 +111,7 @@ async def test_a_service_has_limits_of_its_own(tmp_path: Path) -> None:
 
 
 async def test_forgetting_a_person_ends_their_keys(tmp_path: Path) -> None:
-    """`/forget me` would leave a door open that nobody remembers."""
+    """`/forget me` would leave a door open that no one remembers."""
     async with running(tmp_path, CLOSED) as api:
         page = await page_of(api)
         key = await new_key(page)
@@ -130,7 +130,7 @@ async def test_forgetting_a_person_ends_their_keys(tmp_path: Path) -> None:
     ],
 )
 async def test_what_is_no_key_is_refused(header: str, tmp_path: Path) -> None:
-    """A guess would be somebody."""
+    """A guess would be a person."""
     async with running(tmp_path, CLOSED) as api:
         headers = {"Authorization": header}
         answer = await api.post("/chat/completions", CAT, headers=headers, status=401)

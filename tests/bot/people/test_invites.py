@@ -34,7 +34,7 @@ def everything_in(folder: Path) -> bytes:
 
 
 async def test_a_link_lets_one_person_in_also_after_a_restart(database: Database) -> None:
-    """An invited person would be a stranger after a restart, or somebody else."""
+    """An invited person would be a stranger after a restart, or another person."""
     invites = await StoredInvites.read(database, PAGE)
     ada = await invites.invite("Ada Lovelace", 1.0)
     ben = await invites.invite("Ben", 1.0)
@@ -49,7 +49,7 @@ async def test_a_link_lets_one_person_in_also_after_a_restart(database: Database
 
 
 async def test_the_token_is_stored_nowhere(database: Database, tmp_path: Path) -> None:
-    """Whoever reads the database, or a backup of it, could sign in as anybody."""
+    """Anyone who reads the database, or a backup of it, could sign in as anyone."""
     token = token_of((await (await StoredInvites.read(database, PAGE)).invite("Ada", 1.0)).link)
     assert len(token) >= 32
     assert token.encode() not in everything_in(tmp_path)
@@ -109,7 +109,7 @@ async def test_two_of_one_spelling_are_two_people(database: Database) -> None:
 
 
 async def test_the_owner_and_the_invited_are_known_together(database: Database) -> None:
-    """Inviting somebody would lock the owner out, or make everybody the owner."""
+    """Inviting a person would lock the owner out, or make everyone the owner."""
     invites = await StoredInvites.read(database, PAGE)
     link = (await invites.invite("Ada", 1.0)).link
     people = Together(FixedPeople({"o" * 20: LOCAL}), invites)

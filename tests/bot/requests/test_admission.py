@@ -1,4 +1,4 @@
-"""The one way to a job holds everybody to their limits, whoever asks and however often at once."""
+"""The one way to a job holds everyone to their limits, anyone who asks and however often at once."""
 
 import ast
 import asyncio
@@ -205,7 +205,7 @@ def test_a_refusal_says_what_its_sentence_needs(
 
 
 def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
-    """An exception would reach whoever only wanted an answer."""
+    """An exception would reach anyone who only wanted an answer."""
 
     async def play() -> list[Job | Refusal]:
         async with services() as (service,):

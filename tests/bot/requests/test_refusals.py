@@ -68,7 +68,7 @@ def test_no_reason_is_left_out_here() -> None:
 @pytest.mark.parametrize("language", CATALOGUES)
 @pytest.mark.parametrize("refusal", REFUSALS, ids=repr)
 def test_each_reason_has_its_own_sentence(refusal: Refusal, language: str) -> None:
-    """Somebody would be told nothing, or that something else is wrong."""
+    """A person would be told nothing, or that something else is wrong."""
     key, values = sentence(refusal, Told(language, ("flux", "qwen"), "ask"))
     text = plain(say(language, key, **values))
     assert len(text) > 10

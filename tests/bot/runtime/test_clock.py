@@ -1,4 +1,4 @@
-"""The clock that everything goes by, when somebody sets the machine's."""
+"""The clock that everything goes by, when a person sets the machine's."""
 
 import time
 

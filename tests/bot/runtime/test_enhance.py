@@ -1,4 +1,4 @@
-"""Prompt enhancement: better prompts where they cost nobody a wait, and never a lost picture."""
+"""Prompt enhancement: better prompts where they cost no one a wait, and never a lost picture."""
 
 import asyncio
 import logging
@@ -107,7 +107,7 @@ def test_what_was_not_asked_to_be_improved_stays_as_written(words: str) -> None:
 
 
 def test_no_swap_is_made_for_a_prompt() -> None:
-    """If this fails a picture waits for models to be swapped, which nobody asked for."""
+    """If this fails a picture waits for models to be swapped, which no one asked for."""
     gpu = installation(resident="flux", text_mb=10000)
     at, prompt = the_one_drawn(gpu)
     assert prompt == "a cat"
@@ -117,7 +117,7 @@ def test_no_swap_is_made_for_a_prompt() -> None:
 
 
 def test_a_text_model_that_fits_beside_everything_is_loaded_for_a_prompt() -> None:
-    """If this fails enhancement never begins after a restart, until somebody asks something."""
+    """If this fails enhancement never begins after a restart, until a person asks something."""
     gpu = installation(resident="flux")
     at, prompt = the_one_drawn(gpu)
     assert prompt == BETTER
@@ -169,7 +169,7 @@ def test_younger_pictures_pass_one_whose_prompt_is_improved_and_it_is_next_then(
 
 
 def test_a_cancelled_picture_takes_its_question_with_it() -> None:
-    """If this fails text servers go on with prompts for pictures that nobody wants any more."""
+    """If this fails text servers go on with prompts for pictures that no one wants any more."""
     gpu = installation()
     gpu.servers["studio"].service_s = 9.0
 

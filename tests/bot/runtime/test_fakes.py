@@ -105,7 +105,7 @@ async def test_discord_refuses_buttons_it_does_not_take(rows: list[list[dict[str
 
 
 async def test_discord_lets_no_command_be_answered_as_a_press() -> None:
-    """A call would look answered, and nobody see anything."""
+    """A call would look answered, and no one see anything."""
     async with FakeDiscord(check_specs=False) as fake, running(fake, RecordingHandler()):
         sent = await fake.person(7).slash("queue")
         url = f"{fake.url}/api/v10/interactions/{sent.id}/{sent.token}/callback"

@@ -1,4 +1,4 @@
-"""The log is readable and never shows a secret, whoever writes it."""
+"""The log is readable and never shows a secret, anyone who writes it."""
 
 import asyncio
 import io
@@ -117,7 +117,7 @@ def test_what_nobody_caught_is_logged_without_secrets(log: io.StringIO) -> None:
 
 
 async def test_errors_of_the_event_loop_are_logged_without_secrets(log: io.StringIO) -> None:
-    """A task nobody awaits would print its exception past the log."""
+    """A task no one awaits would print its exception past the log."""
     loop = asyncio.get_running_loop()
     logs.watch_loop(loop)
     loop.call_exception_handler({"message": CANARY, "exception": RuntimeError(CANARY)})

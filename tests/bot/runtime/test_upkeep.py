@@ -129,7 +129,7 @@ def test_a_backup_that_fails_leaves_the_older_one_alone(
 def test_a_backup_is_read_by_nobody_who_could_not_read_the_database(
     config: Path, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
-    """Everybody's prompts and pictures would lie open to every account of the machine."""
+    """Everyone's prompts and pictures would lie open to every account of the machine."""
     made(database, 1)
     database.chmod(mode)
     copymode, meanwhile = shutil.copymode, []
@@ -140,7 +140,7 @@ def test_a_backup_is_read_by_nobody_who_could_not_read_the_database(
 
     monkeypatch.setattr(shutil, "copymode", look_first)
     assert cli.main(["backup", str(tmp_path / "copy"), "-c", str(config)]) == 0
-    assert meanwhile == [0o600]  # while it is written, it is nobody else's
+    assert meanwhile == [0o600]  # while it is written, it is no one else's
     assert (tmp_path / "copy").stat().st_mode & 0o777 == mode
 
 

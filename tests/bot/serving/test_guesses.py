@@ -56,7 +56,7 @@ def test_many_wrong_tokens_shut_an_address_for_a_while() -> None:
         guesses.wrong("here", str(number))  # the same again is no further guess
     guesses.wrong("here", "one more")
     assert not guesses.may_try("here", "another")
-    assert guesses.may_try("here", "known before")  # nobody is kept out by who guesses beside them
+    assert guesses.may_try("here", "known before")  # no one is kept out by who guesses beside them
     assert guesses.may_try("there", "another")
     now[0] += 61
     assert guesses.may_try("here", "another")
@@ -87,7 +87,7 @@ async def test_guesses_are_refused_by_link_and_by_cookie() -> None:
 
 
 async def test_signing_out_takes_the_token_and_the_pictures_from_the_browser() -> None:
-    """Whoever sits at a shared machine next would be the one who was there before."""
+    """Anyone who sits at a shared machine next would be the one who was there before."""
     async with (
         running(Web(port=0, token=TOKEN), ScriptedHandler()) as web,
         aiohttp.ClientSession() as session,

@@ -1,4 +1,4 @@
-"""Each person's requests in a chat are accepted in their order, and nobody waits for others."""
+"""Each person's requests in a chat are accepted in their order, and no one waits for others."""
 
 import asyncio
 from dataclasses import replace
@@ -71,7 +71,7 @@ def test_requests_are_accepted_in_the_order_they_were_sent(
 
 
 def test_a_slow_download_holds_up_nothing_but_requests() -> None:
-    """Somebody would be told after a minute that there is nothing to cancel."""
+    """A person would be told after a minute that there is nothing to cancel."""
 
     async def scenario(running: Bot) -> None:
         now = asyncio.get_running_loop().time

@@ -180,7 +180,7 @@ def test_a_lane_is_where_the_jobs_go() -> None:
 
 
 def test_acts_are_written_down_with_who_and_whom() -> None:
-    """Nobody could find out who banned somebody."""
+    """No one could find out who banned a person."""
 
     async def scenario(running: Bot) -> None:
         await say(running, "/limit fake:1 --open 3")
@@ -263,7 +263,7 @@ def test_roles_give_limits_and_admins_override_them() -> None:
 def test_nobody_can_be_meant_by_a_name_nobody_can_have(
     command: str, person: str, told: str
 ) -> None:
-    """An admin would believe somebody banned who goes on, because of a slip of the pen."""
+    """An admin would believe a person banned who goes on, because of a slip of the pen."""
 
     async def scenario(running: Bot) -> None:
         await say(running, f"/{command} {person}")

@@ -79,7 +79,7 @@ def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -
 
 
 def test_loras_are_listed_by_model_and_only_where_one_fits() -> None:
-    """Nobody could know what --lora takes, or read the same list for every model."""
+    """No one could know what --lora takes, or read the same list for every model."""
 
     async def scenario(running: Bot) -> None:
         await ask(running, "/loras")

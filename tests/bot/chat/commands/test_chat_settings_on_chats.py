@@ -63,7 +63,7 @@ async def refused(fake: FakeDiscord, person: Person, channel: Channel) -> tuple[
 async def test_words_hold_in_everything_a_place_is_made_of(
     place: int, held: set[str], tmp_path: Path
 ) -> None:
-    """A thread, which everybody may open, would be the way around a channel's rules."""
+    """A thread, which everyone may open, would be the way around a channel's rules."""
     async with FakeDiscord() as fake:
         channels = installation(fake)
         async with on_discord(fake, tmp_path, more=rules(f"discord:{place}")):
@@ -120,7 +120,7 @@ async def test_pictures_are_hidden_in_a_thread_also_after_a_restart(tmp_path: Pa
 
 
 def test_jobs_of_older_versions_have_the_rules_of_their_chat() -> None:
-    """What waits during an update would be delivered to nobody, or without its group's rules."""
+    """What waits during an update would be delivered to no one, or without its group's rules."""
     written = Origin.model_validate_json(
         '{"platform": "telegram", "chat": "-1001/5", "group": true, "user": "telegram:7",'
         ' "user_name": "Ada", "language": "en", "key": "k"}'

@@ -94,7 +94,7 @@ def test_everything_stays_paused_when_one_model_goes_on() -> None:
 
 
 def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
-    """Somebody who takes their card back would lose running work, or not get the memory."""
+    """A person who takes their card back would lose running work, or not get the memory."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]
@@ -222,7 +222,7 @@ def test_a_line_is_cleared_with_its_overflow_while_running_work_goes_on() -> Non
 
 
 def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
-    """`/move` would say done and change nothing, or nobody would be told."""
+    """`/move` would say done and change nothing, or no one would be told."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]
@@ -275,7 +275,7 @@ def test_a_wrong_name_changes_nothing(text: str, answer: str) -> None:
 
 @pytest.mark.parametrize("name", ["pause", "resume", "drain", "clear", "move", "queue all"])
 def test_these_are_for_admins(name: str) -> None:
-    """Anybody could stop the machines of everybody."""
+    """Anyone could stop the machines of everyone."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, f"/{name}", "fake:1")
@@ -284,7 +284,7 @@ def test_these_are_for_admins(name: str) -> None:
 
 
 def test_every_act_is_in_the_audit_log() -> None:
-    """Nobody could find out who stopped the machines."""
+    """No one could find out who stopped the machines."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/image flux cat", "fake:1")

@@ -66,7 +66,7 @@ def test_a_misspelt_model_stays_in_the_prompt_and_is_said(
     ],
 )
 def test_ordinary_words_are_taken_as_they_are(typed: str) -> None:
-    """A hint under every other picture would be read by nobody."""
+    """A hint under every other picture would be read by no one."""
     ((*texts,),) = shown_of(typed)
     assert not any("Did you mean" in text for text in texts)
 

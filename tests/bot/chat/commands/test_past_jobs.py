@@ -122,7 +122,7 @@ def test_a_past_job_comes_back_as_a_fresh_message_with_picture_and_buttons() -> 
 
 
 def test_a_reply_to_a_job_brought_back_is_understood() -> None:
-    """The fresh message would be dead: nobody could continue or cancel by replying to it."""
+    """The fresh message would be dead: no one could continue or cancel by replying to it."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         await draw(running, installation, "cat")
@@ -180,7 +180,7 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
 
 
 def test_forgetting_ends_open_jobs_and_empties_their_messages() -> None:
-    """A deleted job would go on running for nobody, its message count down for ever."""
+    """A deleted job would go on running for no one, its message count down for ever."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]

@@ -45,7 +45,7 @@ def test_a_wrong_value_is_told_in_one_sentence(text: str, answer: str) -> None:
     ],
 )
 def test_nothing_that_was_typed_is_passed_over(text: str, answer: str) -> None:
-    """Somebody would believe that a setting was changed, or both jobs cancelled."""
+    """A person would believe that a setting was changed, or both jobs cancelled."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, text, "fake:1")
@@ -55,7 +55,7 @@ def test_nothing_that_was_typed_is_passed_over(text: str, answer: str) -> None:
 
 
 def test_a_command_of_options_only_shows_them() -> None:
-    """`Usage: /settings` would tell nobody what to write."""
+    """`Usage: /settings` would tell no one what to write."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/settings --sise 3:2", "fake:1")
@@ -104,7 +104,7 @@ def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
 
 
 def test_a_second_picture_is_not_passed_over() -> None:
-    """Somebody would wait for a picture made from both, and get one made from the first."""
+    """A person would wait for a picture made from both, and get one made from the first."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/image cat", "fake:1", files=(picture(), picture()))

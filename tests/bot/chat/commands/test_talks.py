@@ -1,4 +1,4 @@
-"""A conversation goes on by itself where somebody is alone with the bot, and by replies elsewhere."""
+"""A conversation goes on by itself where a person is alone with the bot, and by replies elsewhere."""
 
 import asyncio
 from pathlib import Path
@@ -29,7 +29,7 @@ def turns(job: Any) -> list[str]:
 
 
 def test_a_private_chat_goes_on_without_a_reply() -> None:
-    """Everybody would have to tell the bot with every sentence what they are talking about."""
+    """Everyone would have to tell the bot with every sentence what they are talking about."""
 
     async def scenario(running: Bot) -> None:
         await done(running, BOB)
@@ -44,7 +44,7 @@ def test_a_private_chat_goes_on_without_a_reply() -> None:
 
 
 def test_only_the_persons_own_last_exchange_in_that_chat_counts() -> None:
-    """Somebody's private words would be told to a model in another chat, or for another person."""
+    """A person's private words would be told to a model in another chat, or for another person."""
 
     async def scenario(running: Bot) -> None:
         await done(running, BOB)
@@ -79,7 +79,7 @@ def test_a_question_asked_before_the_answer_is_there_knows_the_one_before() -> N
 
 
 def test_a_question_that_was_taken_back_is_no_part_of_the_conversation() -> None:
-    """A model would answer what somebody has cancelled."""
+    """A model would answer what a person has cancelled."""
 
     async def scenario(running: Bot) -> None:
         await done(running, BOB)
@@ -131,13 +131,13 @@ def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: Path) 
             assert (await done(running, "/ask a story", "fake:3", chat="3")).backend == "one"
             assert await ask(running, "/ask and then?", "fake:2", chat="2")
             third = await done(running, "/ask and the end?", "fake:3", chat="3")
-            assert third.backend == "two"  # nobody waits for the one that remembers
+            assert third.backend == "two"  # no one waits for the one that remembers
 
     run(scenario())
 
 
 def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
-    """After an update everybody would be a stranger."""
+    """After an update everyone would be a stranger."""
     url = f"sqlite:///{tmp_path}/usher.sqlite"
     installation, chat = Installation.of((QWEN,), [host("gpu-1", "comfy")], url=url), FakeChat()
 
@@ -155,7 +155,7 @@ def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
 
 
 def test_new_begins_afresh_and_a_reply_goes_back() -> None:
-    """Nobody could change the subject, or come back to an earlier one."""
+    """No one could change the subject, or come back to an earlier one."""
 
     async def scenario(running: Bot) -> None:
         first = await done(running, BOB)
@@ -288,7 +288,7 @@ def test_in_a_group_the_model_is_told_who_said_what() -> None:
 
 @given(st.text(max_size=80))
 def test_a_name_is_one_line_and_no_role(name: str) -> None:
-    """Somebody could speak as the system, or as another person, by what they call themselves."""
+    """A person could speak as the system, or as another person, by what they call themselves."""
     invocation = FakeChat().call("/ask why?", chat="g1", user_name=name)
     person = Person(user=invocation.user)
     told = name_of(Call(invocation=invocation, args={}, person=person, language="en"))
@@ -297,7 +297,7 @@ def test_a_name_is_one_line_and_no_role(name: str) -> None:
 
 
 def test_the_words_of_somebody_else_are_told_with_their_name() -> None:
-    """A question about what Bob said would be answered as one about nobody's words."""
+    """A question about what Bob said would be answered as one about no one's words."""
 
     async def scenario(running: Bot) -> None:
         quoted: dict[str, Any] = {"quoted": "I am late.", "quoted_by": "Bob"}

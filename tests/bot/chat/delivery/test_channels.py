@@ -1,4 +1,4 @@
-"""Chats nobody writes to any more are put away; those with something to wait out are not."""
+"""Chats no one writes to any more are put away; those with something to wait out are not."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Clock:
 
 
 def test_chats_at_rest_are_put_away_and_others_stay() -> None:
-    """Memory would grow with everybody who ever asked, or a penalty would be forgotten."""
+    """Memory would grow with everyone who ever asked, or a penalty would be forgotten."""
     clock = Clock()
     channels = Channels({"fake": FakeChat()}, clock)
     punished, away, busy = (channels.at("fake", name) for name in ("punished", "away", "busy"))

@@ -1,4 +1,4 @@
-"""Whatever a chat answers, results are neither lost nor sent twice, and nobody is hammered."""
+"""Whatever a chat answers, results are neither lost nor sent twice, and no one is hammered."""
 
 import asyncio
 import io
@@ -113,7 +113,7 @@ def test_restarts_neither_hammer_a_chat_nor_forget_how_long_it_is_gone(tmp_path:
 
 
 def test_a_call_from_a_chat_that_was_gone_brings_what_waited_for_it() -> None:
-    """Somebody who unblocks the bot would wait an hour for a result that is ready."""
+    """A person who unblocks the bot would wait an hour for a result that is ready."""
     chat = FakeChat()
 
     async def scenario(running: Bot) -> None:
@@ -130,7 +130,7 @@ def test_a_call_from_a_chat_that_was_gone_brings_what_waited_for_it() -> None:
 
 
 def test_other_chats_go_on_while_one_cannot_be_reached() -> None:
-    """One broken chat would hold up everybody's results."""
+    """One broken chat would hold up everyone's results."""
     chat = FakeChat()
 
     async def scenario(running: Bot) -> None:

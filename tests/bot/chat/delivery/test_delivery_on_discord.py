@@ -33,7 +33,7 @@ async def test_the_end_of_an_old_message_comes_as_a_fresh_one(tmp_path: Path) ->
 
 
 async def test_the_end_of_a_deleted_message_comes_as_a_fresh_one(tmp_path: Path) -> None:
-    """Broken: a moderator who tidies up takes somebody's picture away."""
+    """Broken: a moderator who tidies up takes a person's picture away."""
     go_on = asyncio.Event()
     async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on):
         call = await fake.person(7).slash("image", model="flux", prompt="cat")
@@ -87,7 +87,7 @@ async def test_a_busy_channel_answers_every_call_in_time(tmp_path: Path) -> None
 async def test_a_call_whose_first_answer_is_refused_gets_it_all_the_same(
     name: str, given: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Broken: "The application did not respond", and below it a message nobody can place."""
+    """Broken: "The application did not respond", and below it a message no one can place."""
     async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=asyncio.Event()):
         fake.fail("POST", "/interactions/*/*/callback", status=429, retry_after=0.3)
         sent = await fake.person(7).slash(name, **given)

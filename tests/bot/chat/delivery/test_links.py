@@ -1,4 +1,4 @@
-"""Originals that are too large for a chat are had by a signed link, and by nobody without one."""
+"""Originals that are too large for a chat are had by a signed link, and by no one without one."""
 
 import asyncio
 import re
@@ -127,7 +127,7 @@ def path_in(told: str) -> str:
 
 
 async def test_a_link_brings_the_original_as_it_was_made(tmp_path: Path) -> None:
-    """A chat's smaller form would be all anybody ever gets."""
+    """A chat's smaller form would be all anyone ever gets."""
     async with installation(tmp_path) as usher:
         job, told = await usher.drawn()
         output = await usher.parts.queue.jobs.output(job)

@@ -108,7 +108,7 @@ def test_a_restart_goes_on_with_the_same_message(tmp_path: Path, state: str) -> 
 def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A million waiting jobs would be read at once, and the bot answer nobody meanwhile."""
+    """A million waiting jobs would be read at once, and the bot answer no one meanwhile."""
     monkeypatch.setattr(presenter, "MOST_RESUMED", 4)
     chat = FakeChat()
 
@@ -162,7 +162,7 @@ def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept() -> N
 
 
 def test_a_deleted_message_is_not_posted_again_until_the_end() -> None:
-    """Somebody who deletes the status would be answered with a new one each time."""
+    """A person who deletes the status would be answered with a new one each time."""
 
     async def scenario(running: Bot) -> None:
         await running.gate.call(running.chat.call("/image flux cat"))
@@ -334,7 +334,7 @@ def test_the_limit_of_open_jobs_is_told_with_its_number() -> None:
 
 
 def test_only_owner_and_admin_may_cancel() -> None:
-    """Anybody could end other people's jobs by a number or a button."""
+    """Anyone could end other people's jobs by a number or a button."""
 
     async def scenario(running: Bot) -> None:
         chat = running.chat

@@ -56,7 +56,7 @@ def test_both_halves_of_an_admins_command_survive(failures: Sequence[ChatError],
 
 
 def test_an_answer_that_came_too_late_is_not_given() -> None:
-    """Somebody would get an hour later what they have long asked for elsewhere."""
+    """A person would get an hour later what they have long asked for elsewhere."""
     chat = FakeChat()
 
     async def told() -> None:

@@ -32,7 +32,7 @@ from tests.simulation.installation import ended
 
 
 def test_numbered_buttons_say_in_words_what_they_do() -> None:
-    """Of four pictures nobody would know what the second 🎲 is for."""
+    """Of four pictures no one would know what the second 🎲 is for."""
     job = replace(stand_in(7, "flux", 0.0), request=TextToImage(prompt="a cat"))
     rows = buttons.of_result(job, "en", Abilities(vary=True, upscale=True), pictures=2)
     numbered = [(each.label, each.hint) for row in rows for each in row if each.number]
@@ -124,7 +124,7 @@ def test_a_model_that_only_draws_varies_by_a_new_seed() -> None:
 
 
 def test_a_picture_of_ones_own_is_varied_and_enlarged() -> None:
-    """The menu on somebody's picture would do nothing."""
+    """The menu on a person's picture would do nothing."""
 
     async def scenario(running: Bot) -> None:
         varied = await ask(running, "/vary in winter", files=(picture(),))
@@ -170,7 +170,7 @@ def test_a_picture_that_is_large_already_stays_as_it_is() -> None:
 
 
 def test_only_the_owner_or_an_admin_may_press() -> None:
-    """A stranger could spend or delete what is somebody else's."""
+    """A stranger could spend or delete what is another person's."""
 
     async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat")
@@ -209,7 +209,7 @@ class Unforgiving(FakeChat):
 
 
 def test_a_message_that_cannot_be_deleted_any_more_is_emptied() -> None:
-    """The picture somebody wants gone would stay, without a word."""
+    """The picture a person wants gone would stay, without a word."""
 
     async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat")

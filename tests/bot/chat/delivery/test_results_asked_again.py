@@ -173,7 +173,7 @@ def test_a_follow_up_sees_the_picture_again() -> None:
 
 
 def test_quoted_words_go_with_a_question_about_them() -> None:
-    """A question about somebody's words would be asked about nothing."""
+    """A question about a person's words would be asked about nothing."""
 
     async def scenario(running: Bot) -> None:
         job = await ask(running, "/ask qwen what is meant?", quoted="first\nsecond")

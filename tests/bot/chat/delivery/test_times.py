@@ -54,7 +54,7 @@ def test_a_place_that_others_with_precedence_push_back_says_why() -> None:
 
 
 def test_a_transcript_shows_the_machines_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody at a terminal would read the time of another country."""
+    """A person at a terminal would read the time of another country."""
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     time.tzset()
     try:

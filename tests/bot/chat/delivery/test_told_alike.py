@@ -35,7 +35,7 @@ def two_models_one_card() -> Installation:
 
 
 async def qwen_behind_flux(running: Bot) -> Message:
-    """Let flux hold back somebody's qwen; return that one's message after some seconds."""
+    """Let flux hold back a person's qwen; return that one's message after some seconds."""
     here = running.chat
     for number in range(4):
         await running.gate.call(here.call(f"/image flux {number}", chat="2", user="f:2"))
@@ -50,7 +50,7 @@ def moments(body: Body) -> list[float]:
 
 
 async def asked(running: Bot, user: str) -> str:
-    """Return what `/queue` says to somebody, their jobs only."""
+    """Return what `/queue` says to a person, their jobs only."""
     said: list[Content] = []
 
     async def respond(content: Content, _private: bool) -> None:

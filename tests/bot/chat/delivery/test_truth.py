@@ -67,7 +67,7 @@ def test_time_behind_the_first_ten_is_not_counted_as_a_contradiction() -> None:
 
 
 def test_a_broken_promise_is_put_down_to_what_came_in_between() -> None:
-    """Misses nobody could know of would be taken for wrong estimates, or the other way round."""
+    """Misses no one could know of would be taken for wrong estimates, or the other way round."""
     server = Server("studio", Card(total_mb=24000, budget_mb=24000), Random(1))
     late = Promise(
         lane="relaxed", model="flux", prompt="a", at=100.0, promised=120.0, ended=150.0, kept=False

@@ -1,4 +1,4 @@
-"""Nobody starves in a hot channel, and no limit is broken by bursts or a process that stalls."""
+"""No one starves in a hot channel, and no limit is broken by bursts or a process that stalls."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -104,7 +104,7 @@ callers = st.lists(st.tuples(st.floats(0, 20), st.booleans()), min_size=1, max_s
 def test_turns_are_taken_in_the_order_they_were_asked_for(
     calls: list[tuple[float, bool]], updaters: int, random: Random
 ) -> None:
-    """Whoever asks often would pass whoever asks once."""
+    """Anyone who asks often would pass anyone who asks once."""
     chat = FakeChat()
     asked: list[str] = []
     served: list[str] = []
@@ -178,7 +178,7 @@ def test_no_limit_is_broken_after_the_process_stalled(
 
 
 def test_a_burst_of_answers_keeps_to_a_channels_limit() -> None:
-    """Ten people who ask at once would get a penalty for everybody in the channel."""
+    """Ten people who ask at once would get a penalty for everyone in the channel."""
     chat = StrictDiscord(Random(1))
     told = Told()
 

@@ -150,7 +150,7 @@ def test_after_forget_me_no_message_stays_half_true(
 
 
 def test_an_answer_does_not_wait_for_all_the_messages_that_are_emptied(tmp_path: Path) -> None:
-    """Somebody who forgets a hundred jobs would close the channel for two minutes."""
+    """A person who forgets a hundred jobs would close the channel for two minutes."""
     chat = FakeChat()
     waited: list[float] = []
 

@@ -8,7 +8,7 @@ from tests.simulation.bot_installation import Bot
 
 @pytest.mark.parametrize("line", ["//image cat", "/ image cat", "/ /image cat", "///IMAGE"])
 def test_a_slip_of_the_slash_is_answered_with_the_help_of_that_command(line: str) -> None:
-    """Somebody would wait for a picture while a language model ponders the word “//image”."""
+    """A person would wait for a picture while a language model ponders the word “//image”."""
 
     async def scenario(running: Bot) -> None:
         assert await ask(running, f"/ask {line}") is None

@@ -1,4 +1,4 @@
-"""What went wrong is told in the reader's language, whoever found it out."""
+"""What went wrong is told in the reader's language, anyone who found it out."""
 
 import asyncio
 from pathlib import Path
@@ -91,7 +91,7 @@ def test_why_files_are_missing_is_kept_with_the_result() -> None:
 
 
 def test_a_failed_job_is_told_in_german() -> None:
-    """Somebody who writes German would read why in English."""
+    """A person who writes German would read why in English."""
 
     async def scenario(running: Bot) -> None:
         await done(running, "/image flux Katze", language="de")

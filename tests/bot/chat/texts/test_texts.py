@@ -50,7 +50,7 @@ def test_every_ability_and_command_has_its_text() -> None:
 @pytest.mark.parametrize("language", CATALOGUES)
 @pytest.mark.parametrize("why", Blocked)
 def test_every_reason_has_a_sentence(why: Blocked, language: str) -> None:
-    """Somebody would wait without being told why."""
+    """A person would wait without being told why."""
     for host in (None, "gpu-1"):
         text = plain(because(Reason(why=why, model="flux", host=host, other="sdxl"), language))
         assert len(text) > 5
@@ -59,7 +59,7 @@ def test_every_reason_has_a_sentence(why: Blocked, language: str) -> None:
 
 @pytest.mark.parametrize("why", [Blocked.PAUSED, Blocked.OFFLINE, Blocked.KEPT, Blocked.ROOM_BUSY])
 def test_a_moment_is_shown_only_where_one_can_be_known(why: Blocked) -> None:
-    """Somebody would be promised a time while an admin holds the model back."""
+    """A person would be promised a time while an admin holds the model back."""
     reason = Reason(why=why, model="flux", host="gpu-1", other="sdxl")
     waits = stand_in(1, "flux", 0.0)
     standing = Standing(job=waits, shown="ready", position=2, reason=reason, done_at=1e9)

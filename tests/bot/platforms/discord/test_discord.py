@@ -53,7 +53,7 @@ async def test_a_button_without_an_answer_is_confirmed_silently() -> None:
 
 
 async def test_a_button_is_answered_in_private_even_after_it_was_confirmed() -> None:
-    """Broken: "only the owner may press this" replaces the message for everybody, or is lost."""
+    """Broken: "only the owner may press this" replaces the message for everyone, or is lost."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:
         await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
@@ -135,7 +135,7 @@ async def test_the_same_nonce_posts_once() -> None:
 
 
 async def test_only_the_mentioned_person_is_notified() -> None:
-    """Broken: a prompt or an answer notifies everybody, or the ping notifies nobody."""
+    """Broken: a prompt or an answer notifies everyone, or the ping notifies no one."""
     bait = "@everyone <@8> <@&9> @here"
     async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         await chat.send("100", Content(body=(bait, Markdown(bait))))
@@ -229,7 +229,7 @@ async def test_nothing_is_sent_while_the_bot_is_not_up() -> None:
 
 
 async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
-    """Broken: whoever reads a debug log owns the bot."""
+    """Broken: anyone who reads a debug log owns the bot."""
     caplog.set_level("DEBUG")
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:

@@ -125,7 +125,7 @@ async def test_work_goes_on_after_a_restart_in_the_same_message(
 
 
 async def test_an_answer_streams_and_admins_alone_may_preload(tmp_path: Path) -> None:
-    """Broken: texts do not arrive, or anybody may move models about."""
+    """Broken: texts do not arrive, or anyone may move models about."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         call = await fake.person(7).slash("ask", model="llama", prompt="why?")
         refused = await fake.person(7).slash("preload", model="flux")

@@ -232,7 +232,7 @@ async def test_the_first_answer_is_a_message_that_the_bot_edits_by_its_own_token
 
 
 async def test_a_private_answer_is_seen_by_the_caller_alone() -> None:
-    """Broken: a refusal meant for one person is read by everybody."""
+    """Broken: a refusal meant for one person is read by everyone."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)

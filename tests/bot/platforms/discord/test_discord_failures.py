@@ -54,7 +54,7 @@ async def bot_with_message(**how: Any) -> AsyncIterator[tuple[FakeDiscord, Disco
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Confirm at once what nobody has answered yet, instead of after two seconds."""
+    """Confirm at once what no one has answered yet, instead of after two seconds."""
     monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.0)
 
 
@@ -91,7 +91,7 @@ async def test_links_of_a_late_answer_are_not_unfolded() -> None:
 
 @pytest.mark.usefixtures("hurried")
 async def test_a_late_private_answer_is_not_shown_to_everybody() -> None:
-    """Broken: a refusal replaces the public "thinking…" and everybody reads it."""
+    """Broken: a refusal replaces the public "thinking…" and everyone reads it."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
@@ -301,7 +301,7 @@ async def test_an_archived_thread_is_opened_for_the_result() -> None:
 
 
 async def test_a_locked_thread_is_gone() -> None:
-    """Broken: a thread nobody may open is tried without end."""
+    """Broken: a thread no one may open is tried without end."""
     async with FakeDiscord() as fake:
         thread = fake.add_channel(300, thread=True)
         async with running(fake, RecordingHandler()) as chat:
@@ -392,7 +392,7 @@ async def test_an_outage_at_the_start_is_tried_again(monkeypatch: pytest.MonkeyP
 async def test_an_event_nobody_understands_does_not_end_the_platform(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Broken: one odd event from Discord takes the bot away until somebody restarts it."""
+    """Broken: one odd event from Discord takes the bot away until a person restarts it."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
@@ -437,7 +437,7 @@ async def test_a_reset_token_ends_the_platform(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("code", [4012, 4013, 4014])
 async def test_a_connection_closed_for_good_says_what_to_do(code: int) -> None:
-    """Broken: the same line every ten minutes for ever, and nobody knows what to do about it."""
+    """Broken: the same line every ten minutes for ever, and no one knows what to do about it."""
     async with FakeDiscord() as fake:
         task = asyncio.create_task(Discord(fake.token).run(RecordingHandler()))
         await fake.connected()
@@ -547,7 +547,7 @@ async def test_a_first_answer_that_is_cut_off_may_be_repeated(acting: bool) -> N
 
 
 async def test_commands_that_vanished_are_put_back_at_the_next_start() -> None:
-    """Broken: another program with this token took the commands away, and nobody can call any."""
+    """Broken: another program with this token took the commands away, and no one can call any."""
     notes = NotesInMemory()
     async with FakeDiscord() as fake:
         async with running(fake, RecordingHandler(), Discord(fake.token, notes=notes)):
@@ -559,7 +559,7 @@ async def test_commands_that_vanished_are_put_back_at_the_next_start() -> None:
 
 
 async def test_a_check_names_the_commands_discord_does_not_have() -> None:
-    """Broken: `usher check` says that all is well while nobody sees a command."""
+    """Broken: `usher check` says that all is well while no one sees a command."""
     async with FakeDiscord() as fake:
         chat = Discord(fake.token, commands=COMMANDS)
         assert "none of the commands" in await chat.check()

@@ -17,7 +17,7 @@ def answered(message: FakeMessage | None) -> bool:
 
 
 async def test_a_mention_asks_and_a_reply_to_the_answer_goes_on(tmp_path: Path) -> None:
-    """Broken: on Discord nobody can hold a conversation, only ask single questions."""
+    """Broken: on Discord no one can hold a conversation, only ask single questions."""
     async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
         person, channel = fake.person(7, "Ada"), fake.channel()
         question = await person.says(f"{ME} why?")
@@ -51,7 +51,7 @@ async def test_a_slash_commands_answer_is_continued_by_reply_and_mention(tmp_pat
 
 
 async def test_a_direct_message_asks_without_a_command(tmp_path: Path) -> None:
-    """Broken: whoever just writes to the bot is met with silence."""
+    """Broken: anyone who just writes to the bot is met with silence."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         person = fake.person(7)
         await person.says("why?", in_channel=person.direct)

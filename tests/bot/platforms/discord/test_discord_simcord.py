@@ -68,7 +68,7 @@ async def test_model_names_are_completed() -> None:
 
 
 async def test_a_button_works_after_a_restart_and_answers_in_private() -> None:
-    """Broken: old messages' buttons are dead, or their answers are read by everybody."""
+    """Broken: old messages' buttons are dead, or their answers are read by everyone."""
 
     async def refuse(call: Invocation) -> None:
         await call.respond(says("Only the owner can do that."), True)

@@ -147,7 +147,7 @@ async def test_links_are_never_unfolded() -> None:
 
 
 async def test_only_the_mentioned_person_is_notified() -> None:
-    """Broken: a prompt or an answer notifies people, or the ping notifies nobody."""
+    """Broken: a prompt or an answer notifies people, or the ping notifies no one."""
     bait = "@somebody @usher_test_bot"
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         group = fake.group()
@@ -178,7 +178,7 @@ async def test_a_button_of_before_a_restart_still_works() -> None:
 
 
 async def test_a_short_private_word_to_a_press_is_an_alert() -> None:
-    """Broken: "only the owner may press this" is written into the group for everybody."""
+    """Broken: "only the owner may press this" is written into the group for everyone."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         group = fake.group()

@@ -41,7 +41,7 @@ async def may(known: GroupAdmins, lists: Lists, person: int, **how: Any) -> bool
 
 
 def test_a_list_is_asked_for_once_in_five_minutes_and_an_admin_of_before_is_none() -> None:
-    """Telegram would be asked with every message, or somebody dismissed would stay an admin."""
+    """Telegram would be asked with every message, or a person dismissed would stay an admin."""
 
     async def scenario() -> None:
         lists, known = Lists(), GroupAdmins([str(GROUP)])
@@ -83,7 +83,7 @@ def test_while_there_is_no_list_nobody_is_an_admin(failure: TelegramError | None
 
 
 def test_groups_that_are_not_named_are_not_asked_about() -> None:
-    """Everybody's groups would be asked for, and their admins be ours."""
+    """Everyone's groups would be asked for, and their admins be ours."""
 
     async def scenario() -> None:
         lists, known = Lists(), GroupAdmins(["-1002"])

@@ -215,7 +215,7 @@ def test_what_people_show_each_other_is_no_call() -> None:
 
 @pytest.mark.parametrize("line", ["/image a cat", "/vary"])
 def test_an_album_for_a_command_that_takes_one_picture_is_refused(line: str) -> None:
-    """A picture would be drawn from one of several, and nobody knows which."""
+    """A picture would be drawn from one of several, and no one knows which."""
 
     async def scenario(running: Bot) -> None:
         assert await ask(running, line, **of_album(1, 2)) is None

@@ -149,7 +149,7 @@ async def test_a_picture_is_changed_by_a_reply_to_the_question_for_it(tmp_path: 
 
 
 async def test_admins_alone_may_preload(tmp_path: Path) -> None:
-    """Broken: anybody may move models about, or an anonymous admin of some group may."""
+    """Broken: anyone may move models about, or an anonymous admin of some group may."""
     async with FakeTelegram() as fake, usher(fake, tmp_path):
         group, admin = fake.group(), fake.person(1)
         refused = [

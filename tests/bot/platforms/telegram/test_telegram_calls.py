@@ -59,7 +59,7 @@ async def test_only_what_is_meant_for_us_is_a_call() -> None:
 
 
 async def test_a_picture_alone_is_a_call_in_a_private_chat() -> None:
-    """Broken: whoever just sends a picture is met with silence, or a group's pictures are read."""
+    """Broken: anyone who just sends a picture is met with silence, or a group's pictures are read."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
@@ -100,7 +100,7 @@ async def test_a_reply_to_our_text_goes_on_talking() -> None:
 
 
 async def test_the_words_replied_to_come_along() -> None:
-    """Broken: a command beneath somebody's message does not know what it is about."""
+    """Broken: a command beneath a person's message does not know what it is about."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         group = fake.group()
@@ -113,7 +113,7 @@ async def test_the_words_replied_to_come_along() -> None:
 
 
 async def test_a_question_to_a_person_opens_their_keyboard() -> None:
-    """Broken: people do not see that the bot waits for a reply, or everybody's keyboard opens."""
+    """Broken: people do not see that the bot waits for a reply, or everyone's keyboard opens."""
     asks = Content(body=("What shall I change?",), awaits=True, mention="7")
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
@@ -127,7 +127,7 @@ async def test_a_question_to_a_person_opens_their_keyboard() -> None:
 
 
 async def test_pictures_are_hidden_where_that_is_wished() -> None:
-    """Broken: in a chat that hides pictures, some are shown to everybody at once."""
+    """Broken: in a chat that hides pictures, some are shown to everyone at once."""
     hidden = Content(body=("look",), files=(picture(),), spoiler=True)
     album = Content(body=("look",), files=(picture(), picture()), spoiler=True)
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
@@ -184,7 +184,7 @@ async def test_who_writes_for_a_group_has_nobodys_rights() -> None:
 
 
 async def test_a_crowd_is_served_at_the_same_time_and_each_person_in_order() -> None:
-    """Broken: one person's slow upload holds up everybody, or two wishes change places."""
+    """Broken: one person's slow upload holds up everyone, or two wishes change places."""
     held = asyncio.Event()
 
     accepted = []

@@ -160,7 +160,7 @@ async def test_a_broken_handler_does_not_end_the_connection(
     ids=["bad gateway", "no json", "a list", "conflict", "too many", "drop"],
 )
 async def test_receiving_goes_on_after_an_outage(how: dict[str, Any]) -> None:
-    """Broken: after one failed request the bot hears nobody any more."""
+    """Broken: after one failed request the bot hears no one any more."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake:
         fake.fail("getMe", times=3, status=502)
@@ -179,7 +179,7 @@ def test_pauses_grow_and_end() -> None:
 
 
 async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
-    """Broken: a wrong token is tried for ever, and nobody is told."""
+    """Broken: a wrong token is tried for ever, and no one is told."""
     async with FakeTelegram(token="1:wrong") as fake:
         chat = telegram(fake)
         fake.api.token = "2:right"
@@ -302,7 +302,7 @@ async def test_a_deleted_message_is_gone() -> None:
 
 
 async def test_a_message_too_old_to_delete_is_said() -> None:
-    """Broken: a person is told that a message is deleted which everybody still sees."""
+    """Broken: a person is told that a message is deleted which everyone still sees."""
     async with bot_with_message() as (fake, chat, ref):
         fake.later(49 * 3600)
         with pytest.raises(ContentRefused):
@@ -378,14 +378,14 @@ async def test_a_send_that_never_left_may_be_repeated() -> None:
     fake = FakeTelegram()
     async with fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
-        await fake._runner.cleanup()  # nobody listens there any more
+        await fake._runner.cleanup()  # no one listens there any more
         with pytest.raises(ChatUnavailable) as failure:
             await chat.send("7", says("hello"))
         assert not failure.value.unclear
 
 
 async def test_a_telegram_that_cannot_be_reached_is_told_in_words() -> None:
-    """Whoever checks a configuration would read the name of a library's error."""
+    """Anyone who checks a configuration would read the name of a library's error."""
     fake = FakeTelegram()
     chat = Telegram(TOKEN, base_url=f"http://127.0.0.1:{port_of(fake)}/bot")
     with pytest.raises(ChatUnavailable, match=r"^cannot reach Telegram: "):
@@ -410,7 +410,7 @@ async def test_an_album_is_not_repeated_for_what_comes_after_it() -> None:
 
 
 async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
-    """Broken: whoever reads a debug log owns the bot."""
+    """Broken: anyone who reads a debug log owns the bot."""
     caplog.set_level("DEBUG")
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:

@@ -88,7 +88,7 @@ def test_an_album_is_whole_when_no_part_has_come_for_a_while() -> None:
 
 
 def test_other_messages_do_not_wait_for_an_album() -> None:
-    """A /cancel would take as long as somebody's holiday pictures."""
+    """A /cancel would take as long as a person's holiday pictures."""
     assert gathered((0.0, "a"), (0.0, None), (0.0, "b"), (0.5, "a")) == [(2,), (3,), (1, 4)]
 
 

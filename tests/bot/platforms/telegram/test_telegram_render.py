@@ -191,7 +191,7 @@ def test_a_moment_in_a_sentence_is_a_time_of_day_and_one_that_is_not_sure_says_s
 
 
 def test_the_mentioned_person_is_notified_in_a_group_only() -> None:
-    """Broken: a ping in a group notifies nobody, or the wrong text is a link."""
+    """Broken: a ping in a group notifies no one, or the wrong text is a link."""
     content = Content(body=("Ready: your picture",), mention="7")
     [entity] = outgoing(content, group=True).entities
     assert (entity.type, entity.offset, entity.length) == ("text_mention", 0, 6)
@@ -227,7 +227,7 @@ _MARKS = st.text(alphabet="ab \n*_~`[]()!#>\\@🐈-1.:/ht", max_size=120)
 @example([Markdown("***a** b*")], False)
 @example([Markdown("*a **b* c**")], False)
 def test_whatever_is_written_telegram_takes_it(parts: list[Part], group: bool) -> None:
-    """Broken: an answer that is valid for nobody keeps a result from being delivered."""
+    """Broken: an answer that is valid for no one keeps a result from being delivered."""
     message = outgoing(Content(body=tuple(parts), mention="7"), group=group)
     assert utf16_length(message.text) <= TEXT_MOST
     assert len(message.entities) <= ENTITIES_MOST
@@ -275,7 +275,7 @@ def test_a_hostile_answer_is_read_in_time(sign: str) -> None:
 
 @pytest.mark.parametrize("data", ["", "cancel", "cancel:", "cancel:x", "a b:1", "x:1:2:3", "c:²"])
 def test_a_button_of_another_age_is_not_read(data: str) -> None:
-    """Broken: data of an earlier version or of nobody reaches a command."""
+    """Broken: data of an earlier version or of no one reaches a command."""
     assert pressed(data) is None
 
 

@@ -87,7 +87,7 @@ async def test_a_line_becomes_a_call_and_a_bubble(handler: ScriptedHandler) -> N
 async def test_a_chosen_language_reaches_all_pages_of_its_person_and_no_others(
     handler: ScriptedHandler,
 ) -> None:
-    """The other open page would go on in the old language, or everybody's be asked at each line."""
+    """The other open page would go on in the old language, or everyone's be asked at each line."""
     ada, bob = WebPerson(id="ada", name="Ada"), WebPerson(id="bob", name="Bob")
     people = FixedPeople({"a" * 20: ada, "b" * 20: bob})
     async with (
@@ -113,7 +113,7 @@ async def test_a_chosen_language_reaches_all_pages_of_its_person_and_no_others(
 
 
 class Unread(dict[str, str]):
-    """Languages that nobody has a reason to read."""
+    """Languages that no one has a reason to read."""
 
     def get(self, *_: object) -> str | None:  # type: ignore[override]
         raise AssertionError("the language was asked for")
@@ -185,7 +185,7 @@ async def test_a_button_calls_its_command_with_its_job(handler: ScriptedHandler)
 async def test_a_button_that_is_not_there_cannot_be_pressed(
     handler: ScriptedHandler, forged: dict[str, object]
 ) -> None:
-    """A forged press could act with buttons nobody was given."""
+    """A forged press could act with buttons no one was given."""
     async with running(Web(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(buttons=((CANCEL,),)))
         press = {"type": "press", "message": ref.message, "command": "cancel", "job": 7}
@@ -473,7 +473,7 @@ async def test_a_replaced_preview_can_be_fetched_for_some_seconds(handler: Scrip
 
 
 async def test_nothing_is_served_of_a_message_that_was_deleted(handler: ScriptedHandler) -> None:
-    """Somebody who has a picture deleted could still be shown it, or its preview."""
+    """A person who has a picture deleted could still be shown it, or its preview."""
     log = MemoryLog()
     async with running(Web(port=0, log=log), handler) as web:
         ref = await web.send("local", Content(body=("step 1",)))
@@ -546,7 +546,7 @@ async def test_a_taken_port_stops_this_platform_with_its_reason(handler: Scripte
 
 
 async def test_stopping_closes_open_pages(handler: ScriptedHandler) -> None:
-    """An orderly stop would hang as long as somebody has the page open."""
+    """An orderly stop would hang as long as a person has the page open."""
     async with running(Web(port=0), handler) as web:
         stack = tab(web)
         page = await stack.__aenter__()

@@ -1,4 +1,4 @@
-"""Files over HTTP: whole or a range, in pieces, and nobody's memory but a piece each."""
+"""Files over HTTP: whole or a range, in pieces, and no one's memory but a piece each."""
 
 import asyncio
 import contextlib
@@ -153,7 +153,7 @@ async def test_downloads_that_nobody_reads_hold_a_piece_each_and_are_ended(
 
 
 async def test_so_many_downloads_run_at_once() -> None:
-    """Each takes memory; one person could take everybody's."""
+    """Each takes memory; one person could take everyone's."""
     turns = Turns(each=2, overall=3)
     holding = contextlib.AsyncExitStack()
     for whose in ("ada", "ada", "ben"):

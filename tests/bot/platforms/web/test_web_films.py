@@ -26,7 +26,7 @@ def content(kind: str, *, spoiler: bool = False) -> Content:
 
 @pytest.mark.browser
 async def test_films_and_sound_play_in_place(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A film would be a file to download, or a hidden one be seen by whoever looks over a shoulder."""
+    """A film would be a file to download, or a hidden one be seen by anyone who looks over a shoulder."""
     with running_chromium(tmp_path_factory.mktemp("chromium")) as browser:
         async with running(Web(port=0), ScriptedHandler()) as web, browser.page() as page:
             await page.goto(web.url)

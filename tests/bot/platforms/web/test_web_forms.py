@@ -160,7 +160,7 @@ async def test_a_form_is_filled_in_by_keyboard_alone(stage: Stage) -> None:
 
 @pytest.mark.browser
 async def test_a_form_can_be_left_and_its_texts_stay_texts(stage: Stage) -> None:
-    """Nobody could get out of a form, or the old values would run as code."""
+    """No one could get out of a form, or the old values would run as code."""
     page = stage.page
     await stage.opened()
     await page.press("Escape")

@@ -169,7 +169,7 @@ async def test_a_cursor_stays_in_the_line_it_writes(stage: Stage) -> None:
 
 @pytest.mark.parametrize("markdown", [False, True])
 async def test_hostile_texts_stay_texts(stage: Stage, markdown: bool) -> None:
-    """A prompt or an answer could run code in the page of whoever reads it."""
+    """A prompt or an answer could run code in the page of anyone who reads it."""
     page = stage.page
     for attack in ATTACKS:
         body = (Markdown(attack) if markdown else attack,)
@@ -187,7 +187,7 @@ async def test_hostile_texts_stay_texts(stage: Stage, markdown: bool) -> None:
 
 
 async def test_long_hostile_markdown_does_not_hang_the_page(stage: Stage) -> None:
-    """One answer full of unclosed marks would freeze the tab of everybody who sees it."""
+    """One answer full of unclosed marks would freeze the tab of everyone who sees it."""
     for text in ("*" * 50_000, "[" * 50_000, "`" * 50_000 + " x", "_a" * 25_000, "> " * 25_000,
                  "**a " * 12_000, "|" * 50_000 + "\n|-|", "- " * 25_000, "~~" * 25_000 + "x",
                  "\n".join(" " * at + "- x" for at in range(300))):  # fmt: skip
@@ -196,7 +196,7 @@ async def test_long_hostile_markdown_does_not_hang_the_page(stage: Stage) -> Non
 
 
 async def test_buttons_act_by_mouse_and_by_keyboard(stage: Stage) -> None:
-    """Without a mouse nobody could cancel; with one, a press would do nothing."""
+    """Without a mouse no one could cancel; with one, a press would do nothing."""
     page = stage.page
     ref = await stage.show(Content(body=("waiting",), buttons=((CANCEL,),)))
     await page.click(f"{LAST} .danger")
@@ -266,7 +266,7 @@ async def test_a_picture_is_named_for_those_who_hear_the_page(stage: Stage) -> N
 
 
 async def test_a_short_label_says_in_words_what_it_does(stage: Stage) -> None:
-    """A screen reader would read "game die 2", and nobody would guess what that does."""
+    """A screen reader would read "game die 2", and no one would guess what that does."""
     button = Button(command="vary", job_id=7, label="🎲 2", number=2, hint="Vary 2")
     await stage.show(Content(body=("done",), buttons=((button,),)))
     shown = f"document.querySelector('{LAST} .buttons button')"
@@ -520,7 +520,7 @@ async def test_earlier_messages_are_shown_on_request(stage: Stage) -> None:
 
 
 async def test_the_page_follows_the_end_until_the_reader_scrolls_up(stage: Stage) -> None:
-    """A growing answer would run out of view, or tear away what somebody is reading."""
+    """A growing answer would run out of view, or tear away what a person is reading."""
     page = stage.page
     ref = await stage.show(Content(body=(Markdown("start"),)))
     at_end = "(() => { const s = document.querySelector('#scroll'); return s.scrollTop > 500 &&"

@@ -26,7 +26,7 @@ STATES = """window.states = [], window.tries = 0;
 
 
 async def test_work_goes_on_while_the_server_is_away(chromium: Chromium, tmp_path: Path) -> None:
-    """The state would flicker, times count down to what nobody knows, and a picture be lost."""
+    """The state would flicker, times count down to what no one knows, and a picture be lost."""
     log, handler, path = MemoryLog(), ScriptedHandler(), tmp_path / "start.png"
     await asyncio.to_thread(path.write_bytes, picture().data)
     port = port_of(handler)

@@ -61,7 +61,7 @@ async def test_a_message_is_one_stop_until_it_is_entered(stage: Stage) -> None:
 
 
 async def test_what_is_drawn_into_the_entered_message_can_be_reached(stage: Stage) -> None:
-    """A message that gets new buttons while somebody is in it would keep them to itself."""
+    """A message that gets new buttons while a person is in it would keep them to itself."""
     page = stage.page
     ref = await stage.show(Content(body=("waiting",), buttons=((DELETE,),)))
     await page.click("#text")

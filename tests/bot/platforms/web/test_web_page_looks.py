@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 
 async def test_several_pictures_are_numbered_and_paged_without_a_keyboard(stage: Stage) -> None:
-    """On a phone nobody could tell which picture "Vary 2" means, or see the next one large."""
+    """On a phone no one could tell which picture "Vary 2" means, or see the next one large."""
     page = stage.page
     files = tuple(picture(f"{at}.png", shade=40 * at) for at in (1, 2, 3))
     await stage.show(Content(body=("three",), files=files))

@@ -97,7 +97,7 @@ def test_only_our_own_page_is_listened_to(origin: str | None, allowed: bool) -> 
 
 
 def test_a_page_reached_by_tls_is_not_one_in_the_clear() -> None:
-    """Somebody on the way could put a page of theirs beside ours and speak in its name."""
+    """A person on the way could put a page of theirs beside ours and speak in its name."""
     assert origin_allowed("https://usher.example", "usher.example", "https")
     assert not origin_allowed("http://usher.example", "usher.example", "https")
     assert origin_allowed("https://usher.example", "Usher.Example")  # a proxy that tells nothing
@@ -168,7 +168,7 @@ async def test_the_page_has_no_inline_code_and_nothing_from_elsewhere(
     ],
 )
 async def test_no_path_leads_out_of_the_page(handler: ScriptedHandler, path: str) -> None:
-    """Anybody could read the server's files."""
+    """Anyone could read the server's files."""
     async with running(Web(port=0), handler) as web:
         status, _, body = await _get(web, path)
         assert status == 404
@@ -180,7 +180,7 @@ async def test_no_path_leads_out_of_the_page(handler: ScriptedHandler, path: str
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.5", "gpu-box"])
 def test_an_address_open_to_others_needs_a_token(host: str) -> None:
-    """A default setting would give the GPUs to everybody on the network."""
+    """A default setting would give the GPUs to everyone on the network."""
     with pytest.raises(ValueError, match="token"):
         Web(host=host)
     Web(host=host, token=TOKEN)
@@ -254,7 +254,7 @@ async def test_a_wrong_token_sets_no_cookie(handler: ScriptedHandler) -> None:
 async def test_nothing_writes_a_token_to_the_log(
     handler: ScriptedHandler, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Everybody who reads the log could sign in."""
+    """Everyone who reads the log could sign in."""
     caplog.set_level(logging.DEBUG)
     async with running(Web(port=0, token=TOKEN), handler) as web:
         await _get(web, f"?token={TOKEN}")
@@ -373,13 +373,13 @@ def _no_frame_comes_slowly_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_no_frame_comes_slowly_enough")
 async def test_a_flood_of_frames_closes_the_page(handler: ScriptedHandler) -> None:
-    """One client could keep the loop and the database busy for everybody."""
+    """One client could keep the loop and the database busy for everyone."""
     async with running(Web(port=0), handler) as web, tab(web) as page:
         with contextlib.suppress(ConnectionError):
             for _ in range(FRAMES_BURST // 50 + 1):
                 for _ in range(50):
                     await page.send(type="earlier", before=1)
-                for _ in range(50):  # or it would end for the answers nobody reads
+                for _ in range(50):  # or it would end for the answers no one reads
                     if (await page.socket.receive(timeout=60)).type is not aiohttp.WSMsgType.TEXT:
                         break
         assert await _close_code(page) == aiohttp.WSCloseCode.POLICY_VIOLATION

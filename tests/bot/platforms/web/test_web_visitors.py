@@ -1,4 +1,4 @@
-"""Strangers at the page: however many connect, whoever has a cookie gets in, and files stay free."""
+"""Strangers at the page: however many connect, anyone who has a cookie gets in, and files stay free."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ COOKIE = b"Cookie: usher=owner\r\n"
     ("peer", "forwarded", "client"),
     [
         ("203.0.113.9", (), "203.0.113.9"),
-        ("203.0.113.9", ("198.51.100.1",), "203.0.113.9"),  # nobody we believe says so
+        ("203.0.113.9", ("198.51.100.1",), "203.0.113.9"),  # no one we believe says so
         ("10.0.0.1", ("198.51.100.1",), "198.51.100.1"),
         ("10.0.0.1", ("1.2.3.4, 198.51.100.1",), "198.51.100.1"),  # the first is the visitor's own
         ("10.0.0.1", ("1.2.3.4", "198.51.100.1, 10.0.0.7"), "198.51.100.1"),
@@ -47,7 +47,7 @@ def test_only_a_known_proxy_is_believed_about_addresses(
 
 @given(st.text(max_size=40), st.lists(st.text(max_size=40), max_size=3))
 def test_any_header_names_somebody(peer: str, forwarded: list[str]) -> None:
-    """A header nobody sends would end the request with an error of the bot."""
+    """A header no one sends would end the request with an error of the bot."""
     assert isinstance(Clients(["10.0.0.0/8", "::1"]).of(peer, forwarded), str)
     assert isinstance(Clients(["10.0.0.0/8"]).of("10.1.1.1", forwarded), str)
 
@@ -62,7 +62,7 @@ def test_any_header_names_somebody(peer: str, forwarded: list[str]) -> None:
     ),
 )
 def test_who_has_a_cookie_finds_room(overall: int, comers: list[tuple[str, str, int]]) -> None:
-    """Strangers of one address, or of many, could keep everybody else out."""
+    """Strangers of one address, or of many, could keep everyone else out."""
     room, visits = ConnectionLimits.of(overall), list[Visit]()
     for at, (address, person, busy) in enumerate(comers):
         leaving = in_the_way(visits, address, room)
@@ -147,7 +147,7 @@ async def test_the_owner_gets_in_beside_strangers_of_the_same_address() -> None:
 
 
 async def test_strangers_do_not_end_what_the_owner_has_open() -> None:
-    """The owner's page would be disconnected by everybody who comes."""
+    """The owner's page would be disconnected by everyone who comes."""
     async with listening(max_connections=12) as visitors:
         reader, writer = await asyncio.open_connection("127.0.0.1", visitors.port)
         writer.write(REQUEST % COOKIE)
@@ -197,6 +197,6 @@ def test_connections_leave_handles_for_the_rest(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_address_is_one_visitor() -> None:
-    """Somebody with a network of addresses would count as many."""
+    """A person with a network of addresses would count as many."""
     assert home("2001:db8::1") == home("2001:db8::2")
     assert home("::ffff:192.0.2.1") == home("192.0.2.1")
