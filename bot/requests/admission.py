@@ -73,7 +73,7 @@ class AdmissionService:
         earlier: Job | None = None,
     ) -> Job | Refusal:
         """Accept a request as it is. `earlier` is the job that it repeats or continues."""
-        new = self._new(asking, model, request, files, earlier=earlier)
+        new = self._going_on(asking, model, request, files, earlier)
         return await self._answered(asking.key, self._submit(asking, new))
 
     async def add_pictures(
@@ -131,8 +131,8 @@ class AdmissionService:
             delay_s = await enhancement.delay_s(
                 self.queue.models, model, request, has_picture=has_picture
             )
-        new = self._new(asking, model, request, files)
-        return await self.limits.submit(asking, replace(new, delay_s=delay_s))
+        new = _new(asking, model, request, files, delay_s=delay_s)
+        return await self.limits.submit(asking, new)
 
     def _style(self, person: Person, named: str | None) -> Style:
         """Return the named style, otherwise the person's own. Raises `Declined`."""
@@ -152,7 +152,7 @@ class AdmissionService:
             sees=spec is not None and Capability.VISION in spec.capabilities,
         )
         request = Chat(messages=talk.turns)
-        new = self._new(asking, model, request, talk.files, earlier=question.earlier)
+        new = self._going_on(asking, model, request, talk.files, question.earlier)
         return await self.limits.submit(asking, new)
 
     def _text_model(self, person: Person, question: NewQuestion) -> str:
@@ -195,22 +195,36 @@ class AdmissionService:
             said = (*said, ChatMessage(role="assistant", text=output.text))
         return Talk(turns=said, files=await self.queue.jobs.inputs(job))
 
-    def _new(
+    def _going_on(
         self,
         asking: Asking,
         model: str,
-        request: TextToImage | Chat,
+        request: Chat | TextToImage,
         files: tuple[File, ...],
-        *,
-        earlier: Job | None = None,
+        earlier: Job | None,
     ) -> NewJob:
-        return NewJob(
-            model=model,
-            request=request,
-            files=files,
-            owner=asking.person.user,
-            lane=self.limits.lane_of(asking),
-            reply_to=asking.reply_to,
-            key=asking.key,
-            remembered_by=remembered_by(earlier, self.queue.models.offer.catalog.find(model)),
-        )
+        """Return a job that goes best where the conversation of an earlier one is remembered."""
+        new = _new(asking, model, request, files)
+        if earlier is None:
+            return new
+        spec = self.queue.models.offer.catalog.find(model)
+        return replace(new, remembered_by=remembered_by(earlier, spec))
+
+
+def _new(
+    asking: Asking,
+    model: str,
+    request: TextToImage | Chat,
+    files: tuple[File, ...],
+    *,
+    delay_s: float = 0.0,
+) -> NewJob:
+    return NewJob(
+        model=model,
+        request=request,
+        files=files,
+        owner=asking.person.user,
+        reply_to=asking.reply_to,
+        key=asking.key,
+        delay_s=delay_s,
+    )

@@ -1,6 +1,6 @@
 """How much a person may ask for, held against each request in the moment it is accepted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.people.access import Access
 from bot.people.received import Received
@@ -57,16 +57,18 @@ class RequestLimits:
     received: Received
     clock: Clock
 
-    def lane_of(self, asking: Asking) -> str:
-        """Return the lane in which the person's jobs stand."""
-        return self.access.limits_of(asking.person, asking.rights).lane
-
     async def submit(self, asking: Asking, new: NewJob) -> Job:
-        """Accept a job. Raises `Declined` and `Refused`."""
+        """Accept a job in its person's lane. Raises `Declined` and `Refused`."""
         self._require_allowed(asking, new.request)
+        own = self.access.limits_of(asking.person, asking.rights)
+        admission = Admission(
+            max_open=own.open_per_person,
+            max_in_line=own.in_line_per_person,
+            max_per_hour=own.per_hour,
+        )
         size = self._take_in(new.owner, new.files)
         try:
-            return await self.queue.submitter.submit(new, limits=self._limits(asking))
+            return await self.queue.submitter.submit(replace(new, lane=own.lane), limits=admission)
         except LimitReached as reached:
             self.received.take_back(new.owner, size)
             raise Declined(await self._limit(new, reached)) from None
@@ -83,9 +85,13 @@ class RequestLimits:
         """
         self._require_allowed(asking, request)
         size = self._take_in(job.owner, files)
-        replaced = await self.queue.submitter.replace_request(
-            job.id, request, files=files, reply_to=asking.reply_to
-        )
+        try:
+            replaced = await self.queue.submitter.replace_request(
+                job.id, request, files=files, reply_to=asking.reply_to
+            )
+        except QueueError:
+            self.received.take_back(job.owner, size)
+            raise
         if replaced is None:
             self.received.take_back(job.owner, size)
             raise Declined(NoLongerWaiting(job_id=job.id))
@@ -94,24 +100,20 @@ class RequestLimits:
     def _require_allowed(self, asking: Asking, request: TextToImage | Chat) -> None:
         if (ban := ban_of(asking.person, self.clock.now())) is not None:
             raise Declined(ban)
+        if not asking.unwanted:
+            return
         if (word := unwanted_word(asking.unwanted, said_in(request))) is not None:
             raise Declined(UnwantedWord(word=word))
 
     def _take_in(self, owner: str, files: tuple[File, ...]) -> int:
         """Count the bytes of files, before others of the same moment are looked at; return them."""
+        if not files:
+            return 0
         size = sum(len(file.data) for file in files)
         if (fits_at := self.received.fits_at(owner, size)) is not None:
             raise Declined(FilesUsedUp(free_at=fits_at))
         self.received.note(owner, size)
         return size
-
-    def _limits(self, asking: Asking) -> Admission:
-        limits = self.access.limits_of(asking.person, asking.rights)
-        return Admission(
-            max_open=limits.open_per_person,
-            max_in_line=limits.in_line_per_person,
-            max_per_hour=limits.per_hour,
-        )
 
     async def _limit(self, new: NewJob, reached: LimitReached) -> Refusal:
         """Return which limit is reached, with when there should be room again."""

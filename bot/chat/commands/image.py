@@ -61,7 +61,7 @@ async def handle(context: Context, call: Call) -> Answer:
 def options_of(call: Call) -> DrawingOptions:
     """Return a call's options for a picture."""
     return DrawingOptions(
-        size=size(call.text("size") or ""),
+        size=size(named) if (named := call.text("size")) else None,
         steps=call.whole("steps"),
         seed=call.whole("seed"),
         negative=call.text("negative"),

@@ -140,9 +140,11 @@ class Dispatcher:
         return replace(invocation, command=prompt.command, text=text, quoted="")
 
     async def _answer(self, invocation: Invocation, person: Person, language: str) -> Answer:
-        earlier = await late.asked_with_album(self._context, invocation)
-        if earlier is None and invocation.album is not None and not invocation.album.asks:
-            return None
+        album, earlier = invocation.album, None
+        if album is not None:
+            earlier = await self._context.queue.jobs.find(invocation.key)
+            if earlier is None and not album.asks:
+                return None
         command = self._allowed(invocation, person, language)
         try:
             files = attached.used(command, invocation, language)
@@ -150,7 +152,8 @@ class Dispatcher:
             if earlier is not None:
                 call = Call(invocation=invocation, args={}, person=person, language=language)
                 return await late.join(self._context, call, earlier)
-            late.refuse_incomplete(invocation)
+            if album is not None:
+                late.refuse_incomplete(album)
             args = self._args(command, invocation)
             call = Call(invocation=invocation, args=args, person=person, language=language)
             return await HANDLERS[command.name](self._context, call)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from bot.chat.api.answers import Answer, Placed
 from bot.chat.api.attachment_kinds import AttachmentKind
-from bot.chat.api.base import Invocation
+from bot.chat.api.base import Album
 from bot.chat.api.origin import Origin
 from bot.chat.commands.attachments import pictures
 from bot.chat.commands.context import Call, CallRefused, Context
@@ -13,17 +13,11 @@ from queueing.core.jobs import Job
 from queueing.core.requests import Capability
 
 
-async def asked_with_album(context: Context, invocation: Invocation) -> Job | None:
-    """Return the job that the album of a call has already made."""
-    return None if invocation.album is None else await context.queue.jobs.find(invocation.key)
-
-
-def refuse_incomplete(invocation: Invocation) -> None:
+def refuse_incomplete(album: Album) -> None:
     """Refuse a partial album that belongs to none that was asked. Raises `CallRefused`."""
-    album = invocation.album
-    if album is not None and album.begun:
+    if album.begun:
         raise CallRefused("album.late")
-    if album is not None and album.partial:
+    if album.partial:
         raise CallRefused("album.partial")
 
 
