@@ -127,8 +127,24 @@ def test_no_answer_breaks_a_promise(snapshot: World) -> None:
     assert answer.look_at is None or answer.look_at > snapshot.now
 
 
-@settings(max_examples=600, deadline=None)
-@given(worlds())
+@st.composite
+def full_worlds(draw: st.DrawFn) -> World:
+    """Draw a world in which much of what is in memory stays there."""
+    drawn = draw(worlds())
+    return replace(
+        drawn,
+        backends={
+            name: replace(view, can_unload=draw(st.booleans()), up=True, paused=False)
+            for name, view in drawn.backends.items()
+        },
+        models={
+            name: replace(view, load_after=0.0, paused=False) for name, view in drawn.models.items()
+        },
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(full_worlds())
 def test_a_host_named_in_a_reason_will_have_room(snapshot: World) -> None:
     """People would wait for the end of what is not in their way, or think that an end will come."""
     answer = plan(snapshot)
