@@ -3,8 +3,8 @@
 `python -m benchmarks.schedule --trace FILE --out FILE [--rules NAME]` writes what happened: the same
 trace gives the same file, but for `decision_us_mean` and `forecast_ms_per_job`. `without-R4` and
 `without-R5` switch one rule off, `plain` both, `serial` serves one job at a time. `--summary` prints
-the figures of one or more traces under `serial`, `plain` and `full` instead. Formats:
-`benchmarks/trace.py`.
+the figures of one or more traces instead, under `serial`, `plain` and `full` or the rules that are
+named, with the processor time of each whole replay. Formats: `benchmarks/trace.py`.
 """
 
 import argparse
@@ -276,19 +276,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--trace", type=Path)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--rules", choices=sorted(RULES), default="full")
+    parser.add_argument("--rules", choices=sorted(RULES))
     parser.add_argument("--summary", type=Path, nargs="+", metavar="TRACE")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
     if options.summary:
-        print_summaries(options.summary, COMPARED, replay)
+        compared = COMPARED if options.rules is None else (options.rules,)
+        print_summaries(options.summary, compared, replay)
         return 0
     if options.trace is None or options.out is None:
         parser.error("--trace and --out are needed")
     trace = read(options.trace)
     if not options.out.parent.is_dir():
         parser.error(f"the folder {options.out.parent} does not exist")
-    outcome = replay(trace, options.rules)
+    outcome = replay(trace, options.rules or "full")
     options.out.write_text(outcome.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return 0
 

@@ -1,5 +1,6 @@
 """What a replay comes to: the figures by which schedulers are compared, printed as a table."""
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -46,6 +47,7 @@ FIGURES = [
     "estimates_kept",
     "decision_us_mean",
     "forecast_ms_per_job",
+    "processor_s",
 ]
 
 
@@ -54,14 +56,17 @@ def print_summaries(
 ) -> None:
     """Print the figures of every trace under all rules, then their geometric means."""
     print(
-        f"{'trace':<20}{'rules':<8}{'mean':>8}{'worst':>8}{'span':>8}{'loads':>7}{'kept':>6}{'us':>6}"
-        f"{'fc ms':>7}"
+        f"{'trace':<20}{'rules':<11}{'mean':>8}{'worst':>8}{'span':>8}{'loads':>7}{'kept':>6}{'us':>6}"
+        f"{'fc ms':>7}{'cpu s':>8}"
     )
     totals: dict[str, list[dict[str, float]]] = {name: [] for name in rules}
     for path in paths:
         trace = read(path)
         for name, rows in totals.items():
-            rows.append(summary(trace, replay(trace, name)))
+            began = time.process_time()
+            outcome = replay(trace, name)
+            spent = {"processor_s": time.process_time() - began}
+            rows.append(summary(trace, outcome) | spent)
             _print_row(path.stem, name, rows[-1])
     for name, rows in totals.items():
         means = {key: geometric_mean(max(row[key], 1e-3) for row in rows) for key in FIGURES}
@@ -69,9 +74,9 @@ def print_summaries(
 
 
 def _print_row(name: str, rules: str, row: dict[str, float]) -> None:
-    mean, worst, span, loads, kept, decision_us, forecast_ms = (row[key] for key in FIGURES)
+    mean, worst, span, loads, kept, decision_us, forecast_ms, cpu_s = (row[key] for key in FIGURES)
     print(
-        f"{name:<20}{rules:<8}{mean:8.1f}{worst:8.0f}{span:8.0f}{loads:7.0f}{kept:6.2f}"
-        f"{decision_us:6.0f}{forecast_ms:7.2f}",
+        f"{name:<20}{rules:<11}{mean:8.1f}{worst:8.0f}{span:8.0f}{loads:7.0f}{kept:6.2f}"
+        f"{decision_us:6.0f}{forecast_ms:7.2f}{cpu_s:8.1f}",
         flush=True,
     )

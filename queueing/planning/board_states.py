@@ -142,6 +142,7 @@ class ModelState:
     waiting: int = 0  # how many jobs wait after what this plan starts
     usual_service_s: float = 0.0  # of a job, and of a load, before it is known where
     usual_load_s: float = 0.0
+    load_work_s: float = 0.0  # what a copy could do in the time of a load
     candidates: "list[BackendState] | None" = None  # found by `space.candidates`
     due: float = inf  # found by `placing.wanted`
 
@@ -149,6 +150,7 @@ class ModelState:
         """Count those who wait, and find the oldest and the usual times."""
         self.usual_service_s = _usual(self.view.service_s, DEFAULT_SERVICE_S)
         self.usual_load_s = _usual(self.view.load_s, DEFAULT_LOAD_S)
+        self.load_work_s = self.usual_load_s * self.view.parallel
         if self.lanes:
             self.note_lanes()
 

@@ -39,15 +39,11 @@ def _crowding(board: Board) -> float:
     hosts = max(1, len(board.hosts))
     lines = 0
     for model in board.waiting:
-        if model.oldest_at is not None and not (model.copies and model.served):
-            lines += _is_long(model)
+        is_long = model.waiting * model.usual_service_s >= model.load_work_s
+        if is_long and model.oldest_at is not None and not (model.copies and model.served):
+            lines += 1
     board.crowding = max(1.0, CROWD_SHARE * (lines - hosts) / hosts)
     return board.crowding
-
-
-def _is_long(model: ModelState) -> bool:
-    """Tell whether the line of a model holds more work than a load takes."""
-    return model.waiting * model.usual_service_s >= model.usual_load_s * model.view.parallel
 
 
 def waits_since(model: ModelState) -> float | None:

@@ -141,7 +141,8 @@ def reserve_for_overdue(board: Board, homeless: Sequence[ModelState]) -> None:
             board.look(model.due)
         elif model.reserved is None:
             overdue.append(model)
-    overdue.sort(key=lambda model: (model.due, *_urgency(board, model)))
+    if len(overdue) > 1:
+        overdue.sort(key=lambda model: (model.due, *_urgency(board, model)))
     for model in overdue:
         if model.reserved is None and reserve(board, model):
             # The models it displaces may have no jobs left that the gate admits.

@@ -6,6 +6,7 @@ Pure bookkeeping; decides nothing.
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from math import expm1, inf, log1p
+from typing import NamedTuple
 
 from queueing.core.jobs import Job, stand_in
 from queueing.core.quick import quick
@@ -27,8 +28,7 @@ _ROUNDING = 1e-5  # of an arrival: UNIX seconds are no finer, and an arrival of 
 _waiting = quick(Waiting)
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     """A future start: when, and on which backend."""
 
     at: float

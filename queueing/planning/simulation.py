@@ -150,7 +150,9 @@ class Simulation:
 
     def _decide(self) -> None:
         """Decide on the board; conversations' wishes are compared with what others would get."""
-        if any(len(self._board.models[name].copies) > 1 for name in self._remembered):
+        if self._remembered and any(
+            len(self._board.models[name].copies) > 1 for name in self._remembered
+        ):
             world = self.world
             self._board.dissolve()
             self._board = decided(world)
@@ -168,8 +170,10 @@ class Simulation:
             self._note_load(load)
         for evict in board.evictions:
             evicted(board, evict.model)
+        if len(board.starts) < HEADS:
+            return False
         shown = Counter((start.job.model, start.job.lane) for start in board.starts)
-        return max(shown.values(), default=0) >= HEADS
+        return max(shown.values()) >= HEADS
 
     def _pass_time(self) -> None:
         """Let time pass until a decision is needed.
@@ -219,12 +223,13 @@ class Simulation:
         if view.serial and len(copy.backend.copies) > 1:
             return False
         lines = self._left_in(model, now)
-        jobs = [line.job(len(line.starts)) for line in lines]
+        if not lines:
+            return False
         gate = copy.gate
-        if any(job.suspect or not (gate is None or gate.admits(job, now)) for job in jobs):
-            return False
-        if not jobs:
-            return False
+        jobs = [line.job(len(line.starts)) for line in lines]
+        for job in jobs:
+            if job.suspect or (gate is not None and not gate.admits(job, now)):
+                return False
         began(copy)
         self._note_start(jobs[self._next_lane(model, lines)], view.name, now)
         return True

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.schedule import RULES, replay
+from benchmarks.schedule import RULES, main, replay
 from benchmarks.summary import summary
 from benchmarks.trace import Outcome, Trace, TraceJob
 from benchmarks.traces.drawn import hot_lanes
@@ -136,3 +136,13 @@ def test_promises_are_kept_in_every_lane() -> None:
         "normal": True,
         "relaxed": True,
     }
+
+
+def test_a_summary_shows_the_rules_that_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """A crowd of thousands would be replayed under one queue first, for hours of virtual time."""
+    main(["--summary", str(TRACES / "two-hosts.json"), "--rules", "plain"])
+    header, row, mean = capsys.readouterr().out.splitlines()
+    assert header.split()[-2:] == ["cpu", "s"]
+    assert row.split()[:2] == ["two-hosts", "plain"]
+    assert mean.startswith("geometric mean")
+    assert float(row.split()[-1]) > 0
