@@ -1,4 +1,4 @@
-"""Who calls: a key is a person. Where no key is needed, the caller is `api:local`."""
+"""Identifies callers: a key is a person. If no key is needed, the caller is `api:local`."""
 
 import time
 from collections.abc import Collection

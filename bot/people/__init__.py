@@ -1,1 +1,1 @@
-"""Who asks and what they may do: people, rights, invites and the audit log."""
+"""Callers and what they may do: people, rights, invites and the audit log."""

@@ -77,7 +77,7 @@ class Backend(Protocol):
     def own_name(self, model: ModelSpec) -> str:
         """Return the server's own name for what a model loads into memory.
 
-        Two models with the same own name cannot be told apart there: unloading one unloads both.
+        Two models with the same own name cannot be distinguished there: unloading one unloads both.
         """
 
     async def probe(self) -> ServerInfo:

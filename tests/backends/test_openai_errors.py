@@ -111,7 +111,7 @@ def test_what_reaches_the_log_is_short_and_harmless() -> None:
 
 
 def test_an_error_object_is_read_with_its_type_and_code() -> None:
-    """Otherwise errors whose message says nothing would not be told apart."""
+    """Otherwise errors whose message says nothing would not be distinguished."""
     assert words_of({"error": {"message": "m", "type": "t", "code": 5}}) == "m t 5"
     assert words_of('{"error": "plain"}') == "plain"
     assert words_of("[not json") == "[not json"

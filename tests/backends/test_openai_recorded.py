@@ -118,7 +118,7 @@ async def test_a_question_over_the_context_is_refused_as_recorded() -> None:
 
 @pytest.mark.parametrize("kind", ["llamacpp", "llamacpp-router"])
 async def test_refusals_are_the_recorded_ones(kind: str) -> None:
-    """Otherwise errors would be told apart by words no server says."""
+    """Otherwise errors would be distinguished by words no server says."""
     server = "llama-server" if kind == "llamacpp" else "llama-server-router"
     parts = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]
     picture = {"model": "slow", "messages": [{"role": "user", "content": parts}]}

@@ -107,7 +107,7 @@ def test_a_known_key_is_the_job_it_made_before(there: Queues) -> None:
     [("owner", Admission(max_open=3)), ("hour", Admission(max_per_hour=3))],
 )
 def test_limits_hold_for_what_comes_at_once(there: Queues, scope: str, limits: Admission) -> None:
-    """Whoever asks from two processes at the same moment would get twice their share."""
+    """Anyone who asks from two processes at the same moment would get twice their share."""
 
     async def scenario() -> None:
         async with there.opened() as (door, _):

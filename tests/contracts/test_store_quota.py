@@ -77,7 +77,7 @@ async def test_a_quota_of_nothing_accepts_nothing(store: Store) -> None:
 
 
 async def test_what_was_asked_without_a_quota_counts_for_one_set_later(store: Store) -> None:
-    """Who an admin slows down would begin with a new hour."""
+    """A person whom an admin slows down would begin with a new hour."""
     for _ in range(3):
         await add(store)
     assert (await refused(store, now=NOW + 1)).free_at == NOW + HOUR_S

@@ -94,7 +94,7 @@ class FakeMessage:
 
     @property
     def notified(self) -> list[str]:
-        """Whom the text mentions: names Telegram finds by itself, and people named by an entity."""
+        """The mentions of a text: names Telegram finds by itself, and people named by an entity."""
         codes = [each for each in self.entities if each["type"] in {"code", "pre"}]
         found = [
             match[0]

@@ -228,7 +228,7 @@ def test_a_key_that_is_null_is_a_key_left_out() -> None:
 def test_a_mistake_in_a_trace_is_told_in_one_sentence(
     text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who writes a trace of their own would have to read our code to find a typing error."""
+    """A person who writes a trace of their own would have to read our code to find a typing error."""
     file, out = tmp_path / "trace.json", tmp_path / "out.json"
     file.write_text(text, encoding="utf-8")
     assert told(lambda: main(["--trace", str(file), "--out", str(out)])) == 2

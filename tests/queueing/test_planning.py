@@ -97,7 +97,7 @@ def test_a_conversation_leaves_a_card_on_which_others_draw() -> None:
 
 
 def test_a_conversation_keeps_nobody_off_a_card() -> None:
-    """Who waits for a load would wait for an answer that another card could have given."""
+    """A person who waits for a load would wait for an answer that another card could have given."""
     cold = jobs("flux", 60)
     copies = (copy("llama", "b1"), copy("llama", "b2"))
     there = replace(going_on("b2"), left_at=NOW - 500)

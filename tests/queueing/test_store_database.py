@@ -463,7 +463,7 @@ async def test_erased_bytes_are_in_none_of_the_files(database: SqliteDatabase, p
         output = Output(text=text, files=(picture,))
         jobs.append((await store.apply(job, JobEvent.COMPLETE, 1.0, output=output)).job)
     await store.acknowledge(jobs[0])
-    await store.purge(2.0)  # what retention let go of earlier must be gone as well
+    await store.purge(2.0)  # what retention deleted earlier must be gone as well
     assert any(b"of ada" in file.read_bytes() for file in path.parent.iterdir())
     assert await store.erase([job.id for job in jobs]) == 29
     for file in path.parent.iterdir():

@@ -73,7 +73,7 @@ async def test_who_was_forgotten_is_in_no_count_an_hour_later(tmp_path: Path) ->
 
 
 async def test_forgetting_is_no_way_out_of_a_ban_or_a_quota(tmp_path: Path) -> None:
-    """Who is thrown out, or has used up the hour, would begin again by being forgotten."""
+    """A person who is thrown out, or has used up the hour, would begin again by being forgotten."""
     database = await open_database(f"sqlite:///{tmp_path}/u.sqlite", migrations=(MIGRATIONS,))
     people, store = StoredPeople(database), JobStore(database)
     await people.change(

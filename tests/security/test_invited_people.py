@@ -112,7 +112,7 @@ async def test_a_link_that_is_taken_back_ends_open_pages(tmp_path: Path) -> None
 
 
 async def test_a_new_link_ends_pages_of_the_old_one(tmp_path: Path) -> None:
-    """Who found a lost link could go on reading after it was replaced."""
+    """A person who found a lost link could go on reading after it was replaced."""
     async with FakeTelegram() as fake, installation(fake, tmp_path) as (web, _):
         admin = fake.person(1)
         lost = token_in(await told(fake, admin, "/invite Ada"))

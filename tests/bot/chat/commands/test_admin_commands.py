@@ -138,7 +138,7 @@ def test_an_answer_says_what_happened_where_nothing_did() -> None:
 
 
 def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
-    """Who calls ten times in the same moment, from several chats, would get ten for one."""
+    """A person who calls ten times in the same moment, from several chats, would get ten for one."""
 
     async def scenario(running: Bot) -> None:
         await say(running, "/limit fake:1 --per-hour 2")

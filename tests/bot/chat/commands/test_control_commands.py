@@ -156,7 +156,7 @@ def test_a_model_that_still_works_is_not_called_unloaded() -> None:
 
 
 def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
-    """Who asked for ten pictures by mistake would have to cancel ten times, or end others' jobs."""
+    """A person who asked for ten pictures by mistake would have to cancel ten times, or end others' jobs."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         for number in range(8):

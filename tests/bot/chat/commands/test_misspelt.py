@@ -72,7 +72,7 @@ def test_ordinary_words_are_taken_as_they_are(typed: str) -> None:
 
 
 def test_a_word_that_is_used_again_is_meant() -> None:
-    """Who likes to draw flax would be asked each time whether they meant flux."""
+    """A person who likes to draw flax would be asked each time whether they meant flux."""
     told, again = shown_of("/image flax in bloom", "/image flax at night")
     assert "Did you mean flux?" in told[-1]
     assert not any("Did you mean" in text for text in again)

@@ -110,7 +110,7 @@ def test_sizes_and_shapes(text: str, sides: tuple[int, int] | None) -> None:
 
 
 def test_a_usual_size_can_be_taken_back() -> None:
-    """Who once set a size could never again get a model's own."""
+    """A person who once set a size could never again get a model's own."""
     assert parse(SETTINGS, "--size reset", lambda _: False) == {"size": "reset"}
     with pytest.raises(BadCall):
         image("cat --size reset")

@@ -1,4 +1,4 @@
-"""Who mistypes reads what is wrong in one sentence, and an example only where it helps."""
+"""Typos get a one-sentence hint, with an example only where it helps."""
 
 import asyncio
 

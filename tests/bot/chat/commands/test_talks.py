@@ -234,7 +234,7 @@ def test_a_picture_goes_to_a_model_that_sees() -> None:
 
 
 def test_a_model_goes_on_until_another_is_chosen() -> None:
-    """Who changes their usual model would go on hearing the old one, or lose what was said."""
+    """A person who changes their usual model would go on hearing the old one, or lose what was said."""
 
     async def scenario(running: Bot) -> None:
         await done(running, "/ask deaf my name is Bob")

@@ -120,7 +120,7 @@ def test_a_question_is_asked_differently_in_the_same_conversation() -> None:
 
 
 def test_an_answer_is_stopped_and_what_was_written_stays() -> None:
-    """Who stops an answer would lose what they stopped to read."""
+    """A person who stops an answer would lose what they stopped to read."""
 
     async def scenario(running: Bot) -> None:
         job = await ask(running, "/ask qwen why?")

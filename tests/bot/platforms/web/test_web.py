@@ -602,7 +602,7 @@ async def test_admins_are_offered_their_commands(handler: ScriptedHandler) -> No
 
 
 async def test_model_names_are_suggested(handler: ScriptedHandler) -> None:
-    """People would have to know the models' names by heart."""
+    """People would have to memorise the models' names."""
     async with running(Web(port=0), handler) as web, tab(web) as page:
         ask = {"type": "suggest", "command": "image", "param": "model", "typed": "flux"}
         await page.send(**ask, id=3)

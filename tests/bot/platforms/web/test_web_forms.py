@@ -139,7 +139,7 @@ async def stage(chromium: Chromium) -> AsyncIterator[Stage]:
 
 @pytest.mark.browser
 async def test_a_form_is_filled_in_by_keyboard_alone(stage: Stage) -> None:
-    """Who uses no mouse could not change a request; a title could become markup."""
+    """A person who uses no mouse could not change a request; a title could become markup."""
     page = stage.page
     await stage.opened()
     assert await page.evaluate("document.querySelector('#form-title').innerText") == FORM.title

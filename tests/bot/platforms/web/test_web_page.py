@@ -212,7 +212,7 @@ async def test_buttons_act_by_mouse_and_by_keyboard(stage: Stage) -> None:
 
 
 async def test_a_command_is_completed_by_keyboard_alone(stage: Stage) -> None:
-    """People would have to know commands and models by heart."""
+    """People would have to memorise commands and models."""
     page = stage.page
     assert await page.evaluate("document.activeElement.id") == "text"
     await page.type("/im")
@@ -236,7 +236,7 @@ async def test_a_command_is_completed_by_keyboard_alone(stage: Stage) -> None:
 
 
 async def test_a_style_is_completed_and_choices_are_named(stage: Stage) -> None:
-    """People would have to know the styles, and the words a command takes, by heart."""
+    """People would have to memorise the styles and the words a command takes."""
     page = stage.page
     await page.type("/image cat --style n")
     await page.wait_text("noir", "#choices")
@@ -250,7 +250,7 @@ async def test_a_style_is_completed_and_choices_are_named(stage: Stage) -> None:
 
 
 async def test_an_empty_page_offers_what_a_newcomer_needs(stage: Stage) -> None:
-    """Who has no job yet would be offered to cancel and to repeat one."""
+    """A person who has no job yet would be offered to cancel and to repeat one."""
     names = "[...document.querySelectorAll('.start b')].map((node) => node.innerText)"
     assert await stage.page.evaluate(names) == ["/image", "/ask", "/queue"]
 
@@ -327,7 +327,7 @@ async def test_arrow_up_brings_back_what_was_sent(stage: Stage) -> None:
 async def test_a_preview_that_did_not_come_is_not_asked_for_once_the_next_one_is_there(
     stage: Stage,
 ) -> None:
-    """The page would go on asking for pictures its server has let go of, with errors in its console."""
+    """The page would go on asking for pictures its server has dropped, with errors in its console."""
     broken = File(name="a.png", mime="image/png", data=b"no picture")
     ref = await stage.show(Content(body=("step 1",)))
     await stage.web.edit(ref, Content(files=(broken,)))
@@ -386,7 +386,7 @@ async def test_a_reply_names_its_message(stage: Stage) -> None:
 
 
 async def test_a_press_whose_confirmation_was_lost_is_no_mistake(chromium: Chromium) -> None:
-    """Who cancelled in the moment of a crash would be told that there was no such button."""
+    """A person who cancelled in the moment of a crash would be told that there was no such button."""
     log, handler = MemoryLog(), ScriptedHandler()
     port = port_of(handler)
     async with chromium.page() as page:
@@ -543,7 +543,7 @@ async def test_the_page_follows_the_end_until_the_reader_scrolls_up(stage: Stage
 
 
 async def test_what_grows_in_the_moment_of_scrolling_tears_nobody_away(stage: Stage) -> None:
-    """Who scrolls up while an answer streams would be thrown back to its end."""
+    """A person who scrolls up while an answer streams would be thrown back to its end."""
     page = stage.page
     await stage.show(Content(body=(Markdown("\n\n".join(["more"] * 90)),)))
     scroll = "document.querySelector('#scroll')"
@@ -556,7 +556,7 @@ async def test_what_grows_in_the_moment_of_scrolling_tears_nobody_away(stage: St
 
 
 async def test_the_title_marks_what_came_while_nobody_looked(stage: Stage) -> None:
-    """Who has the page in another tab would not see that their picture is done."""
+    """A person who has the page in another tab would not see that their picture is done."""
     page = stage.page
     await page.evaluate("document.hasFocus = () => false")
     await stage.show(Content(body=("done",)))
@@ -597,7 +597,7 @@ async def test_everything_pressable_has_a_name(stage: Stage) -> None:
 
 
 async def test_a_settled_message_is_read_out(stage: Stage) -> None:
-    """Who cannot see the page would not learn that a result came."""
+    """A person who cannot see the page would not learn that a result came."""
     await stage.show(Content(body=("Ready: your flux picture",)))
     await stage.page.wait_text("Ready: your flux picture", "#announce")
 

@@ -288,7 +288,7 @@ async def test_a_large_picture_arrives_whole(handler: ScriptedHandler) -> None:
 
 
 async def test_files_of_others_are_not_found(handler: ScriptedHandler) -> None:
-    """Who learns a picture's address could see it without being its owner."""
+    """A person who learns a picture's address could see it without being its owner."""
     log = MemoryLog()
     people = FixedPeople(
         {"a" * 20: WebPerson(id="ada", name="A"), "b" * 20: WebPerson(id="ben", name="B")}
