@@ -116,9 +116,9 @@ class Rejected(BackendError):
 
 
 class Unavailable(BackendError):
-    """The server or the way to it failed; the job did nothing wrong.
+    """The server or the way to it failed.
 
-    `alone` is False if several jobs ran there when it died, so none can be blamed.
+    Whether its jobs can be blamed depends on what else ran there: see `planning.retry.after_failure`.
     """
 
 
