@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Value = str | int | float | bytes | None
-"""The types of a parameter. Booleans are stored as 0 or 1."""
+"""The types of a parameter. An engine stores booleans as 0 or 1, even where it has a type for them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +37,8 @@ class EngineStatements:
     places: str
     """Ids and places in the line of a model and lane after a place, limited, in order.
 
-    One row of two JSON arrays: thousands of rows would each wait for the other threads' turn.
+    One row of two JSON arrays as text, both empty where none follows: thousands of rows would each
+    wait for the other threads' turn.
     """
 
 
