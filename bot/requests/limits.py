@@ -33,8 +33,9 @@ class Asking:
     """One submission: by whom, with which rights, and where the answer belongs.
 
     `unwanted` are words that requests may not contain there. `key` makes it idempotent: submitted
-    again under the same key, it gets the job it made before. `reply_to` is stored with the job and
-    means something only to the caller.
+    again under the same key, it gets the job it made before. A key belongs to one person alone: one
+    that a person chose must be stored with that person's name before it. `reply_to` is stored with
+    the job and means something only to the caller.
     """
 
     person: Person
