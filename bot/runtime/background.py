@@ -96,7 +96,7 @@ async def discover(models: OfferedModels, backends: Mapping[str, Backend]) -> No
             try:
                 models.extend(await backends[name].discover(known))
             except BackendError as error:
-                log.info("%s: what it offers could not be asked: %s", name, error)
+                log.info("%s: its models could not be listed: %s", name, error)
             except Exception:
-                log.exception("%s: what it offers could not be read", name)
+                log.exception("%s: its list of models could not be read", name)
         await asyncio.sleep(_DISCOVER_EVERY_S)

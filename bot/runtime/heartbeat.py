@@ -74,7 +74,7 @@ def _write(file: Path, look: Callable[[], str | None]) -> None:
             json.dump(asdict(sign), opened)
         partial.replace(file)
     except OSError as error:  # usually a full disk: no reason to stop
-        log.warning("the sign of life could not be written: %s", error)
+        log.warning("the heartbeat could not be written: %s", error)
 
 
 def _private(path: str, flags: int) -> int:

@@ -103,7 +103,7 @@ class Listener:
             try:
                 await self._let_in(visitor, str(peer[0]) if peer else "")
             except Exception:  # noqa: BLE001  # one visitor never costs the others the server
-                _log.exception("a visitor could not be let in")
+                _log.exception("a connection could not be accepted")
                 visitor.close()
 
     async def _wait_for_handles(self, error: OSError) -> None:

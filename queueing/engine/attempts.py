@@ -91,7 +91,7 @@ class Sending:
         try:
             return await server.resume(spec, self._work(job, files, ago=1), report)
         except BackendError as error:  # has been handled
-            log.info("job %d: its attempt before is of no use: %s", job.id, error)
+            log.info("job %d: its previous attempt is of no use: %s", job.id, error)
             return None
 
     async def fetch(self, fetch: Fetch, job: Job) -> Output:

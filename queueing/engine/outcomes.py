@@ -81,9 +81,9 @@ class Outcomes:
                 suspect=current.suspect,
             )
         except (StaleJob, StoreError) as failure:
-            log.warning("job %d: could not be given back: %s", job.id, failure)
+            log.warning("job %d: could not be returned to its line: %s", job.id, failure)
         except Exception:
-            log.exception("job %d: could not be given back", job.id)
+            log.exception("job %d: could not be returned to its line", job.id)
         else:
             self._effects.publish(changed)
 

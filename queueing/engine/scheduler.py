@@ -114,7 +114,7 @@ class Router:
                 await asyncio.sleep(pause_s(failures))
             except Exception:
                 failures += 1
-                log.exception("a step of the router failed")
+                log.exception("a step of the scheduler failed")
                 await asyncio.sleep(pause_s(failures))
             else:
                 failures = 0

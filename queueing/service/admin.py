@@ -119,7 +119,7 @@ class Control:
         left = self._fleet.copies_on(host)
         if left:
             names = ", ".join(f"{copy.model} on {copy.backend}" for copy in left)
-            raise Unavailable(f"{names} must be unloaded by hand: the server takes no such order")
+            raise Unavailable(f"{names} must be unloaded by hand: its server has no call for that")
         silent = [
             spec.name
             for spec in self._fleet.catalog.hosts[host].backends

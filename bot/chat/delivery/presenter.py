@@ -377,4 +377,4 @@ class Presenter:
         try:
             await self._owed.resume(tasks)
         except StoreError as error:
-            log.warning("what messages owe cannot be read: %s", error)
+            log.warning("unfinished messages cannot be read: %s", error)

@@ -52,7 +52,7 @@ class Replies:
             async with asyncio.timeout(_NOTING_S):
                 await noted.wait()
         except TimeoutError:
-            log.info("a prompt into %s:%s is not noted yet", platform, chat)
+            log.info("a prompt into %s:%s is not stored yet", platform, chat)
 
     async def give(self, call: Invocation, answer: Answer) -> None:
         """Send a call's answer; failures are logged, nothing is raised."""

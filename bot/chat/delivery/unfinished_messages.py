@@ -110,10 +110,10 @@ class Owed:
             await self._debts.settle(debt)
         except StoreError as error:
             log.warning(
-                "%s:%s: what is owed could not be noted: %s", debt.platform, debt.chat, error
+                "%s:%s: its outcome could not be stored: %s", debt.platform, debt.chat, error
             )
         except Exception:
-            log.exception("%s:%s: what is owed could not be shown", debt.platform, debt.chat)
+            log.exception("%s:%s: its outcome could not be shown", debt.platform, debt.chat)
         finally:
             self._in_hand.discard(debt.id)
 

@@ -125,7 +125,7 @@ class Tab:
             message = FROM_PAGE.validate_json(text)
         except ValidationError as error:
             _log.info(
-                "web chat: %s sent what no page sends: %d errors",
+                "web chat: %s sent an invalid frame: %d errors",
                 self.person.id,
                 error.error_count(),
             )

@@ -319,6 +319,6 @@ def _refuse_damage(connection: SqliteConnection) -> None:
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_INTERRUPT:
             raise
-        log.info("the database is large, not all of it was looked at: `usher db check` does")
+        log.info("the database is large, so it was checked in part: `usher db check` checks all")
     finally:
         connection.set_progress_handler(None, 0)
